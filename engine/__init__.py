@@ -1,5 +1,5 @@
 """Runs the broker's control plane: pure cores without I/O, and thin asyncio shells around them.
 
-Imported by: cli, clients, clients.*, engine.*, serve, service_manager, signals, spark.
+Imported by: broker, cli, clients, clients.*, engine.*, serve, service_manager, signals, spark.
 May import: nothing.
 """

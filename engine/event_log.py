@@ -64,8 +64,8 @@ def warning(message: str, /, **facts: object) -> None:
     log(logging.WARNING, message, **facts)
 
 
-def error(message: str, /, *, traceback: bool = False, **facts: object) -> None:
-    """Logs a failure, with the traceback of the current exception if requested."""
+def error(message: str, /, *, traceback: bool | BaseException = False, **facts: object) -> None:
+    """Logs a failure, with the traceback of an exception or, if True, of the current one."""
     LOGGER.error(message, exc_info=traceback, extra={"facts": facts})
 
 

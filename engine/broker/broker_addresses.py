@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import BrokerImage
 
@@ -50,7 +50,7 @@ class BrokerAddresses:
         found = self._found.get(key)
         if found is None:
             if key not in self._asked:
-                self._asked[key] = asyncio.get_running_loop().create_task(self._resolve(key))
+                self._asked[key] = background.spawn(self._resolve(key), "name of a broker")
             return None
         return found, endpoint.port
 

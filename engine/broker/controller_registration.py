@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.protocol.ids import random_uuid
@@ -34,7 +34,7 @@ class ControllerRegistration:
 
     def start(self) -> None:
         """Begins. Call on the control loop."""
-        self._registering = asyncio.get_running_loop().create_task(self._register())
+        self._registering = background.keep_running(self._register, "registration of a controller")
 
     def stop(self) -> None:
         """Gives up."""

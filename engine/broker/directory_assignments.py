@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import TopicImage
@@ -54,7 +54,7 @@ class DirectoryAssignments:
 
     def start(self) -> None:
         """Begins to send. Call on the control loop, once the broker is registered."""
-        self._task = asyncio.get_running_loop().create_task(self._send_for_ever())
+        self._task = background.keep_running(self._send_for_ever, "directory assignments")
 
     async def stop(self) -> None:
         """Sends nothing any more: the next start looks again where partitions are."""

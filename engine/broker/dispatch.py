@@ -105,7 +105,17 @@ class Dispatcher:
             # Later: a request that came before may only now be taken up.
             asyncio.get_running_loop().call_soon(self._services.connections_ended, ended)
         for topic, partition in plane.take_advanced():
+            self._advanced(topic, partition)
+
+    def _advanced(self, topic: str, partition: int) -> None:
+        try:
             self._services.high_watermark_advanced(topic, partition)
+        except Exception:  # the data plane names each partition once
+            event_log.error(
+                "bug: what waited for a high watermark failed; report the traceback",
+                traceback=True,
+                partition=f"{topic}-{partition}",
+            )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

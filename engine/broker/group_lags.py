@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring._native.log.partition_log import LogError
+from bowstring.engine import background
 from bowstring.engine.errors import KafkaError
 
 ROUND_S: Final = 5.0
@@ -100,7 +101,7 @@ class GroupLags:
         if next(portions, None) is None:  # few groups: the scrape has them at once
             self._read_times(self._unknown())
             return
-        self._task = asyncio.get_running_loop().create_task(self._finish(portions))
+        self._task = background.spawn(self._finish(portions), "group lags")
 
     async def _finish(self, portions: Iterator[bool]) -> None:
         try:

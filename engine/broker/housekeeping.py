@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Housekeeping:
             ("high watermarks", value("replica.high.watermark.checkpoint.interval.ms"), self.checkpoint_hw),
             ("producer expiry", value("producer.id.expiration.check.interval.ms"), self.expire_producers),
         ):
-            self._tasks.append(asyncio.create_task(self._every(name, first_ms, interval_ms, work)))
+            self._tasks.append(background.spawn(self._every(name, first_ms, interval_ms, work), name))
         self.cluster_changed()
 
     def cluster_changed(self) -> None:
@@ -190,7 +190,7 @@ class Housekeeping:
         if self.flush_interval_ms() < _NEVER_MS and not any(
             task.get_name() == "flush" and not task.done() for task in self._tasks
         ):
-            self._tasks.append(asyncio.create_task(self._flush(), name="flush"))
+            self._tasks.append(background.keep_running(self._flush, "flush"))
 
     async def _flush(self) -> None:
         loop = asyncio.get_running_loop()

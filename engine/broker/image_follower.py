@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, TopicImage
@@ -102,7 +102,7 @@ class ImageFollower:
         logs of the image are open.
         """
         self._add(_everything(self._quorum.image, self._names))
-        self._task = asyncio.get_running_loop().create_task(self._follow())
+        self._task = background.keep_running(self._follow, "changes of the cluster")
 
     async def stop(self) -> None:
         """Carries nothing out any more."""

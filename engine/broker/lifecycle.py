@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES, unsupported_levels
@@ -98,7 +98,7 @@ class BrokerLifecycle:
                 f"the broker could not register within {timeout_s:g} s "
                 f"(initial.broker.registration.timeout.ms): {said}"
             ) from error
-        self._beating = asyncio.get_running_loop().create_task(self._beat())
+        self._beating = background.keep_running(self._beat, "heartbeats")
 
     async def _try_to_register(self) -> str | None:
         """Returns why the registration has failed, if it can be repeated."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.server.replicas import Replicas
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.broker.broker_addresses import BrokerAddresses, inter_broker_listener
 from bowstring.engine.broker.corrupt_repair import CorruptRepair
 from bowstring.engine.configs import BrokerConfigs
@@ -35,15 +35,6 @@ _EVENTS_AT_ONCE: Final = 256
 
 def _now_ms() -> float:
     return time.monotonic() * 1000
-
-
-def tell_bug(task: "asyncio.Task[None]") -> None:
-    """Logs why a task that runs until the broker stops has ended before."""
-    if not task.cancelled() and task.exception() is not None:
-        event_log.error(
-            "bug: a task of the replicas ended; report detail, and restart the broker",
-            detail=repr(task.exception()),
-        )
 
 
 class _RoleChanges:
@@ -180,11 +171,11 @@ class Replication:
         """Begins to send changes to the controller and to look for followers that lag."""
         self.plane_replicas.set_broker_epoch(self._broker_epoch())
         self.configure(())
-        loop = asyncio.get_running_loop()
-        work = (self._send_changes(), self._check_lag(), self.repair.run())
-        self._tasks = [loop.create_task(each) for each in work]
-        for task in self._tasks:
-            task.add_done_callback(tell_bug)
+        self._tasks = [
+            background.keep_running(self._send_changes, "changes of in-sync replicas"),
+            background.keep_running(self._check_lag, "followers that lag"),
+            background.keep_running(self.repair.run, "repair of corrupt batches"),
+        ]
 
     async def stop(self) -> None:
         """Sends nothing any more. The data plane goes on with the roles that it has."""

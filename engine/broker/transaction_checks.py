@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.server.control_request import SlowBatch
 from bowstring._native.server.data_plane import DataPlane
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.errors import Error, Errors
 
 if TYPE_CHECKING:
@@ -90,9 +90,7 @@ class TransactionChecks:
             keys.append(key)
             return
         self._asked[transaction] = [key]
-        task = asyncio.get_running_loop().create_task(self._serve(transaction))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        background.spawn(self._serve(transaction), "checks of transactions", among=self._tasks)
 
     async def _serve(self, transaction: _Transaction) -> None:
         keys = self._asked.pop(transaction)

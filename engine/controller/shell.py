@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from typing import Final, Protocol, TypeVar
 
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller import brokers, elections
 from bowstring.engine.controller.activation import activation_records
@@ -395,9 +395,7 @@ class Controller:
                 leadership.timers[name] = loop.call_later(interval_ms / 1000, begin)
 
         def begin() -> None:
-            task = loop.create_task(run())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            background.spawn(run(), f"controller: {name}", among=self._tasks)
 
         leadership.timers[name] = loop.call_later(interval_ms / 1000, begin)
 

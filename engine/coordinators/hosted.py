@@ -51,6 +51,7 @@ class HostedShard(Generic[S]):
         end_offset: The log end when it was read, or after the last append. Above it there is nothing that the
             shard's state does not have.
         is_read: The log has been read to its end.
+        asked: The log whose durable end is waited for before the shard begins; None: no wait was needed yet.
         dismissed: This broker does not coordinate the partition any more.
         waiting: In order of offsets.
     """
@@ -62,6 +63,7 @@ class HostedShard(Generic[S]):
         self.leader_epoch = leader_epoch
         self.end_offset: int = log.log_end_offset
         self.is_read = False
+        self.asked: PartitionLog | None = None
         self.dismissed = False
         self.waiting: deque[Waiting] = deque()
         self.effects: deque[Any] = deque()

@@ -8,14 +8,15 @@ import gc
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.coordinators.effects import AppendMarker, AppendRecords, Note, Record, Respond
 from bowstring.engine.coordinators.hosted import HostedShard, S, Waiting
 from bowstring.engine.coordinators.internal_topic import InternalTopic
@@ -44,6 +45,17 @@ _REFUSED: Final = frozenset(
     }
 )
 """Errors of writes in which nothing has failed."""
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 30.0
+
+
+class _FailedLoad(NamedTuple):
+    """A log that could not be loaded in an epoch. `timer`: until it is tried again; None while it is."""
+
+    log: PartitionLog
+    leader_epoch: int
+    pause_s: float
+    timer: asyncio.TimerHandle | None
 
 
 def wall_ms() -> int:
@@ -81,8 +93,8 @@ class CoordinatorRuntime(Generic[S]):
         self._plane = plane
         self._changes = changes
         self._hosted: dict[int, HostedShard[S]] = {}
-        # logs that could not be read, with the epochs; a newer epoch tries again
-        self._unreadable: dict[int, tuple[PartitionLog, int]] = {}
+        # by partition, until a load succeeds or this broker leads no more
+        self._failed_loads: dict[int, _FailedLoad] = {}
         self._at_once_bytes = REPLAYED_AT_ONCE_BYTES
         self._to_load: deque[HostedShard[S]] = deque()
         self._loading: asyncio.Task[None] | None = None
@@ -103,7 +115,7 @@ class CoordinatorRuntime(Generic[S]):
         """Passes the records of a log to a shard while `go_on` allows it. Runs on any thread.
 
         Raises:
-            CorruptBatch, CompressionError, LogError: The log cannot be read.
+            CorruptBatch, CompressionError, LogError, OSError, MemoryError: The log cannot be read.
         """
 
     def _carry_other(self, hosted: HostedShard[S], effect: object) -> None:
@@ -136,6 +148,8 @@ class CoordinatorRuntime(Generic[S]):
         self._stopping = True
         for partition in list(self._hosted):
             self._resign(partition)
+        for partition in list(self._failed_loads):
+            self._forget_failure(partition)
         for task in list(self._tasks):
             if task is not self._loading:
                 task.cancel()
@@ -175,7 +189,8 @@ class CoordinatorRuntime(Generic[S]):
     def _internal_topic_deleted(self) -> None:
         for partition in list(self._hosted):
             self._resign(partition)
-        self._unreadable.clear()
+        for partition in list(self._failed_loads):
+            self._forget_failure(partition)
         self._hashed = None
 
     def log_replaced(self, partition: int, log: PartitionLog) -> None:
@@ -185,19 +200,33 @@ class CoordinatorRuntime(Generic[S]):
             hosted.log = log
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_ended)
-        return task
+        return background.spawn(work, f"coordinator of {self.topic.name}", among=self._tasks)
 
-    def _task_ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            event_log.error(
-                "a task of a coordinator failed; report the traceback as a bug",
-                topic=self.topic.name,
-                detail=repr(task.exception()),
-            )
+    async def _repeat(self, pause_ms: int, work: Callable[[], Awaitable[None] | None]) -> None:
+        """Works again and again. A failure does not end that."""
+        while True:
+            await asyncio.sleep(pause_ms / 1000)
+            try:
+                if (waits := work()) is not None:
+                    await waits
+            except Exception:
+                self._tell_bug()
+
+    @contextmanager
+    def _guarded(self, partition: int) -> Iterator[None]:
+        """Logs what fails in one shard, so that the others go on."""
+        try:
+            yield
+        except Exception:
+            self._tell_bug(partition=f"{self.topic.name}-{partition}")
+
+    def _tell_bug(self, **facts: object) -> None:
+        event_log.error(
+            "bug: a coordinator failed in one step and goes on; report the traceback",
+            traceback=True,
+            topic=self.topic.name,
+            **facts,
+        )
 
     # ------------------------------------------------------------ roles
 
@@ -213,10 +242,12 @@ class CoordinatorRuntime(Generic[S]):
         logs = self._logs.of_topic(self.topic.name)
         log = logs[partition] if partition < len(logs) else None
         leader_epoch = self._plane.led_epoch(self.topic.name, partition)
-        if log is None or leader_epoch < 0:
-            self._resign(partition)
-        else:
-            self._lead(partition, leader_epoch, log)
+        with self._guarded(partition):
+            if log is None or leader_epoch < 0:
+                self._forget_failure(partition)
+                self._resign(partition)
+            else:
+                self._lead(partition, leader_epoch, log)
 
     def _lead(self, partition: int, leader_epoch: int, log: PartitionLog) -> None:
         """Coordinates a partition. A shard continues when the same broker leads in the next epoch; if epochs
@@ -231,7 +262,11 @@ class CoordinatorRuntime(Generic[S]):
                 self.advanced(partition)
                 return
         self._resign(partition)
-        if self._stopping or log.failed or self._unreadable.get(partition) == (log, leader_epoch):
+        failed = self._failed_loads.get(partition)
+        if failed is not None and (failed.log is not log or failed.leader_epoch != leader_epoch):
+            self._forget_failure(partition)
+            failed = None
+        if self._stopping or log.failed or (failed is not None and failed.timer is not None):
             return
         hosted = self._hosted[partition] = self._host(partition, log, leader_epoch)
         if log.log_end_offset > log.log_start_offset:
@@ -240,9 +275,9 @@ class CoordinatorRuntime(Generic[S]):
                 self._load_later(hosted)
                 return
             if not self._replayed(hosted):
-                self._refuse_unreadable(hosted)
+                self._load_failed(hosted)
                 return
-        self._loaded_now(hosted)
+        self._begin(hosted)
 
     def _resign(self, partition: int) -> None:
         hosted = self._hosted.pop(partition, None)
@@ -258,15 +293,17 @@ class CoordinatorRuntime(Generic[S]):
                     refuse_request(item, Errors.NOT_COORDINATOR)
                 else:
                     answer_request(item)
-        if hosted.shard.loading:
-            return  # the thread that loads it uses it
-        for effect in hosted.shard.unload(wall_ms()):
-            if isinstance(effect, Respond):
-                answer_request(effect)
-        self._shard_ended(hosted)
+        with self._guarded(partition):
+            if not hosted.shard.loading:
+                for effect in hosted.shard.unload(wall_ms()):
+                    if isinstance(effect, Respond):
+                        answer_request(effect)
+            elif not hosted.is_read:
+                return  # the thread that loads it uses it
+            self._shard_ended(hosted)
 
-    def _unload(self, hosted: HostedShard[S]) -> None:
-        if not hosted.dismissed:
+    def _unload(self, hosted: HostedShard[S], log: PartitionLog) -> None:
+        if not hosted.dismissed and hosted.log is log:
             event_log.error(
                 f"a partition of {self.topic.name} accepts no more writes, so its {self.topic.keys} have no "
                 "coordinator; repair its log directory, then restart the broker",
@@ -305,18 +342,38 @@ class CoordinatorRuntime(Generic[S]):
     async def _load_one(self, hosted: HostedShard[S]) -> bool:
         """Replays a log on another thread; returns whether its shard answers now, or soon."""
         log = hosted.log
-        is_read = await asyncio.get_running_loop().run_in_executor(None, self._replayed, hosted)
+        try:
+            is_read = await asyncio.get_running_loop().run_in_executor(None, self._replayed, hosted)
+        except Exception:  # no thread, for one
+            self._tell_unloaded(hosted)
+            is_read = False
         if hosted.dismissed:
-            self._shard_ended(hosted)
+            with self._guarded(hosted.partition):
+                self._shard_ended(hosted)
         elif is_read:
-            self._loaded_now(hosted)
-            return True
+            return self._begin(hosted)
         elif hosted.log is not log:  # another directory has it now, and this one was closed
-            self._resign(hosted.partition)
-            self._lead(hosted.partition, hosted.leader_epoch, hosted.log)
+            with self._guarded(hosted.partition):
+                self._resign(hosted.partition)
+                self._lead(hosted.partition, hosted.leader_epoch, hosted.log)
         else:
-            self._refuse_unreadable(hosted)
+            self._load_failed(hosted)
         return False
+
+    def _begin(self, hosted: HostedShard[S]) -> bool:
+        """Begins to answer after the log was read; returns False if that fails, and it is tried again."""
+        try:
+            self._loaded_now(hosted)
+        except Exception:
+            self._tell_unloaded(hosted)
+            if not hosted.dismissed:
+                self._load_failed(hosted)
+            return False
+        if hosted.dismissed:
+            return False
+        if not hosted.shard.loading:
+            self._forget_failure(hosted.partition)
+        return True
 
     def _loaded_now(self, hosted: HostedShard[S]) -> None:
         """Begins to answer. Unless answers wait themselves, that is once all that was read is committed.
@@ -327,7 +384,9 @@ class CoordinatorRuntime(Generic[S]):
             self._carry(hosted, hosted.shard.loaded(wall_ms()))
 
     def _is_read_committed(self, hosted: HostedShard[S]) -> bool:
-        """Whether the log that was read is below the high watermark; otherwise `advanced` is called later."""
+        """Whether the log that was read is below the high watermark; otherwise `advanced` is called when it
+        is. That may be before this returns.
+        """
         if not self._leads(hosted):
             return False  # the change of the role follows
         end_offset = hosted.end_offset
@@ -335,31 +394,64 @@ class CoordinatorRuntime(Generic[S]):
             return True
         if not self._plane.watch(self.topic.name, hosted.partition, end_offset):
             return hosted.log.high_watermark >= end_offset
-        if hosted.log.in_commit_mode:
-            self._logs.durability.when_durable(
-                hosted.log, lambda: self._durable(hosted), lambda: self._unload(hosted)
-            )
+        if hosted.asked is not hosted.log:
+            # Once: it may be durable here and wait for followers only.
+            hosted.asked = hosted.log
+            self._when_durable(hosted)
         return False
 
     def _replayed(self, hosted: HostedShard[S]) -> bool:
         log = hosted.log
         try:
             self._replay(log, hosted.shard, lambda: not hosted.dismissed)
-        except (CorruptBatch, CompressionError, LogError) as error:
+        except (CorruptBatch, CompressionError, LogError, OSError, MemoryError) as error:
             if not hosted.dismissed and hosted.log is log:  # else the log may be closed
                 event_log.error(
                     f"a partition of {self.topic.name} cannot be read, so its {self.topic.keys} have no "
-                    f"coordinator; {self.topic.unreadable_advice}",
+                    f"coordinator; it is tried again. If it stays so, {self.topic.unreadable_advice}",
                     partition=f"{self.topic.name}-{hosted.partition}",
-                    detail=str(error),
+                    detail=str(error) or repr(error),
                 )
+            return False
+        except Exception:
+            self._tell_unloaded(hosted)
             return False
         return True
 
-    def _refuse_unreadable(self, hosted: HostedShard[S]) -> None:
-        self._unreadable[hosted.partition] = (hosted.log, hosted.leader_epoch)
-        del self._hosted[hosted.partition]
+    def _tell_unloaded(self, hosted: HostedShard[S]) -> None:
+        event_log.error(
+            f"bug: a partition of {self.topic.name} could not be loaded, so its {self.topic.keys} have no "
+            "coordinator; it is tried again. Report the traceback",
+            traceback=True,
+            partition=f"{self.topic.name}-{hosted.partition}",
+        )
+
+    def _load_failed(self, hosted: HostedShard[S]) -> None:
+        """Drops a shard whose log could not be loaded, and tries again after a pause. Until then its requests
+        get COORDINATOR_NOT_AVAILABLE.
+        """
+        partition, log, leader_epoch = hosted.partition, hosted.log, hosted.leader_epoch
+        before = self._failed_loads.get(partition)
+        self._hosted.pop(partition, None)
         hosted.dismissed = True
+        hosted.waiting.clear()
+        hosted.effects.clear()
+        with self._guarded(partition):
+            self._shard_ended(hosted)
+        if self._stopping:
+            return
+        pause_s = min(2 * before.pause_s, _LONGEST_PAUSE_S) if before is not None else _FIRST_PAUSE_S
+        timer = asyncio.get_running_loop().call_later(pause_s, self._load_again, partition)
+        self._failed_loads[partition] = _FailedLoad(log, leader_epoch, pause_s, timer)
+
+    def _load_again(self, partition: int) -> None:
+        self._failed_loads[partition] = self._failed_loads[partition]._replace(timer=None)
+        self.role_changed(partition)
+
+    def _forget_failure(self, partition: int) -> None:
+        failed = self._failed_loads.pop(partition, None)
+        if failed is not None and failed.timer is not None:
+            failed.timer.cancel()
 
     # ------------------------------------------------------------ requests
 
@@ -402,10 +494,13 @@ class CoordinatorRuntime(Generic[S]):
         """Returns the shard of a partition.
 
         Raises:
-            KafkaError: NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the log is read.
+            KafkaError: NOT_COORDINATOR; COORDINATOR_LOAD_IN_PROGRESS while the log is read;
+                COORDINATOR_NOT_AVAILABLE if that has failed and is tried again.
         """
         hosted = self._hosted.get(partition)
         if hosted is None or not self._leads(hosted):
+            if hosted is None and partition in self._failed_loads:
+                raise KafkaError(Errors.COORDINATOR_NOT_AVAILABLE)
             raise KafkaError(Errors.NOT_COORDINATOR)
         if hosted.shard.loading:
             raise KafkaError(Errors.COORDINATOR_LOAD_IN_PROGRESS)
@@ -467,7 +562,7 @@ class CoordinatorRuntime(Generic[S]):
             hosted.end_offset = hosted.log.log_end_offset
             if error:
                 if hosted.log.failed:
-                    asyncio.get_running_loop().call_soon(self._unload, hosted)
+                    asyncio.get_running_loop().call_soon(self._unload, hosted, hosted.log)
                 self._failed(hosted, effect.append_id, error)
                 return
         hosted.shard.append_written(effect.append_id, base_offset)
@@ -475,10 +570,7 @@ class CoordinatorRuntime(Generic[S]):
             self._carry(hosted, hosted.shard.append_finished(effect.append_id, Errors.NONE, wall_ms()))
             return
         self._wait(hosted, effect.append_id)
-        if hosted.log.in_commit_mode:
-            self._logs.durability.when_durable(
-                hosted.log, lambda: self._durable(hosted), lambda: self._unload(hosted)
-            )
+        self._when_durable(hosted)
 
     def _failed(self, hosted: HostedShard[S], append_id: int, error: Error) -> None:
         """Answers who waited for a failed append, whatever else waits, and carries out the other effects."""
@@ -568,6 +660,16 @@ class CoordinatorRuntime(Generic[S]):
         ):
             asyncio.get_running_loop().call_soon(self.advanced, hosted.partition)
 
+    def _when_durable(self, hosted: HostedShard[S]) -> None:
+        """Has the high watermark move when what is in the log now is on the medium. In os mode it does
+        without. The callbacks may come before this returns.
+        """
+        log = hosted.log
+        if log.in_commit_mode:
+            self._logs.durability.when_durable(
+                log, lambda: self._durable(hosted), lambda: self._unload(hosted, log)
+            )
+
     def _durable(self, hosted: HostedShard[S]) -> None:
         if not hosted.dismissed:
             self._plane.durable(self.topic.name, hosted.partition)
@@ -582,7 +684,7 @@ class CoordinatorRuntime(Generic[S]):
             return
         if hosted.shard.loading:
             if hosted.is_read:
-                self._loaded_now(hosted)
+                self._begin(hosted)
             return
         while hosted.waiting and not hosted.dismissed and self._leads(hosted):
             offset = hosted.waiting[0].offset
@@ -591,10 +693,11 @@ class CoordinatorRuntime(Generic[S]):
             ):
                 break
             item = hosted.waiting.popleft().item
-            if isinstance(item, Respond):
-                answer_request(item)
-            else:
-                self._carry(hosted, hosted.shard.append_finished(item, Errors.NONE, wall_ms()))
+            with self._guarded(partition):
+                if isinstance(item, Respond):
+                    answer_request(item)
+                else:
+                    self._carry(hosted, hosted.shard.append_finished(item, Errors.NONE, wall_ms()))
 
 
 def refuse_request(effect: Respond, error: Error) -> None:

@@ -121,7 +121,8 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
         loop.
         """
         super().start()
-        self._spawn(self._expire_for_ever())
+        interval_ms = self._config.offsets_retention_check_interval_ms
+        self._spawn(self._repeat(interval_ms, lambda: self.expire(wall_ms())))
 
     @property
     def is_alarm_set(self) -> bool:
@@ -402,15 +403,11 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
                 timer=str(key),
             )
 
-    async def _expire_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(self._config.offsets_retention_check_interval_ms / 1000)
-            await self.expire(wall_ms())
-
     async def expire(self, now_ms: int) -> None:
         """Deletes offsets and groups that nobody has used for offsets.retention.minutes."""
         for hosted in self.ready():
-            self._carry(hosted, hosted.shard.expire(now_ms))
+            with self._guarded(hosted.partition):
+                self._carry(hosted, hosted.shard.expire(now_ms))
             await asyncio.sleep(0)
 
 

@@ -14,7 +14,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.protocol.ids import format_uuid, random_uuid
 
@@ -185,9 +185,7 @@ class LocalSocket:
             )
             accepted.close()
             return
-        task = loop.create_task(serve(accepted, requests))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        background.spawn(serve(accepted, requests), "local reader", among=self._tasks)
 
     def _listen_again(self) -> None:
         if self._listener is not None:

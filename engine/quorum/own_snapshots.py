@@ -5,7 +5,7 @@ import time
 from typing import Final
 
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
 from bowstring.engine.quorum.applier import ImageApplier
@@ -38,7 +38,7 @@ class OwnSnapshots:
         if many or (self._due_s is not None and now_s >= self._due_s):
             latest = self._log.latest_snapshot_id()
             if latest is None or latest < (applier.applied, applier.epoch):
-                self._writing = asyncio.get_running_loop().create_task(self._write(replica))
+                self._writing = background.spawn(self._write(replica), "snapshot of the metadata log")
 
     async def _write(self, replica: RaftReplica) -> None:
         applier, now_ms = self._applier, time.time_ns() // 1_000_000

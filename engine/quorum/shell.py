@@ -20,7 +20,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple
 
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
@@ -609,9 +609,7 @@ class Quorum:
         self._spawn(run())
 
     def _spawn(self, work: Any) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        background.spawn(work, "metadata quorum", among=self._tasks)
 
     # ------------------------------------------------------------ effects: the disk
 

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.storage.checkpoints import CheckpointError, PartitionKey, read_offsets, write_offsets
 from bowstring.engine.storage.cleaner_choice import (
     NEVER_MS,
@@ -164,7 +164,7 @@ class LogCleaner:
     def start(self) -> None:
         """Starts looking for logs to clean, unless log.cleaner.enable is false."""
         if self._configs.value("log.cleaner.enable"):
-            self._task = asyncio.create_task(self._watch(), name="log cleaner")
+            self._task = background.keep_running(self._watch, "log cleaner")
 
     async def stop(self) -> None:
         """Stops the runs in progress; segments that were already swapped in stay."""
@@ -245,9 +245,7 @@ class LogCleaner:
                 if found is None:
                     break
                 run = self._runs[found[0].key] = self._cleaning(*found)
-                task = asyncio.create_task(self._clean(*found, run))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                background.spawn(self._clean(*found, run), "compaction", among=self._tasks)
             if not self._tasks:
                 return
             backoff_s = max(1, value("log.cleaner.backoff.ms")) / 1000

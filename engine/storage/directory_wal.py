@@ -74,6 +74,18 @@ def sync_logs(logs: Iterable[PartitionLog]) -> None:
         )
 
 
+def _call(callback: Callable[[], None], log: PartitionLog) -> None:
+    """Calls back one waiter. Its failure must not take the call from the others."""
+    try:
+        callback()
+    except Exception:
+        event_log.error(
+            "bug: what waited for the write-ahead log failed; report the traceback",
+            traceback=True,
+            partition=os.path.basename(log.directory),
+        )
+
+
 class DirectoryWal:
     """The write-ahead log of one log directory, and the thread that supplies it with segments.
 
@@ -102,6 +114,7 @@ class DirectoryWal:
         self._logs: dict[PartitionLog, None] = {}
         self._held: dict[PartitionLog, int] = {}
         self._waiting: deque[_Waiting] = deque()
+        self._calls_soon = False
         self._failure_told = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._segment_bytes = configs.value("bowstring.wal.segment.bytes")
@@ -144,6 +157,7 @@ class DirectoryWal:
         loop.add_reader(self._control_fd, self._woken)
         self.wal.start()
         self._thread.start()
+        loop.call_soon(self.call_waiters)  # who has come before
 
     # ------------------------------------------------------------ logs
 
@@ -180,7 +194,8 @@ class DirectoryWal:
     ) -> None:
         """Calls `done` on the control loop once all records appended to the log so far are on the medium.
 
-        Calls `failed` instead if the write-ahead log fails first.
+        Calls `failed` instead if the write-ahead log fails first. Calls neither before it returns, so a
+        callback may register the next one without end.
 
         Args:
             advance: Moves the high watermark, too. A partition with followers must not: `done` calls
@@ -189,25 +204,35 @@ class DirectoryWal:
         frame = durability.staged_frame(log)
         cuts = durability.cuts(log)
         self._waiting.append(_Waiting(frame, log, log.log_end_offset, cuts, advance, done, failed))
+        if self._loop is None or self._calls_soon:
+            return
+        if self.wal.failure is not None or self._is_durable(self._waiting[0].frame):
+            self._calls_soon = True
+            self._loop.call_soon(self._call_soon)
+
+    def _call_soon(self) -> None:
+        self._calls_soon = False
         self.call_waiters()
+
+    def _is_durable(self, frame: int) -> bool:
+        """Whether a frame is on the medium; otherwise the control loop is woken when it is."""
+        if frame > self.wal.durable_frame:
+            self.wal.control_waits()
+        return frame <= self.wal.durable_frame
 
     def call_waiters(self) -> None:
         """Calls back the waiters whose frames are on the medium, or all waiters if the write-ahead log has
         failed.
         """
-        while self._waiting:
-            if self._waiting[0].frame > self.wal.durable_frame:
-                self.wal.control_waits()
-                if self._waiting[0].frame > self.wal.durable_frame:
-                    break
+        while self._waiting and self._is_durable(self._waiting[0].frame):
             first = self._waiting.popleft()
             durability.durable_to(first.log, first.end_offset, cuts=first.cuts, advance=first.advance)
-            first.done()
+            _call(first.done, first.log)
         if self.wal.failure is not None:
             late = list(self._waiting)
             self._waiting.clear()
             for each in late:
-                each.failed()
+                _call(each.failed, each.log)
 
     def _woken(self) -> None:
         try:

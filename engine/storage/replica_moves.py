@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
@@ -177,7 +177,7 @@ class LogMoves:
             threads = configs.value("num.replica.alter.log.dirs.threads") or len(self._directories.all)
             self._turns = asyncio.Semaphore(threads)
         self._moves[move.topic.name, move.index] = move
-        move.task = asyncio.create_task(self._run(move), name=f"move {move.topic.name}-{move.index}")
+        move.task = background.spawn(self._run(move), f"move {move.topic.name}-{move.index}")
 
     async def _cancel(self, move: Move) -> None:
         move.cancelled = True

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from bowstring._native.log.partition_log import PartitionLog, distrusted_indexes
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.storage.damage import CURE, report_damage
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Scrubber:
     def start(self) -> None:
         """Starts the first round after log.initial.task.delay.ms, unless the rate is 0."""
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="scrubber")
+            self._task = background.keep_running(self._run, "scrubber")
 
     def stop(self) -> None:
         """Stops the round in progress."""

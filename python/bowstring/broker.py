@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bowstring.engine import background
 from bowstring.engine.broker.broker import Broker as _Broker
 
 START_TIMEOUT_S = 60.0
@@ -160,6 +161,7 @@ class Broker:
         import uvloop
 
         loop = self._loop = uvloop.new_event_loop()
+        background.log_failures(loop)
         try:
             asyncio.set_event_loop(loop)
             loop.run_until_complete(self._serve(settings))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import uvloop
 
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import UnknownConfig, load
@@ -175,6 +175,7 @@ def main(argv: Sequence[str]) -> int:
         _warn(settings)
         loop = uvloop.new_event_loop()
         asyncio.set_event_loop(loop)
+        background.log_failures(loop)
         try:
             loop.run_until_complete(run(broker, signals))
         except (ConfigError, DataDirectoryError) as error:

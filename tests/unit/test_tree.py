@@ -186,7 +186,7 @@ OUTER_PACKAGES = {
         *("clients.share", "exactly_once"),
     },
     "kernels": {"clients"},
-    "broker": {"engine.broker"},
+    "broker": {"engine", "engine.broker"},
     "cluster": {"serve", "engine.broker", "engine.configs", "engine.protocol", "engine.quorum"},
     "signals": {"engine"},
     "service_manager": {"engine"},
@@ -447,6 +447,18 @@ def test_cores_are_pure():
         and (bad := {m.split(".")[0] for m in imports(path)} & IMPURE_MODULES)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_background_tasks_of_the_broker_log_their_failures():
+    """`background.spawn` does; a bare task that nobody awaits ends without a word. Each request has a task of
+    its own, whose failure `Dispatcher` logs."""
+    bare = [
+        relative(path)
+        for path in SOURCES
+        if relative(path).startswith("engine/")
+        and re.search(r"\b(create_task|ensure_future)\(", path.read_text())
+    ]
+    assert sorted(bare) == ["engine/background.py", "engine/broker/dispatch.py"]
 
 
 def test_file_lengths():

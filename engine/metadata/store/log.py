@@ -16,7 +16,7 @@ from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch, Record
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.features import (
     HIGHEST_METADATA_VERSION,
@@ -385,7 +385,7 @@ class MetadataLog:
             self._timer.cancel()
             self._timer = None
         if self._snapshotting is None or self._snapshotting.done():
-            self._snapshotting = asyncio.get_running_loop().create_task(self._snapshot())
+            self._snapshotting = background.spawn(self._snapshot(), "snapshot of the metadata log")
 
     async def _snapshot(self) -> None:
         # Another thread reads the image, so changes must wait. Readers need not.

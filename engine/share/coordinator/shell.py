@@ -72,8 +72,11 @@ class ShareCoordinator(CoordinatorRuntime[ShareShard]):
     def start(self) -> None:
         """Leads the partitions that the data plane leads. Call on the control loop."""
         super().start()
-        self._spawn(self._prune_for_ever())
-        self._spawn(self._snapshot_for_ever())
+        config = self.config
+        prune_ms = config.share_coordinator_state_topic_prune_interval_ms
+        snapshot_ms = config.share_coordinator_cold_partition_snapshot_interval_ms
+        self._spawn(self._repeat(prune_ms, self.prune))
+        self._spawn(self._repeat(snapshot_ms, lambda: self.snapshot_cold(wall_ms())))
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> None:
         """Deletes the state of a deleted topic; ends all shards when it is the topic with the states."""
@@ -139,11 +142,6 @@ class ShareCoordinator(CoordinatorRuntime[ShareShard]):
 
     # ------------------------------------------------------------ time
 
-    async def _prune_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(self.config.share_coordinator_state_topic_prune_interval_ms / 1000)
-            await self.prune()
-
     async def prune(self) -> None:
         """Deletes the records that no share partition needs any more."""
         for hosted in self.ready():
@@ -163,15 +161,11 @@ class ShareCoordinator(CoordinatorRuntime[ShareShard]):
                     detail=str(error),
                 )
 
-    async def _snapshot_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(self.config.share_coordinator_cold_partition_snapshot_interval_ms / 1000)
-            self.snapshot_cold(wall_ms())
-
     def snapshot_cold(self, now_ms: int) -> None:
         """Writes snapshots of share partitions at rest."""
         for hosted in self.ready():
-            self._carry(hosted, hosted.shard.snapshot_cold(now_ms))
+            with self._guarded(hosted.partition):
+                self._carry(hosted, hosted.shard.snapshot_cold(now_ms))
 
 
 def _write(shard: ShareShard, key: SharePartitionKey, data: Any, token: object, now_ms: int) -> list[Effect]:

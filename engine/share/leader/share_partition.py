@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.share.partition import SharePartition, StateChange
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.share.leader.settings import ShareSettings
 from bowstring.engine.share.persister.interface import (
@@ -103,7 +103,7 @@ class LedSharePartition:
             after: Writes of the last one that had the state here; they may still succeed.
         """
         assert self._loading is None
-        self._loading = asyncio.get_running_loop().create_task(self._load(start_offset, after))
+        self._loading = background.spawn(self._load(start_offset, after), "load of a share partition")
 
     @property
     def writing(self) -> "asyncio.Task[None] | None":
@@ -152,10 +152,22 @@ class LedSharePartition:
                 detail=str(failed),
             )
             error = Errors.UNKNOWN_SERVER_ERROR
+        except Exception:
+            self._tell_bug()
+            error = Errors.UNKNOWN_SERVER_ERROR
         if error is not Errors.NONE:
             self._when_fenced(self)
         asyncio.get_running_loop().call_soon(self.wake)  # once the task is done
         return error
+
+    def _tell_bug(self) -> None:
+        event_log.error(
+            "bug: a share partition could not be loaded or stored; report the traceback",
+            traceback=True,
+            group=self.key.group_id,
+            topic_id=self.key.topic_id.hex(),
+            partition=self.key.partition,
+        )
 
     @property
     def is_active(self) -> bool:
@@ -242,7 +254,7 @@ class LedSharePartition:
         write = _Write(change, pending, loop.create_future())
         self._writes.append(write)
         if self._writing is None:
-            self._writing = loop.create_task(self._write())
+            self._writing = background.spawn(self._write(), "write of a share partition")
         return write.done
 
     async def _write(self) -> None:
@@ -271,7 +283,11 @@ class LedSharePartition:
             self._window.delivery_complete_count,
             batches,
         )
-        error = _told(await self._persister.write_state(self.key, written))
+        try:
+            error = _told(await self._persister.write_state(self.key, written))
+        except Exception:
+            self._tell_bug()
+            error = Errors.UNKNOWN_SERVER_ERROR
         if error is Errors.NONE:
             self._stored_start = written.start_offset
         return error

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.server.partition_waiter import LogWaiters
+from bowstring.engine import background
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ImageSource
@@ -250,9 +251,7 @@ class SharePartitions:
         return stored
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        background.spawn(work, "share sessions", among=self._tasks)
 
     # ------------------------------------------------------------ logs
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.protocol.messages import (
     delete_share_group_state,
@@ -185,7 +185,7 @@ class NetworkPersister:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queues[leader].append(_Call(api, key, data, answer))
         if leader not in self._serving:
-            self._serving[leader] = asyncio.get_running_loop().create_task(self._serve(leader))
+            self._serving[leader] = background.spawn(self._serve(leader), "state of share groups")
         return await answer
 
     async def _serve(self, leader: int) -> None:
@@ -195,7 +195,10 @@ class NetworkPersister:
                 for call in queue:
                     together[call.api.key, call.key.group_id].append(call)
                 for calls in together.values():
-                    await self._exchange(leader, calls)
+                    try:
+                        await self._exchange(leader, calls)
+                    except Exception:
+                        _give_up(calls)
         finally:
             del self._serving[leader]
 
@@ -245,6 +248,14 @@ class NetworkPersister:
                     call.answer.set_result(_failed(call.api, call.key, Errors.COORDINATOR_NOT_AVAILABLE))
         self._queues.clear()
         self._peers.close()
+
+
+def _give_up(calls: list[_Call]) -> None:
+    """Ends calls that a bug has kept without an answer."""
+    event_log.error("bug: the state of share groups was not exchanged; report the traceback", traceback=True)
+    for each in calls:
+        if not each.answer.done():
+            each.answer.set_result(_failed(each.api, each.key, Errors.COORDINATOR_NOT_AVAILABLE))
 
 
 def _failed(api: StateApi, key: SharePartitionKey, error: Error) -> Any:

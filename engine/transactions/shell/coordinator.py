@@ -105,8 +105,11 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
         loop.
         """
         super().start()
-        self._spawn(self._abort_for_ever())
-        self._spawn(self._expire_for_ever())
+        config = self.config
+        abort_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        expire_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
+        self._spawn(self._repeat(abort_ms, lambda: self.abort_timed_out(wall_ms())))
+        self._spawn(self._repeat(expire_ms, lambda: self.expire(wall_ms())))
 
     async def stop(self) -> None:
         """Answers waiting requests with NOT_COORDINATOR, and stops sending markers and reading logs."""
@@ -298,26 +301,22 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
 
     def _complete(self, hosted: Hosted, transactional_id: str) -> None:
         if not hosted.dismissed:
-            self._carry(hosted, hosted.shard.complete(transactional_id, wall_ms()))
+            with self._guarded(hosted.partition):
+                self._carry(hosted, hosted.shard.complete(transactional_id, wall_ms()))
 
     def _marked(self, hosted: Hosted, transaction: Transaction, marked: list[TopicPartition]) -> None:
         if not hosted.dismissed:
-            self._carry(hosted, hosted.shard.marked(transaction, marked, wall_ms()))
+            with self._guarded(hosted.partition):
+                self._carry(hosted, hosted.shard.marked(transaction, marked, wall_ms()))
 
     # ------------------------------------------------------------ time
-
-    async def _abort_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(
-                self.config.transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000
-            )
-            await self.abort_timed_out(wall_ms())
 
     async def abort_timed_out(self, now_ms: int) -> None:
         """Aborts the transactions that have passed their timeout."""
         for hosted in self.ready():
-            for transactional_id in hosted.shard.timed_out(now_ms):
-                await self._abort(hosted, transactional_id)
+            with self._guarded(hosted.partition):
+                for transactional_id in hosted.shard.timed_out(now_ms):
+                    await self._abort(hosted, transactional_id)
 
     async def _abort(self, hosted: Hosted, transactional_id: str) -> None:
         new_id: int | None = None
@@ -337,12 +336,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
             self._carry(hosted, effects)
             return
 
-    async def _expire_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(self.config.transaction_remove_expired_transaction_cleanup_interval_ms / 1000)
-            self.expire(wall_ms())
-
     def expire(self, now_ms: int) -> None:
         """Forgets transactional ids that were not used for transactional.id.expiration.ms."""
         for hosted in self.ready():
-            self._carry(hosted, hosted.shard.expire(now_ms))
+            with self._guarded(hosted.partition):
+                self._carry(hosted, hosted.shard.expire(now_ms))

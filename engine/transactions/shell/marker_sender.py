@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.coordinators.hosted import HostedShard
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.protocol.messages.write_txn_markers import (
@@ -36,6 +36,7 @@ registered.
 
 _VERSIONS: Final = (1, 2)
 _RETRY_S: Final = 0.05
+_RETRY_AFTER_BUG_S: Final = 1.0
 _MARKERS_AT_ONCE: Final = 1000
 
 
@@ -118,24 +119,30 @@ class MarkerSender:
         return topic.partitions[partition[1]].leader
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            event_log.error(
-                "bug: markers of transactions were not sent; report the traceback and restart the broker",
-                detail=repr(task.exception()),
-            )
+        background.spawn(work, "markers of transactions", among=self._tasks)
 
     async def _write_here(self, job: _Job) -> None:
-        if not job.hosted.dismissed:
-            self._settle(job, await self._writer.write(job.marker(), job.partitions))
+        if job.hosted.dismissed:
+            return
+        try:
+            errors = await self._writer.write(job.marker(), job.partitions)
+        except Exception:
+            self._again_after_bug([job])
+        else:
+            self._settle(job, errors)
 
-    async def _later(self, job: _Job) -> None:
-        await asyncio.sleep(_RETRY_S)
+    def _again_after_bug(self, jobs: list[_Job]) -> None:
+        """Sends markers again that a bug has kept back: a transaction without them blocks its readers."""
+        event_log.error(
+            "bug: markers of transactions were not sent, and are sent again; report the traceback",
+            traceback=True,
+            transactional_ids=",".join(job.transaction.transactional_id for job in jobs[:10]),
+        )
+        for job in jobs:
+            self._spawn(self._later(job, _RETRY_AFTER_BUG_S))
+
+    async def _later(self, job: _Job, pause_s: float = _RETRY_S) -> None:
+        await asyncio.sleep(pause_s)
         self.send(job.hosted, job.transaction, job.partitions)
 
     async def _serve(self, leader: int) -> None:
@@ -143,7 +150,11 @@ class MarkerSender:
         try:
             while queue := self._queues.pop(leader, None):
                 for first in range(0, len(queue), _MARKERS_AT_ONCE):
-                    await self._exchange(leader, queue[first : first + _MARKERS_AT_ONCE])
+                    jobs = queue[first : first + _MARKERS_AT_ONCE]
+                    try:
+                        await self._exchange(leader, jobs)
+                    except Exception:
+                        self._again_after_bug(jobs)
         finally:
             self._busy.discard(leader)
 

@@ -151,15 +151,15 @@ class MarkerWriter:
     async def _committed(
         self, key: TopicPartition, log: "PartitionLog", offset: int, leader_epoch: int
     ) -> Error:
-        if log.in_commit_mode:
-            self._logs.durability.when_durable(
-                log, lambda: self._plane.durable(*key), lambda: self.advanced(*key)
-            )
         done: asyncio.Future[Error] = asyncio.get_running_loop().create_future()
         queue = self._waiting.setdefault(key, deque())
         queue.append(_Waiting(offset, leader_epoch, done))
         if len(queue) == 1 and not self._plane.watch(*key, offset):
             self.advanced(*key)
+        elif log.in_commit_mode:  # after the wait is noted, because a callback may come at once
+            self._logs.durability.when_durable(
+                log, lambda: self._plane.durable(*key), lambda: self.advanced(*key)
+            )
         return await done
 
     def advanced(self, topic: str, partition: int) -> None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from bowstring.engine import background, event_log
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -82,7 +83,7 @@ class TransactionVerifier:
         questions = [_Question(producer, each, adds, loop.create_future()) for each in partitions]
         self._queues[leader] += questions
         if leader not in self._serving:
-            self._serving[leader] = loop.create_task(self._serve(leader))
+            self._serving[leader] = background.spawn(self._serve(leader), "verification of transactions")
         return {each.partition: await each.answer for each in questions}
 
     async def _ask_here(
@@ -102,7 +103,10 @@ class TransactionVerifier:
             while queue := self._queues.pop(leader, None):
                 for adds in (True, False):
                     if some := [each for each in queue if each.adds is adds]:
-                        await self._exchange(leader, some, adds=adds)
+                        try:
+                            await self._exchange(leader, some, adds=adds)
+                        except Exception:
+                            _give_up(some)
         finally:
             del self._serving[leader]
 
@@ -177,3 +181,11 @@ def _errors(answer: AddPartitionsToTxnResponse) -> dict[tuple[str, TopicPartitio
         for topic in each.topic_results
         for part in topic.results_by_partition
     }
+
+
+def _give_up(questions: list[_Question]) -> None:
+    """Ends questions that a bug has kept without an answer; their producers ask again."""
+    event_log.error("bug: transactions were not verified; report the traceback", traceback=True)
+    for each in questions:
+        if not each.answer.done():
+            each.answer.set_result(Errors.COORDINATOR_NOT_AVAILABLE)

@@ -1,6 +1,7 @@
 """The shell follows the data plane's roles: it loads what this broker leads, and resigns from the rest."""
 
 import asyncio
+import errno
 import gc
 import weakref
 
@@ -322,6 +323,54 @@ def test_topics_that_are_deleted_while_a_log_is_read():
     asyncio.run(main())
 
 
+def test_a_log_that_cannot_be_read_is_tried_again_after_a_pause(monkeypatch, caplog):
+    """Whatever is the reason: a lack of descriptors or of memory passes."""
+    monkeypatch.setattr("bowstring.engine.coordinators.runtime._FIRST_PAUSE_S", 0.01)
+    failures = [OSError(errno.EMFILE, "too many open files"), MemoryError(), RecursionError("a bug"), None]
+
+    class BadLog(MemoryLog):
+        def read(self, offset, max_bytes, limit):
+            if failures and (failure := failures.pop(0)) is not None:
+                raise failure
+            return super().read(offset, max_bytes, limit)
+
+    async def main():
+        logs = await written({"g": 7, "h": 8, "i": 9, "j": 10})
+        bad = BadLog()
+        bad.__dict__ |= logs[0].__dict__
+        broker = await started_without_roles([bad, logs[1]])
+        of_bad, of_other = ([g for g in "ghij" if broker.groups.partition_of(g) == p] for p in (0, 1))
+        set_role(broker, 0, 3)
+        set_role(broker, 1, 3)
+        await loaded(broker)
+        assert await refusal(fetched(broker, of_bad[0])) is Errors.COORDINATOR_NOT_AVAILABLE
+        assert await fetched(broker, of_other[0])
+        assert list(broker.groups.shards()), "the others are listed"
+        await wait_until_async(lambda: broker.groups.coordinates(of_bad[0]) and not failures)
+        await loaded(broker)
+        assert await fetched(broker, of_bad[0])
+        await broker.groups.stop()
+
+    asyncio.run(main())
+    assert "RecursionError: a bug" in caplog.text, "a bug comes with its traceback"
+
+
+def test_a_stop_ends_what_is_tried_again():
+    async def main():
+        logs = await written({"g": 7})
+        for log in logs:
+            log.batches = [(base, batch[:-1] + bytes([batch[-1] ^ 1])) for base, batch in log.batches]
+        broker = await started_without_roles(logs)
+        partition = broker.groups.partition_of("g")
+        set_role(broker, partition, 3)
+        await loaded(broker)
+        await broker.groups.stop()
+        set_role(broker, partition, 4)
+        assert await refusal(fetched(broker)) is Errors.NOT_COORDINATOR
+
+    asyncio.run(main())
+
+
 def test_a_log_that_cannot_be_read_is_tried_again_in_another_epoch(caplog):
     async def main():
         logs = await written({"g": 7})
@@ -332,8 +381,10 @@ def test_a_log_that_cannot_be_read_is_tried_again_in_another_epoch(caplog):
         for _ in range(3):
             set_role(broker, partition, 3)
             await loaded(broker)
-        assert await refusal(fetched(broker)) is Errors.NOT_COORDINATOR
+        assert await refusal(fetched(broker)) is Errors.COORDINATOR_NOT_AVAILABLE
         assert sum("cannot be read" in record.message for record in caplog.records) == 1
+        set_role(broker, partition, -1)
+        assert await refusal(fetched(broker)) is Errors.NOT_COORDINATOR
         logs[partition].batches[0] = (base_offset, batch)
         set_role(broker, partition, 4)
         await loaded(broker)

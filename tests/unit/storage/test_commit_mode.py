@@ -92,7 +92,49 @@ def test_waiting_for_the_medium(made):
     wal.when_durable(log, lambda: done.append(log.high_watermark), unexpected)
     wait_until(lambda: wal.wal.durable_frame >= staged_frame(log))
     wal.when_durable(log, lambda: done.append(log.high_watermark), unexpected)
+    assert done == [], "nothing is called back before the registration returns"
+    wal.call_waiters()
     assert done == [3, 3]
+
+
+def run_ready(wal):
+    """Lets the control loop run what is ready."""
+    wal._loop.call_soon(wal._loop.stop)
+    wal._loop.run_forever()
+
+
+def test_who_registers_again_and_again_is_called_by_the_loop(made):
+    """As a coordinator does whose log is durable here while followers lag: no stack is deep enough for it."""
+    wal, log, _ = made
+    append(log, 1)
+    wait_until(lambda: wal.wal.durable_frame >= staged_frame(log))
+    calls = []
+
+    def again():
+        calls.append(log.log_end_offset)
+        if len(calls) < 5000:
+            wal.when_durable(log, again, unexpected)
+
+    wal.when_durable(log, again, unexpected)
+    assert not calls
+    wait_until(lambda: run_ready(wal) or len(calls) == 5000)
+
+
+def test_one_that_fails_keeps_no_call_from_the_others(made, caplog):
+    wal, log, _ = made
+    outcomes = []
+    append(log, 1)
+    wal.when_durable(log, unexpected, unexpected)
+    wal.when_durable(log, lambda: outcomes.append("done"), unexpected)
+    wait_until(lambda: run_ready(wal) or outcomes == ["done"])
+    with failing("write_durable", errno.EIO):
+        append(log, 1)
+        wait_until(lambda: wal.wal.failure is not None)
+        wal.when_durable(log, unexpected, unexpected)
+        wal.when_durable(log, unexpected, lambda: outcomes.append("failed"))
+        run_ready(wal)
+    assert outcomes == ["done", "failed"]
+    assert "it did not fail" in caplog.text
 
 
 def unexpected():
@@ -109,6 +151,8 @@ def test_who_waits_learns_that_the_medium_failed(made):
         wait_until(lambda: wal.wal.failure is not None)
         for _ in range(2):
             wal.when_durable(log, lambda: outcomes.append("done"), lambda: outcomes.append("failed"))
+        assert outcomes == []
+        run_ready(wal)
     assert outcomes == ["failed", "failed"]
 
 

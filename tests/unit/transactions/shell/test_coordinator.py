@@ -11,9 +11,11 @@ from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.names import TRANSACTIONS_TOPIC as TOPIC
 from bowstring.engine.transactions.records import transaction_record
+from bowstring.engine.transactions.shard import TransactionShard
 from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
 from bowstring.engine.transactions.transaction import Status, Transaction
 from tests.support.group_shell import MemoryLog, MemoryPlane
+from tests.support.waiting import wait_until_async
 
 DECIDED = Transaction("x", 7, 1, 60_000, Status.PREPARE_COMMIT, frozenset({("gone", 0)}), 1, 1, 2)
 """Its only partition is deleted, so it is complete as soon as its markers are sent."""
@@ -22,19 +24,19 @@ DECIDED = Transaction("x", 7, 1, 60_000, Status.PREPARE_COMMIT, frozenset({("gon
 class FakeBroker:
     """What the coordinator needs of a broker that leads one partition of the topic."""
 
-    def __init__(self, log):
-        self.configs = BrokerConfigs({})
-        self.open_logs = [log]
-        self.topics = {
-            TOPIC: SimpleNamespace(id=b"t" * 16, partitions=[PartitionImage((1,), (1,), 1, 3, 0, ())])
-        }
+    def __init__(self, *logs, durability=None, settings=None):
+        self.configs = BrokerConfigs(settings or {})
+        self.open_logs = list(logs)
+        partitions = [PartitionImage((1,), (1,), 1, 3, 0, ()) for _ in logs]
+        self.topics = {TOPIC: SimpleNamespace(id=b"t" * 16, partitions=partitions)}
         image = SimpleNamespace(topics=self.topics, features={}, topic_configs=lambda name: {})
         self.plane = MemoryPlane(self)
-        self.plane.led = {0: 3}
+        self.plane.led = dict.fromkeys(range(len(logs)), 3)
+        self.plane.durable = lambda topic, partition: None  # followers lag
         self.coordinator = TransactionCoordinator(
             self.configs,
             SimpleNamespace(image=image),
-            SimpleNamespace(of_topic=lambda name: self.open_logs, control_writes=0),
+            SimpleNamespace(of_topic=lambda name: self.open_logs, control_writes=0, durability=durability),
             self.plane,
             changes=None,
             producer_ids=None,
@@ -46,6 +48,10 @@ class FakeBroker:
 
 @pytest.fixture
 def log():
+    return decided()
+
+
+def decided():
     made = MemoryLog()
     key, value = transaction_record(DECIDED, 2)
     made.append(encode_batch([(key, value, 0, ())]), 3, 0)
@@ -102,3 +108,179 @@ def test_who_leads_no_more_does_not_begin(log):
         await broker.coordinator.stop()
 
     asyncio.run(run())
+
+
+# ---------------------------------------------------------------- commit mode
+
+
+class AtOnce:
+    """Records that are on the medium: who waits is called back before the registration returns."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def when_durable(self, log, done, failed):
+        self.asked += 1
+        done()
+
+
+class Later(AtOnce):
+    """It is called back in the next turn of the loop."""
+
+    def when_durable(self, log, done, failed):
+        self.asked += 1
+        asyncio.get_running_loop().call_soon(done)
+
+
+class Failing(AtOnce):
+    """The write-ahead log has failed."""
+
+    def when_durable(self, log, done, failed):
+        self.asked += 1
+        failed()
+
+
+class Manual(AtOnce):
+    """It is called back when the test says."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiting = []
+
+    def when_durable(self, log, done, failed):
+        self.asked += 1
+        self.waiting.append((done, failed))
+
+
+@pytest.fixture(params=["at the start", "on another thread"])
+def at_once_bytes(request, monkeypatch):
+    most = 1 << 20 if request.param == "at the start" else 0
+    monkeypatch.setattr("bowstring.engine.coordinators.runtime.REPLAYED_AT_ONCE_BYTES", most)
+
+
+@pytest.mark.parametrize("kind", [AtOnce, Later])
+@pytest.mark.usefixtures("at_once_bytes")
+def test_a_log_that_is_durable_here_while_followers_lag(log, kind):
+    """The callback of the durable end leads back to where it was registered."""
+
+    async def run():
+        log.in_commit_mode = True
+        durability = kind()
+        broker = FakeBroker(log, durability=durability)
+        broker.coordinator.start()
+        await wait_until_async(lambda: durability.asked)
+        for _ in range(5):
+            await asyncio.sleep(0)
+            broker.coordinator.advanced(0)
+        assert durability.asked == 1
+        with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+            broker.coordinator.shard_of("x")
+        log.advance_high_watermark(1)
+        broker.coordinator.advanced(0)
+        log.advance_high_watermark(log.log_end_offset)
+        broker.coordinator.advanced(0)
+        assert status(broker) is Status.COMPLETE_COMMIT
+        await broker.coordinator.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", [AtOnce, Later])
+@pytest.mark.usefixtures("at_once_bytes")
+def test_followers_have_all_when_the_log_becomes_durable(log, kind):
+    async def run():
+        log.in_commit_mode = True
+        broker = FakeBroker(log, durability=kind())
+        broker.plane.durable = lambda topic, partition: log.advance_high_watermark(log.log_end_offset)
+        broker.coordinator.start()
+        await wait_until_async(lambda: not broker.coordinator.is_loading)
+        await wait_until_async(lambda: log.high_watermark == log.log_end_offset == 2)
+        assert status(broker) is Status.COMPLETE_COMMIT
+        await broker.coordinator.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("at_once_bytes")
+def test_a_write_ahead_log_that_has_failed_before_the_shard_begins(log, caplog):
+    async def run():
+        log.in_commit_mode = True
+        broker = FakeBroker(log, durability=Failing())
+        broker.coordinator.start()
+        await wait_until_async(lambda: not broker.coordinator.is_loading)
+        with pytest.raises(KafkaError, match="NOT_COORDINATOR"):
+            broker.coordinator.shard_of("x")
+        await broker.coordinator.stop()
+
+    asyncio.run(run())
+    assert "accepts no more writes" in caplog.text
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed"])
+@pytest.mark.usefixtures("at_once_bytes")
+def test_the_log_becomes_durable_while_the_broker_stops(log, outcome):
+    async def run():
+        log.in_commit_mode = True
+        durability = Manual()
+        broker = FakeBroker(log, durability=durability)
+        broker.coordinator.start()
+        await wait_until_async(lambda: durability.asked)
+        stopping = asyncio.ensure_future(broker.coordinator.stop())
+        await asyncio.sleep(0)
+        log.advance_high_watermark(1)
+        for done, failed in durability.waiting:
+            (done if outcome == "done" else failed)()
+        await stopping
+        assert broker.plane.appended == []
+
+    asyncio.run(run())
+
+
+def test_one_shard_that_fails_does_not_stop_the_others(monkeypatch, caplog):
+    """It is tried again, and the traceback is logged."""
+    monkeypatch.setattr("bowstring.engine.coordinators.runtime.REPLAYED_AT_ONCE_BYTES", 0)
+    monkeypatch.setattr("bowstring.engine.coordinators.runtime._FIRST_PAUSE_S", 0.01)
+    logs = [decided() for _ in range(4)]
+    for each in logs:
+        each.advance_high_watermark(1)
+    began = []
+    loaded = TransactionShard.loaded
+
+    def fails_first(shard, now_ms):
+        began.append(shard)
+        if len(began) <= 2:
+            raise RecursionError("a bug in a shard")
+        return loaded(shard, now_ms)
+
+    monkeypatch.setattr(TransactionShard, "loaded", fails_first)
+
+    async def run():
+        broker = FakeBroker(*logs)
+        broker.coordinator.start()
+        await wait_until_async(lambda: not broker.coordinator.is_loading)
+        await wait_until_async(lambda: len(list(broker.coordinator.ready())) == 4)
+        await broker.coordinator.stop()
+
+    asyncio.run(run())
+    assert caplog.text.count("RecursionError: a bug in a shard") == 2
+
+
+def test_a_bug_in_what_is_done_from_time_to_time_does_not_end_it(log, monkeypatch, caplog):
+    calls = []
+
+    def expire(shard, now_ms):
+        calls.append(now_ms)
+        raise ValueError("a bug in expiry")
+
+    monkeypatch.setattr(TransactionShard, "expire", expire)
+    interval = "transaction.remove.expired.transaction.cleanup.interval.ms"
+
+    async def run():
+        log.advance_high_watermark(1)
+        broker = FakeBroker(log, settings={interval: "1"})
+        broker.coordinator.start()
+        await wait_until_async(lambda: len(calls) >= 3)
+        await broker.coordinator.stop()
+
+    asyncio.run(run())
+    assert "ValueError: a bug in expiry" in caplog.text
