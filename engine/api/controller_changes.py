@@ -2,27 +2,14 @@
 configs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.controller.shell import Controller
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.image import ImageChange
-from bowstring.engine.protocol.messages.alter_configs import (
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-)
-from bowstring.engine.protocol.messages.create_partitions import (
-    CreatePartitionsResponse,
-    CreatePartitionsTopicResult,
-)
-from bowstring.engine.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
-from bowstring.engine.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
-from bowstring.engine.protocol.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse as IncrementalResourceResponse,
-)
-from bowstring.engine.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
 from bowstring.engine.protocol.schema import MetadataRecord, Response
 
 if TYPE_CHECKING:
@@ -65,7 +52,8 @@ class _Commits:
 async def handle(broker: "BrokerServices", request: "Request") -> Response:
     """Decides with the controller's image, and answers once the records are committed.
 
-    Behaviour: a node that is not the active controller answers NOT_CONTROLLER for each topic or resource.
+    Behaviour: a node that is not the active controller answers NOT_CONTROLLER for each topic or resource;
+    REQUEST_TIMED_OUT when its turn did not come within request.timeout.ms.
 
     Versions: as on a node alone.
     """
@@ -75,52 +63,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
     try:
         answer: Response = await shared.handle(ControllerServices(broker, controller), request)
     except KafkaError as error:
-        if error.error is not Errors.NOT_CONTROLLER:
-            raise
-        return _REFUSALS[request.api_key](request.body, _error_of(error))
+        refused = refusal(request.api_key, request.version, request.body, error)
+        assert refused is not None, request.api_key
+        return refused
     return answer
-
-
-def _error_of(error: KafkaError) -> dict[str, Any]:
-    return {"error_code": error.code, "error_message": error.detail or error.error.message}
-
-
-def _topics_refused(body: Any, error: dict[str, Any]) -> Response:
-    return CreateTopicsResponse(
-        topics=[CreatableTopicResult(name=each.name, **error) for each in body.topics]
-    )
-
-
-def _deletions_refused(body: Any, error: dict[str, Any]) -> Response:
-    named = [DeletableTopicResult(name=name, **error) for name in body.topic_names]
-    by_both = [DeletableTopicResult(name=each.name, topic_id=each.topic_id, **error) for each in body.topics]
-    return DeleteTopicsResponse(responses=named + by_both)
-
-
-def _partitions_refused(body: Any, error: dict[str, Any]) -> Response:
-    return CreatePartitionsResponse(
-        results=[CreatePartitionsTopicResult(name=each.name, **error) for each in body.topics]
-    )
-
-
-def _configs_refused(
-    response: Callable[..., Response], result: Callable[..., Any]
-) -> Callable[[Any, dict[str, Any]], Response]:
-    def refused(body: Any, error: dict[str, Any]) -> Response:
-        return response(
-            responses=[
-                result(resource_type=each.resource_type, resource_name=each.resource_name, **error)
-                for each in body.resources
-            ]
-        )
-
-    return refused
-
-
-_REFUSALS: Final[dict[int, Callable[[Any, dict[str, Any]], Response]]] = {
-    19: _topics_refused,
-    20: _deletions_refused,
-    33: _configs_refused(AlterConfigsResponse, AlterConfigsResourceResponse),
-    37: _partitions_refused,
-    44: _configs_refused(IncrementalAlterConfigsResponse, IncrementalResourceResponse),
-}

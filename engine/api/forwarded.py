@@ -5,6 +5,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api import broker_loggers
+from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.config_changes import Change
 from bowstring.engine.protocol import decode_response, encode, encode_request
@@ -32,9 +33,9 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
 
     Behaviour: NOT_CONTROLLER when no controller answers within request.timeout.ms; REQUEST_TIMED_OUT when the
     request waited so long behind others. One request of a client is on its way at a time. With too many that
-    wait it is refused with THROTTLING_QUOTA_EXCEEDED. After a connection that
-    ended without an answer it is sent again, as in Kafka: what the first time did, the second one may refuse.
-    Log levels are this broker's own, and stay here.
+    wait it is refused with THROTTLING_QUOTA_EXCEEDED. After a connection that ended without an answer it is
+    sent again, as in Kafka: what the first time did, the second one may refuse. Log levels are this broker's
+    own, and stay here.
 
     Versions: the controller gets that of the request, because the answer must fit it.
     """
@@ -57,10 +58,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
 
 
 async def _ask_controller(quorum: "Quorum", request: "Request", body: Any, timeout_ms: int) -> Response:
-    """Sends a request inside Envelope, so that the controller knows whose it is.
-
-    Raises:
-        KafkaError: NOT_CONTROLLER, or why the controller does not look into the envelope.
+    """Sends a request inside Envelope, so that the controller knows whose it is. When it fails, the answer
+    has the error for each of its topics or resources.
     """
     kind, _, name = request.principal.partition(":")
     principal = DefaultPrincipalData(type=kind, name=name)
@@ -69,9 +68,15 @@ async def _ask_controller(quorum: "Quorum", request: "Request", body: Any, timeo
         request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + encode(principal, _PRINCIPAL_VERSION),
         client_host_address=_address(request.peer),
     )
-    answer = await _ask_until_answered(quorum, envelope, timeout_ms, client_of(request))
-    if answer.error_code:
-        raise KafkaError(Errors.of(answer.error_code))
+    try:
+        answer = await _ask_until_answered(quorum, envelope, timeout_ms, client_of(request))
+        if answer.error_code:
+            raise KafkaError(Errors.of(answer.error_code))
+    except KafkaError as error:
+        refused = refusal(request.api_key, request.version, body, error)
+        if refused is None:
+            raise
+        return refused
     _, response = decode_response(request.api_key, request.version, answer.response_data or b"")
     return response
 

@@ -128,17 +128,17 @@ def check_agreement(cluster: bowstring.Cluster) -> None:
 
 
 def facts(image: ClusterImage) -> object:
-    topics = {each.name: (each.id, list(each.partitions)) for each in image.topics.values()}
+    """What the last records of a cluster that stops do not change."""
+    topics = {
+        each.name: (each.id, [part.replicas for part in each.partitions]) for each in image.topics.values()
+    }
     return topics, {resource: configs for resource, configs in image.configs.items() if configs}
 
 
 def check_logs(cluster: bowstring.Cluster) -> None:
     """Every record in the metadata logs of the stopped nodes can be applied, and they say the same."""
     states = [read_metadata(cluster.log_dir(id) / "__cluster_metadata-0") for id in BROKERS]
-    longest = max(state.end_offset for state in states)
-    complete = [state for state in states if state.end_offset == longest]
-    assert len(complete) >= 2, [state.end_offset for state in states]
-    assert all(facts(state.image) == facts(complete[0].image) for state in complete)
+    assert all(facts(state.image) == facts(states[0].image) for state in states)
 
 
 def check_restart(cluster: bowstring.Cluster) -> None:

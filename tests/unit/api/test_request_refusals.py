@@ -1,0 +1,85 @@
+"""Every request that brokers forward can be refused as a whole, in every version, for each thing that it names."""
+
+import asyncio
+
+import pytest
+
+from bowstring.engine.api import FORWARDED_KEYS, forwarded
+from bowstring.engine.api.request_refusals import refusal
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.protocol import (
+    API_VERSIONS,
+    decode_response,
+    encode_response,
+)
+from bowstring.engine.protocol.messages import alter_configs as ac
+from bowstring.engine.protocol.messages import create_partitions as cp
+from bowstring.engine.protocol.messages import create_topics as ct
+from bowstring.engine.protocol.messages import delete_topics as dt
+from bowstring.engine.protocol.messages import elect_leaders as el
+from bowstring.engine.protocol.messages import incremental_alter_configs as iac
+from bowstring.engine.requests.request import Request
+
+BUSY = KafkaError(Errors.REQUEST_TIMED_OUT, "The controller was busy.")
+VERSIONS = [
+    (key, version)
+    for key in sorted(FORWARDED_KEYS)
+    for version in range(API_VERSIONS[key].lowest, API_VERSIONS[key].highest + 1)
+]
+
+
+def body_of(key: int, version: int):
+    """A request that names two things, where it names any."""
+    if key == 19:
+        return ct.CreateTopicsRequest(
+            topics=[ct.CreatableTopic(name=name, num_partitions=1) for name in "ab"]
+        )
+    if key == 20 and version >= 6:
+        return dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name=name) for name in "ab"])
+    if key == 20:
+        return dt.DeleteTopicsRequest(topic_names=["a", "b"])
+    if key == 33:
+        return ac.AlterConfigsRequest(
+            resources=[ac.AlterConfigsResource(resource_type=2, resource_name=name) for name in "ab"]
+        )
+    if key == 37:
+        return cp.CreatePartitionsRequest(
+            topics=[cp.CreatePartitionsTopic(name=name, count=2) for name in "ab"]
+        )
+    if key == 43:
+        return el.ElectLeadersRequest(topic_partitions=[el.TopicPartitions(topic="a", partitions=[0])])
+    if key == 44:
+        return iac.IncrementalAlterConfigsRequest(
+            resources=[iac.AlterConfigsResource(resource_type=2, resource_name=name) for name in "ab"]
+        )
+    return API_VERSIONS[key].request()
+
+
+def errors_of(answer) -> list[int]:
+    if isinstance(answer, el.ElectLeadersResponse):
+        return [answer.replica_election_results[0].partition_result[0].error_code]
+    for name in ("topics", "responses", "results"):
+        found = getattr(answer, name, None)
+        if found:
+            return [each.error_code for each in found]
+    return [answer.error_code]
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_the_answer_has_the_error_for_each_part(key: int, version: int):
+    class Busy:
+        async def ask_leader(self, *_):
+            raise BUSY
+
+    class Broker:
+        configs = BrokerConfigs({})
+        quorum = Busy()
+
+    body = body_of(key, version)
+    request = Request(api_key=key, version=version, body=body, listener=None, peer="127.0.0.1:1")  # type: ignore[arg-type]
+    for answer in (refusal(key, version, body, BUSY), asyncio.run(forwarded.handle(Broker(), request))):  # type: ignore[arg-type]
+        assert answer is not None
+        _, decoded = decode_response(key, version, bytes(encode_response(key, version, 1, answer)))
+        expected = 2 if key in (19, 20, 33, 37, 44) else 1
+        assert errors_of(decoded) == [Errors.REQUEST_TIMED_OUT.code] * expected
