@@ -32,7 +32,12 @@ def refusal(key: int, version: int, body: Any, error: KafkaError) -> Response | 
     names, as Kafka's getErrorResponse. None if there is no such answer.
     """
     by_result = _BY_RESULT.get(key)
-    return error_response(key, version, error) if by_result is None else by_result(body, _error_of(error))
+    if by_result is None:
+        return error_response(key, version, error)
+    answer = by_result(body, _error_of(error))
+    if isinstance(answer, ElectLeadersResponse) and version == 0:
+        answer.error_code = 0  # this version has only errors of partitions
+    return answer
 
 
 def _error_of(error: KafkaError) -> dict[str, Any]:
@@ -72,7 +77,6 @@ def _configs_refused(
 
 
 def _elections_refused(body: Any, error: dict[str, Any]) -> Response:
-    """Version 0 has only errors of partitions; the others have one for all, too."""
     results = [
         ReplicaElectionResult(
             topic=topic.topic,
