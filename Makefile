@@ -49,13 +49,15 @@ soak: ext
 	BOWSTRING_SOAK_SECONDS=$(or $(SECONDS),3600) $(BIN)/python -m pytest tests/system/test_soak.py \
 		tests/system/test_troubled_cluster.py tests/system/test_admin_chaos.py tests/system/test_power_cut.py tests/system/history
 
-# Random work, faults, kills and power cuts over the whole broker's storage, and over staged tails; a quorum and
-# whole clusters under bad networks and disks: thousands of seeds.
+# Random work, faults, kills and power cuts over the whole broker's storage, and over staged tails; a quorum, whole
+# clusters under bad networks and disks, and whole nodes under a loop of the seed: thousands of seeds.
 simulate: ext
 	$(BIN)/python -m tests.simulation.storage --from $(or $(FROM),1) --seeds $(or $(SEEDS),5000)
 	$(BIN)/python -m tests.simulation.staged --from $(or $(FROM),1) --seeds $(or $(SEEDS),5000)
 	$(BIN)/python -m tests.simulation.quorum --from $(or $(FROM),1) --seeds $(or $(SEEDS),10000)
 	$(BIN)/python -m tests.simulation.cluster --from $(or $(FROM),1) --seeds $(or $(SEEDS),10000)
+	$(BIN)/python -m tests.simulation.nodes --from $(or $(FROM),1) --seeds $(or $(SEEDS),10000) \
+		--without no_descriptors
 
 # Ends with the chart of README: docs/figures.svg, from the newest reports.
 bench: ext

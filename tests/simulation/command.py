@@ -67,6 +67,7 @@ class Simulation(NamedTuple):
         parser = argparse.ArgumentParser(prog=f"python -m {self.name}", description="Tries seeds.")
         parser.add_argument("--from", dest="first", type=int, default=1, help="the first seed")
         parser.add_argument("--seeds", type=int, default=1000, help="how many")
+        parser.add_argument("--step", type=int, default=1, help="from one seed to the next")
         parser.add_argument("--until-found", action="store_true", help="end with the first that fails")
         parser.add_argument(
             "--fault", choices=[each.name for each in self.faults], help="with a fault patched in"
@@ -81,7 +82,7 @@ class Simulation(NamedTuple):
         cores = len(os.sched_getaffinity(0))
         parser.add_argument("--jobs", type=int, default=cores, help=f"processes, {cores} by default")
         chosen = parser.parse_args(arguments)
-        seeds = range(chosen.first, chosen.first + chosen.seeds)
+        seeds = range(chosen.first, chosen.first + chosen.seeds * chosen.step, chosen.step)
         if chosen.faults:
             return self.table(seeds)
         fault = self.fault(chosen.fault) if chosen.fault else None

@@ -1,0 +1,170 @@
+"""Clients that send random requests of every kind to random nodes, about so few names that they collide."""
+
+import asyncio
+
+from bowstring.engine.protocol import API_VERSIONS
+from bowstring.engine.quorum.network import NoAnswerError, PeerConnection, UnsupportedByPeerError
+from tests.simulation.nodes.administration import ADMINISTRATION
+from tests.simulation.nodes.groups import MEMBERS
+from tests.simulation.nodes.kernel import MS
+from tests.simulation.nodes.loop import NodeLoop
+from tests.simulation.nodes.node import LISTENER_PORT
+from tests.simulation.nodes.pace import Instant
+from tests.simulation.nodes.transactions import PRODUCERS
+
+# After so long a request is one that gets no answer: longer than any timeout of a node.
+FOREVER_S = 600.0
+ANSWERED_WITHIN_MS = 12_000
+UNKNOWN_SERVER_ERROR = -1
+# ShareFetch and ShareAcknowledge: Kafka answers so for a share partition that is not initialized yet.
+MAY_BE_UNKNOWN = (78, 79)
+
+KINDS = {"administration": ADMINISTRATION, "producers": PRODUCERS, "members": MEMBERS}
+
+
+class Clients:
+    """All clients, on a loop of their own.
+
+    Attributes:
+        waiting: By client: what it has asked, where, and since when.
+    """
+
+    def __init__(self, world):
+        self.world = world
+        self.kernel = world.kernel
+        self.loop = NodeLoop(world.kernel, "clients", 1, world.network, Instant())
+        self.loop.owner = None
+        self.waiting: dict[int, tuple[str, str, int]] = {}
+        self.answers: dict[str, int] = {}
+        self.is_calm = False
+        self.calm_at = 0
+        self._running = 0
+        self._works: list = []
+
+    def start(self):
+        """Begins; each client has one request at a time."""
+        for number in range(self.world.plan.clients):
+            self._running += 1
+            self.loop.call_soon(self._begin, Client(self, number))
+
+    def _begin(self, client):
+        self.loop.create_task(client.run()).add_done_callback(self._ended)
+
+    def _ended(self, task):
+        self._running -= 1
+        if not task.cancelled() and task.exception() is not None:
+            raise task.exception()
+
+    def calm(self):
+        """Asks for nothing new: what was asked must be answered now."""
+        self.is_calm = True
+        self.calm_at = self.kernel.now
+
+    def are_done(self):
+        """Whether all requests have got an answer."""
+        for text, where, since in self.waiting.values():
+            if self.kernel.now - max(since, self.calm_at) > ANSWERED_WITHIN_MS * MS:
+                self.kernel.violated("EveryRequestIsAnswered", f"{text} to {where}")
+        return self._running == 0
+
+    def unanswered(self):
+        return [f"{text} to {where}" for text, where, _ in self.waiting.values()]
+
+    def end(self):
+        self.loop.end()
+
+
+class Client:
+    """One client."""
+
+    def __init__(self, clients, number):
+        self.clients = clients
+        self.world = clients.world
+        self.number = number
+        self.random = clients.kernel.random(f"client {number}")
+        self.connections: dict[int, PeerConnection] = {}
+        names = self.world.plan.names
+        self.topics = [f"t{each}" for each in range(names)]
+        self.groups = [
+            f"{kind}{each}" for kind in ("classic", "consumer", "share", "streams") for each in "ab"
+        ]
+
+    async def run(self):
+        plan = self.world.plan
+        await asyncio.sleep(self.random.uniform(0, plan.think_ms) / 1000)
+        # Mostly one kind of work: clients of one kind keep what the others need changing under them.
+        kinds = [ADMINISTRATION, PRODUCERS, MEMBERS]
+        usual = KINDS.get(plan.mostly, kinds[self.number % len(kinds)])
+        while not self.clients.is_calm:
+            kind = usual if self.random.random() < 0.8 else self.random.choice(kinds)
+            ((_, work),) = self.random.choices(kind, [weight for weight, _ in kind])
+            if kind is ADMINISTRATION:
+                await self.ask(work(self))
+            else:
+                await work(self)
+            await asyncio.sleep(self.random.expovariate(1 / plan.think_ms) / 1000)
+
+    def image(self):
+        """What some node knows of the cluster; None when none serves."""
+        nodes = [
+            each for each in self.world.nodes.values() if each.broker is not None and not each.is_starting
+        ]
+        return self.random.choice(nodes).broker.quorum.image if nodes else None
+
+    def a_node(self):
+        """A node that a request goes to."""
+        return self.random.choice(list(self.world.nodes.values()))
+
+    async def ask(self, request, node=None, version=None):
+        """Sends a request; returns its answer, None when the connection ends before."""
+        node = node or self.a_node()
+        api = API_VERSIONS[request.api_key]
+        versions = (api.lowest, api.highest) if version is None else (version, version)
+        text = brief(request)
+        clients = self.clients
+        clients.kernel.say(f"client{self.number}", f"asks {node.name} {text}")
+        clients.waiting[self.number] = (text, node.name, clients.kernel.now)
+        connection = self.connections.get(node.id)
+        if connection is None:
+            connection = PeerConnection(node.host, LISTENER_PORT, f"client{self.number}")
+            self.connections[node.id] = connection
+        try:
+            answer, _ = await connection.exchange(request, versions, FOREVER_S)
+        except (NoAnswerError, UnsupportedByPeerError) as error:
+            clients.kernel.say(f"client{self.number}", f"gets no answer: {error!r}")
+            return None
+        finally:
+            clients.waiting.pop(self.number, None)
+        errors = sorted(set(error_codes(answer)))
+        clients.kernel.say(f"client{self.number}", f"gets {type(answer).__name__} {errors}")
+        key = f"{type(request).__name__.removesuffix('Request')} {errors}"
+        clients.answers[key] = clients.answers.get(key, 0) + 1
+        if UNKNOWN_SERVER_ERROR in errors and request.api_key not in MAY_BE_UNKNOWN:
+            clients.kernel.violated("NoUnknownServerError", f"{text} to {node.name}: {answer}")
+        return answer
+
+
+def brief(request):
+    """A request in a few words."""
+    parts = [f"{name}={short(getattr(request, name))}" for name in request.__slots__]
+    return f"{type(request).__name__.removesuffix('Request')} {' '.join(parts)}"[:300]
+
+
+def short(value):
+    if isinstance(value, list):
+        return "[" + ",".join(short(each) for each in value) + "]"
+    if hasattr(value, "__slots__") and not isinstance(value, (str, bytes)):
+        return "(" + " ".join(short(getattr(value, name)) for name in value.__slots__) + ")"
+    return value.hex()[:8] if isinstance(value, bytes) else str(value)
+
+
+def error_codes(message):
+    """Yields all error codes that are anywhere in an answer."""
+    for name in getattr(message, "__slots__", ()):
+        value = getattr(message, name)
+        if name.endswith("error_code"):
+            if value:
+                yield value
+        elif isinstance(value, list):
+            for each in value:
+                yield from error_codes(each)

@@ -1,0 +1,358 @@
+"""Faults that shells of this system have had, or nearly had: patched in by tests alone.
+
+Most are a change in the text of a shipped function. A fault names the rules that may notice it first.
+"""
+
+import asyncio
+import inspect
+import sys
+import textwrap
+
+from bowstring._native.log.partition_log import LogError
+from bowstring.engine import event_log
+from bowstring.engine.broker.dispatch import Dispatcher
+from bowstring.engine.broker.image_follower import ImageFollower, _Change
+from bowstring.engine.broker.lifecycle import BrokerLifecycle
+from bowstring.engine.broker.replication import Replication, _ServedLogs
+from bowstring.engine.broker.transaction_checks import TransactionChecks
+from bowstring.engine.controller.shell import Controller
+from bowstring.engine.coordinators.runtime import CoordinatorRuntime
+from bowstring.engine.groups.shell import GroupShell
+from bowstring.engine.quorum.network import PeerConnection
+from bowstring.engine.replication.isr_changes import IsrChanges
+from bowstring.engine.requests.broker_services import BrokerServices
+from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
+from bowstring.engine.transactions.shell.marker_sender import MarkerSender
+from bowstring.engine.transactions.shell.marker_writer import MarkerWriter
+from bowstring.engine.transactions.shell.verifier import TransactionVerifier
+from bowstring.engine.turns import Turn
+from tests.simulation.quorum.faults import Fault, into
+
+FAULTS: list[Fault] = []
+fault = into(FAULTS)
+
+FILES_OPEN = {"without": ("no_descriptors",), "commit_mode": False}
+ADMINISTRATION = {"mostly": "administration", "stall": 0.03, "think_ms": 5, "names": 4, **FILES_OPEN}
+PRODUCERS = {"mostly": "producers", **FILES_OPEN}
+MEMBERS = {"mostly": "members", **FILES_OPEN}
+
+
+def change(patches, owner, name, old, new):
+    """Replaces a piece of text in a function, which must be there once."""
+    shipped = owner.__dict__[name]
+    function = shipped.__func__ if isinstance(shipped, staticmethod) else inspect.unwrap(shipped)
+    source = textwrap.dedent(inspect.getsource(function))
+    assert source.count(old) == 1, f"{name} has {source.count(old)} times {old!r}:\n{source}"
+    source = source.replace(old, new)
+    if "super()" in source:
+        source = source.replace("super()", f"super({owner.__name__}, self)")
+    names = dict(vars(sys.modules[function.__module__]))
+    exec(compile(source, f"<{name} with a fault>", "exec"), names)
+    changed = names[name]
+    # Names are looked up when they are used: what a run puts in the place of a module's clock counts here, too.
+    if inspect.isfunction(changed):
+        changed = _in_module(changed, function)
+    patches.set(owner, name, changed)
+
+
+def _in_module(changed, function):
+    made = type(changed)(
+        changed.__code__, function.__globals__, changed.__name__, changed.__defaults__, changed.__closure__
+    )
+    made.__kwdefaults__ = changed.__kwdefaults__
+    return made
+
+
+# ---------------------------------------------------------------- the metadata quorum and its controller
+
+
+def end_whoever_has_it(self):
+    """A turn's end that ends the turn of whoever has it by now."""
+    if self._turns.holder is not None:
+        self._turns.pass_on(self._turns.holder)
+
+
+@fault(
+    "The end of a handler's turn at the controller ends the turn of the next one",
+    "NoBugIsLogged",
+    **ADMINISTRATION,
+)
+def turns_end_twice(patches):
+    patches.set(Turn, "end", end_whoever_has_it)
+
+
+@fault(
+    "Two handlers decide upon the same state, and records are appended to the log before they are applied",
+    *("AppendedRecordsApply", "NoBugIsLogged"),
+    **ADMINISTRATION,
+)
+def appended_before_applied(patches):
+    patches.set(Turn, "end", end_whoever_has_it)
+    patches.set(Turn, "is_held", property(lambda self: True))
+    change(
+        patches,
+        Controller,
+        "_append",
+        "            offset = quorum.next_offset\n",
+        "            offset = quorum.next_offset\n            leadership.last = quorum.append_all(batches)\n",
+    )
+
+
+@fault(
+    "The controller answers decisions before their records are committed, and goes on when it has lost the leadership",
+    *("AppendedRecordsApply", "NoBugIsLogged", "BecomesHealthy"),
+    **ADMINISTRATION,
+)
+def controller_outlives_its_leadership(patches):
+    change(patches, Controller, "_leader_changed", "self._end()", "pass")
+
+
+@fault(
+    "A connection goes on after a request was cancelled: its answer is taken for that of the next one",
+    *("NoBugIsLogged", "NoShellFails", "BecomesHealthy", "EveryRequestIsAnswered"),
+    **FILES_OPEN,
+)
+def connection_outlives_a_cancelled_request(patches):
+    change(
+        patches,
+        PeerConnection,
+        "exchange_prepared",
+        "except (OSError, TimeoutError, EOFError, ProtocolError) as error:\n        self.close()",
+        "except (OSError, TimeoutError, EOFError, ProtocolError) as error:\n        pass",
+    )
+
+
+# ---------------------------------------------------------------- brokers that follow the image
+
+
+@fault(
+    "A change of the cluster is dropped when a log of it cannot be opened",
+    "BecomesHealthy",
+)
+def change_is_dropped(patches):
+    right = ImageFollower._carry_out
+
+    async def carry_out(self, change):
+        try:
+            await right(self, change)
+        except (OSError, LogError) as error:
+            event_log.error("a change of the cluster could not be carried out", detail=str(error))
+        return _Change({}, set(), [], brokers=False)  # nothing is left to do
+
+    patches.set(ImageFollower, "_carry_out", carry_out)
+
+
+@fault(
+    "A partition that comes to a broker while it opens the logs of a change gets a role without a log",
+    "NoBugIsLogged",
+    **{**ADMINISTRATION, "thread_ms": (1.0, 15.0), "stall": 0.003, "clients": 8},
+)
+def role_without_a_log(patches):
+    change(
+        patches,
+        _ServedLogs,
+        "create",
+        "if self._logs.get(topic.name, partition) is None and not self._logs.is_missing(topic.name, partition):",
+        "if False:",
+    )
+
+
+@fault(
+    "Configs of a topic that was deleted meanwhile end the change of all others",
+    "NoBugIsLogged",
+    **ADMINISTRATION,
+)
+def configs_of_a_deleted_topic(patches):
+    change(
+        patches,
+        TopicLogs,
+        "configure",
+        "found = image.topics.get(topic)",
+        "found = image.topics[topic]",
+    )
+
+
+@fault(
+    "A broker does not hear of changes that are committed while it opens its logs",
+    *("BecomesHealthy", "ReplicasAreInSync"),
+    **ADMINISTRATION,
+)
+def deaf_while_logs_are_opened(patches):
+    right = ImageFollower.start
+
+    def start(self):
+        self._waiting.clear()
+        right(self)
+        self._waiting.clear()
+
+    patches.set(ImageFollower, "start", start)
+
+
+@fault(
+    "Removals of topics are merged with later changes",
+    *("BecomesHealthy", "NoBugIsLogged", "ReplicasAreInSync"),
+    **ADMINISTRATION,
+)
+def removals_are_merged(patches):
+    change(
+        patches,
+        ImageFollower,
+        "_next",
+        "while self._waiting and not change.removed and not self._waiting[0].removed:",
+        "while self._waiting:",
+    )
+
+
+@fault(
+    "A failed request to change in-sync replicas is never sent again",
+    "BecomesHealthy",
+    **FILES_OPEN,
+)
+def isr_change_is_not_repeated(patches):
+    change(patches, Replication, "_send", "        self.manager.failed(_now_ms())\n", "")
+
+
+@fault(
+    "Heartbeats stop after the first one without an answer",
+    *("BecomesHealthy", "NothingIsFencedInPeace"),
+    **FILES_OPEN,
+)
+def heartbeats_end(patches):
+    right = BrokerLifecycle._send_heartbeat
+
+    async def send_heartbeat(self):
+        heard = await right(self)
+        if not heard:
+            await asyncio.sleep(1000)
+        return heard
+
+    patches.set(BrokerLifecycle, "_send_heartbeat", send_heartbeat)
+
+
+# ---------------------------------------------------------------- requests
+
+
+@fault(
+    "A request that is refused with an error is not answered",
+    "EveryRequestIsAnswered",
+    **FILES_OPEN,
+)
+def refused_requests_hang(patches):
+    change(
+        patches,
+        Dispatcher,
+        "_answer",
+        "        self._services.plane.reply(message.connection_id, message.slot, payload)\n",
+        "        if payload is not None and not failed:\n            self._services.plane.reply(message.connection_id, message.slot, payload)\n",
+    )
+
+
+@fault(
+    "Batches that wait behind one of another transaction are not asked about",
+    "EveryRequestIsAnswered",
+    **PRODUCERS,
+)
+def later_batches_are_not_verified(patches):
+    change(
+        patches, TransactionChecks, "_serve", "            self._ask(following, key)\n", "            pass\n"
+    )
+
+
+@fault(
+    "What waits for the verification of a transaction is not answered when the coordinator's broker ends",
+    "EveryRequestIsAnswered",
+    **PRODUCERS,
+)
+def questions_are_forgotten(patches):
+    change(
+        patches,
+        TransactionVerifier,
+        "_exchange",
+        "        except (NoAnswerError, UnsupportedByPeerError):\n            otherwise = Errors.NETWORK_EXCEPTION\n",
+        "        except (NoAnswerError, UnsupportedByPeerError):\n            return\n",
+    )
+
+
+# ---------------------------------------------------------------- coordinators
+
+
+@fault(
+    "Coordinators do not hear of changes of roles",
+    *("BecomesHealthy", "EveryRequestIsAnswered"),
+    **FILES_OPEN,
+)
+def roles_are_not_passed_on(patches):
+    patches.set(BrokerServices, "coordinator_role_changed", lambda self, topic, partition: None)
+
+
+@fault(
+    "A log that was read and is not committed yet is never looked at again",
+    *("BecomesHealthy", "EveryRequestIsAnswered"),
+    **FILES_OPEN,
+)
+def loaded_shard_waits_for_ever(patches):
+    change(patches, CoordinatorRuntime, "advanced", "        if hosted.is_read:\n", "        if False:\n")
+
+
+@fault(
+    "Markers of transactions are not sent again after there was no answer",
+    "BecomesHealthy",
+    **PRODUCERS,
+)
+def markers_are_sent_once(patches):
+    change(
+        patches,
+        MarkerSender,
+        "_settle",
+        "if left and not self._stopped and not job.hosted.dismissed:",
+        "if False:",
+    )
+
+
+@fault(
+    "Markers for a broker that has none under way are kept until there are more",
+    "BecomesHealthy",
+    **PRODUCERS,
+)
+def busy_broker_stays_busy(patches):
+    change(patches, MarkerSender, "_serve", "        self._busy.discard(leader)\n", "        pass\n")
+
+
+@fault(
+    "Who writes markers does not hear of high watermarks",
+    "BecomesHealthy",
+    **PRODUCERS,
+)
+def marker_writer_is_deaf(patches):
+    patches.set(MarkerWriter, "advanced", lambda self, topic, partition: None)
+
+
+@fault(
+    "Transactions that have passed their timeout are not aborted",
+    "BecomesHealthy",
+    **PRODUCERS,
+)
+def timeouts_are_not_looked_for(patches):
+    async def abort_timed_out(self, now_ms):
+        pass
+
+    patches.set(TransactionCoordinator, "abort_timed_out", abort_timed_out)
+
+
+@fault(
+    "The timers of groups ring once",
+    *("EveryRequestIsAnswered", "BecomesHealthy"),
+    **MEMBERS,
+)
+def timers_of_groups_ring_once(patches):
+    change(patches, GroupShell, "_ring", "    self._alarm = None\n", "")
+
+
+@fault(
+    "A leader does not hear that a follower may join the in-sync replicas while another change is under way",
+    "BecomesHealthy",
+    **FILES_OPEN,
+)
+def followers_do_not_join(patches):
+    patches.set(IsrChanges, "join", lambda self, key, leader_epoch, broker_id, broker_epoch: None)

@@ -1,0 +1,226 @@
+"""What must hold in a run; each class is one rule. The methods are hooks, which are called where they are told."""
+
+from bowstring.engine.metadata.image import MetadataError
+from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
+from bowstring.engine.metadata.snapshot import image_records
+from bowstring.engine.protocol.records.cluster_metadata.markers import AbortTransactionRecord
+from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+)
+from tests.simulation.nodes.kernel import MS
+from tests.simulation.quorum.invariants import Violation
+
+ALL = 1 << 30
+
+
+class Rule:
+    """A rule."""
+
+    def __init__(self, world):
+        self.world = world
+
+    def fail(self, text):
+        raise Violation(type(self).__name__, text)
+
+    def why_not_healthy(self):
+        """Returns what is not yet as it must be after the trouble; None when all is."""
+        return None
+
+    def at_end(self):
+        """Looks at the end of a run."""
+
+    def brokers(self):
+        """The nodes that serve, with their brokers."""
+        for node in self.world.nodes.values():
+            if node.broker is not None and not node.is_starting:
+                yield node, node.broker
+
+    def image(self):
+        """The image of the active controller's node."""
+        return next((broker.quorum.image for _, broker in self.brokers() if broker.quorum.is_leader), None)
+
+
+class MetadataApplies(Rule):
+    """Every committed metadata record applies on every node: no replica of the quorum ends by itself."""
+
+    def quorum_failed(self, node, error):
+        self.fail(f"{node.name}: {error!r}")
+
+
+class AppendedRecordsApply(Rule):
+    """A record that does not apply never reaches the log, and a controller's state equals the replay of its log after
+    each decision."""
+
+    def __init__(self, world):
+        super().__init__(world)
+        # By node, its life and epoch of leadership: what the log says.
+        self.replays: dict[tuple[int, int, int], object] = {}
+
+    def appends(self, node, quorum, records):
+        """The controller of a node is about to append."""
+        key = (node.id, node.life, quorum.epoch)
+        replay = self.replays.get(key)
+        if replay is None:
+            replay = self.replays[key] = quorum.image.copy()
+            if quorum.image.in_transaction:
+                replay.apply(AbortTransactionRecord())
+        for record in records:
+            try:
+                replay.apply(record)
+            except (MetadataError, KeyError, IndexError) as error:
+                self.fail(f"{node.name}: {error!r}")
+        node.loop.call_soon(self._compare, node, key)
+
+    def _compare(self, node, key):
+        """The decision is over: nothing else runs between its append and this."""
+        quorum = node.broker.quorum
+        controller = node.broker.server.controller
+        replay = self.replays[key]
+        if not controller.is_active or key[2] != quorum.epoch or replay.in_transaction:
+            return
+        if quorum.is_leader and (differ := difference(controller.image, replay)) is not None:
+            self.fail(f"{node.name}: the controller's state and its log differ: {differ}")
+
+
+class KnowsTheSame(Rule):
+    """After the trouble each broker is unfenced, and all have the same image of the cluster."""
+
+    def why_not_healthy(self):
+        quorums = {node.name: broker.quorum for node, broker in self.brokers()}
+        for node, broker in self.brokers():
+            if broker.lifecycle.is_fenced:
+                return f"{node.name} is fenced"
+        active = [each for each in quorums.values() if each.is_leader]
+        if len(active) != 1:
+            return f"{len(active)} controllers are active"
+        for name, quorum in quorums.items():
+            if quorum.end_offset != active[0].end_offset:
+                return f"{name} has applied {quorum.end_offset} of {active[0].end_offset}"
+        return None
+
+    def at_end(self):
+        image = self.image()
+        for node, broker in self.brokers():
+            if (differ := difference(broker.quorum.image, image)) is not None:
+                self.fail(f"{node.name}: {differ}")
+
+
+class ReplicasAreInSync(Rule):
+    """After the trouble each partition has a leader, all its replicas are in sync, and their logs are the same."""
+
+    def why_not_healthy(self):
+        image = self.image()
+        if image is None:
+            return "no controller is active"
+        for topic in image.topics.values():
+            for index, partition in enumerate(topic.partitions):
+                name = f"{topic.name}-{index}"
+                if partition.leader < 0 or sorted(partition.in_sync) != sorted(partition.replicas):
+                    return f"{name} has leader {partition.leader}, in sync are {partition.in_sync} of {partition.replicas}"
+                ends = set()
+                for id in partition.replicas:
+                    log = self.world.nodes[id].broker.logs.get(topic.name, index)
+                    if log is None:
+                        return f"node{id} has no log of {name}"
+                    ends |= {log.log_end_offset, log.high_watermark}
+                if len(ends) != 1:
+                    return f"{name} ends at {sorted(ends)}"
+                leader = self.world.nodes[partition.leader].broker
+                if not leader.replication.leads(topic.id, index):
+                    return f"node{partition.leader} does not lead {name}"
+        return None
+
+    def at_end(self):
+        for topic in self.image().topics.values():
+            for index, partition in enumerate(topic.partitions):
+                logs = [self.world.nodes[id].broker.logs.get(topic.name, index) for id in partition.replicas]
+                start = max(log.log_start_offset for log in logs)
+                if logs[0].log_end_offset > start and (
+                    len({log.read(start, ALL, "log_end") for log in logs}) > 1
+                ):
+                    self.fail(f"{topic.name}-{index}: the logs of {partition.replicas} differ")
+
+
+class TransactionsEnd(Rule):
+    """After the trouble no transaction stays open."""
+
+    def why_not_healthy(self):
+        for node, broker in self.brokers():
+            for topic, index, log in broker.logs:
+                if log.last_stable_offset < log.high_watermark:
+                    return (
+                        f"{node.name}: a transaction is open in {topic}-{index} at {log.last_stable_offset}"
+                    )
+        return None
+
+
+class CoordinatorsAreLoaded(Rule):
+    """Every coordinator shard of a live leader ends loading."""
+
+    def why_not_healthy(self):
+        image = self.image()
+        for node, broker in self.brokers():
+            for runtime, name in (
+                (broker._groups, GROUPS_TOPIC),
+                (broker._transactions, TRANSACTIONS_TOPIC),
+                (broker._share_coordinator, SHARE_TOPIC),
+            ):
+                topic = image.topics.get(name) if image is not None else None
+                if topic is None:
+                    continue
+                led = {index for index, each in enumerate(topic.partitions) if each.leader == node.id}
+                ready = set() if runtime is None else {each.partition for each in runtime.ready()}
+                if led - ready:
+                    return f"{node.name} does not coordinate {name} {sorted(led - ready)}"
+        return None
+
+
+class NothingIsFencedInPeace(Rule):
+    """No broker is fenced while its node runs and the network works."""
+
+    def applied(self, node, records):
+        world = self.world
+        quiet_ns = (2 * world.plan.session_ms + 1500) * MS
+        for record in records:
+            fences = isinstance(record, FenceBrokerRecord) or (
+                isinstance(record, BrokerRegistrationChangeRecord)
+                and record.fenced == 1
+                and not record.in_controlled_shutdown
+            )
+            if fences and world.begun_at is not None and world.kernel.now - world.troubled_at > quiet_ns:
+                self.fail(f"{node.name} applies {record}")
+
+
+class NothingIsLeft(Rule):
+    """Once all is answered, nothing of the requests is left in a broker."""
+
+    def why_not_healthy(self):
+        for node, broker in self.brokers():
+            if broker.dispatcher._running:
+                return f"{node.name} still works on {len(broker.dispatcher._running)} requests"
+        return None
+
+
+def difference(one, other):
+    """Says what differs between two images of the cluster; None when nothing does."""
+    if list(image_records(one)) == list(image_records(other)):
+        return None
+    ours, theirs = ([repr(each) for each in image_records(image)] for image in (one, other))
+    only = (
+        [each for each in ours if each not in theirs][:3],
+        [each for each in theirs if each not in ours][:3],
+    )
+    return f"only one has {only[0]}, only the other has {only[1]}" if any(only) else None
+
+
+RULES = [
+    MetadataApplies,
+    AppendedRecordsApply,
+    KnowsTheSame,
+    ReplicasAreInSync,
+    TransactionsEnd,
+    CoordinatorsAreLoaded,
+    NothingIsFencedInPeace,
+    NothingIsLeft,
+]

@@ -1,0 +1,206 @@
+"""A node of the simulated cluster through its lives: each is a ClusterBroker as it ships, on a loop of its own."""
+
+import os
+
+from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.protocol.ids import format_uuid
+from bowstring.engine.storage.log_dir import META_PROPERTIES
+from tests.simulation.nodes.kernel import MS
+from tests.simulation.nodes.loop import NodeLoop
+
+CLUSTER_ID = format_uuid(b"cluster-of-seeds")
+LISTENER_PORT, CONTROLLER_PORT = 9092, 9093
+
+
+class Node:
+    """A node.
+
+    Attributes:
+        name: Of its links and in the story.
+        life: Counts its processes.
+        broker: The broker of the present life; None while the node is down.
+        loop: Its control thread's loop.
+        reactors: Its data plane's replicas.
+        is_starting: Its start has not ended.
+        stopping: Its clean stop is under way.
+    """
+
+    def __init__(self, world, id, path, *, is_voter):
+        self.world = world
+        self.kernel = world.kernel
+        self.network = world.network
+        self.id = id
+        self.name = f"node{id}"
+        self.path = f"{path}/{self.name}"
+        self.is_voter = is_voter
+        self.life = 0
+        self.broker: ClusterBroker | None = None
+        self.loop: NodeLoop | None = None
+        self.planes: list = []
+        self.reactors = None
+        self.is_starting = False
+        self.stopping = None
+        self.troubled_until = 0
+        os.makedirs(self.path)
+        directory_id = format_uuid(bytes([id]) * 16)
+        with open(f"{self.path}/{META_PROPERTIES}", "w") as file:
+            file.write(f"cluster.id={CLUSTER_ID}\ndirectory.id={directory_id}\nnode.id={id}\nversion=1\n")
+
+    @property
+    def host(self):
+        return f"127.0.0.{self.id}"
+
+    @property
+    def is_up(self):
+        """Whether its process is there and serves, or starts to."""
+        return self.broker is not None
+
+    def say(self, text):
+        self.kernel.say(self.name, text)
+
+    def after(self, delay_ns, call, *args):
+        """Calls on another thread of this life, which stands still while the process does."""
+        self.kernel.after(delay_ns, self._in_life, self.life, call, args)
+
+    def _in_life(self, life, call, args):
+        if life != self.life or self.broker is None:
+            return
+        if self.loop.is_paused:
+            self.kernel.after(10 * MS, self._in_life, life, call, args)
+            return
+        call(*args)
+
+    # ---- lives
+
+    def settings(self):
+        world = self.world
+        voters = ",".join(
+            f"{each.id}@{each.host}:{CONTROLLER_PORT}" for each in world.nodes.values() if each.is_voter
+        )
+        listeners = f"PLAINTEXT://{self.host}:{LISTENER_PORT}"
+        if self.is_voter:
+            listeners += f",CONTROLLER://{self.host}:{CONTROLLER_PORT}"
+        return {
+            "node.id": str(self.id),
+            "process.roles": "broker,controller" if self.is_voter else "broker",
+            "log.dirs": self.path,
+            "listeners": listeners,
+            "controller.quorum.voters": voters,
+            "bowstring.local.socket": "off",
+            "bowstring.metrics.port": "-1",
+            **world.plan.configs,
+        }
+
+    def start(self):
+        """Begins a life."""
+        self.life += 1
+        self.say(f"starts, life {self.life}")
+        loop = NodeLoop(self.kernel, self.name, self.life, self.network, self.world.pace)
+        loop.owner = self
+        self.loop, self.planes, self.reactors = loop, [], None
+        self.is_starting, self.stopping = True, None
+        self.broker = _Starting
+        loop.call_soon(self._open)
+
+    def _open(self):
+        self.broker = broker = ClusterBroker(self.settings())
+        for directory in broker.directories.all:
+            directory.tails.in_background = False
+        try:
+            broker.open()
+        except Exception as error:
+            self._failed(error)
+            return
+        broker.quorum.on_applied.append(self._applied)
+        self.reactors = next(each.reactors for each in self.planes if not each.is_controller)
+        self.loop.create_task(self._start(broker))
+
+    def _applied(self, records, end_offset, epoch):
+        self.world.tell("applied", self, records)
+
+    async def _start(self, broker):
+        try:
+            await broker.start()
+        except Exception as error:
+            self._failed(error)
+            return
+        self.say("serves")
+        self.is_starting = False
+        self.world.tell("serves", self)
+
+    def _failed(self, error):
+        self.say(f"cannot start: {type(error).__name__}")
+        if isinstance(error, OSError) and self.world.files.is_refusing(self.name):
+            self.kernel.after(0, self.kill)  # as a service manager sees it: it ends, and is started again
+            self.kernel.after(200 * MS, self.world.start_again, self)
+        else:
+            self.world.start_failed(self, error)
+
+    def kill(self):
+        """Ends the process; what it wrote is in the page cache."""
+        if self.broker is None:
+            return
+        self.say("is killed")
+        self._end()
+
+    def _end(self):
+        broker, self.broker = self.broker, None
+        self.loop.end()
+        for plane in self.planes:
+            plane.reactors.is_stopped = True
+        self.network.stop_listening(self.name)
+        self.network.end_all(self.name)
+        self.world.buried.append((broker, self.loop, self.planes))
+        self.reactors = None
+        if broker is not _Starting:
+            release(broker)
+
+    def stop(self):
+        """Begins a clean stop."""
+        if self.broker in (None, _Starting) or self.is_starting or self.stopping is not None:
+            return
+        self.say("is to stop")
+        self.stopping = self.kernel.now
+        self.loop.call_soon(self._stop)
+
+    def _stop(self):
+        self.loop.create_task(self._stopped())
+
+    async def _stopped(self):
+        try:
+            await self.broker.stop()
+        except Exception as error:
+            self.kernel.violated("StopsCleanly", f"{self.name}: {error!r}")
+        self.say("has stopped")
+        self.kernel.after(0, self._end)
+
+    def pause(self):
+        if self.broker is not None and not self.loop.is_paused:
+            self.say("stands still")
+            self.loop.pause()
+
+    def go_on(self):
+        if self.broker is not None and self.loop.is_paused:
+            self.say("goes on")
+            self.loop.go_on()
+
+
+class _Starting:
+    """In the place of a broker whose process has just begun."""
+
+    quorum = None
+
+
+def release(broker):
+    """Gives up what the kernel takes from a process that ends: its locks and descriptors."""
+    for directory in broker.directories._with_metadata():
+        directory.tails.abandon()
+    broker.directories.close()
+    if hasattr(broker, "logs"):
+        for wal in broker.logs.durability.wals.values():
+            os.close(wal._control_fd)
+            os.close(wal._supply_fd)
+    quorum = broker.quorum
+    if quorum._is_open:
+        quorum._is_open = False
+        quorum._log.synced_end.close()

@@ -1,0 +1,121 @@
+"""What a run is like, all of it drawn from a seed."""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+
+class Action(NamedTuple):
+    """Trouble at a time: what, with numbers that choose among what is there then."""
+
+    at_ms: int
+    kind: str
+    number: int
+    numbers: tuple[int, ...] = ()
+
+
+@dataclass
+class NodesPlan:
+    """A run.
+
+    Attributes:
+        commit_mode: Whether acknowledged records are on the medium.
+        stall: How often code of a node takes milliseconds.
+        names: How many topics the clients know: few, so that they collide.
+        clients: How many there are, each with one request at a time.
+        without: Kinds of trouble that do not happen.
+        mostly: What most of them do: everything, administration, producers or members.
+    """
+
+    seed: int
+    nodes: int = 3
+    voters: int = 3
+    commit_mode: bool = False
+    trouble_ms: int = 3000
+    delay_ms: tuple[float, float] = (0.05, 1.0)
+    thread_ms: tuple[float, float] = (0.1, 1.0)
+    sync_ms: tuple[float, float] = (0.1, 2.0)
+    stall: float = 0.002
+    lag_max_ms: int = 500
+    session_ms: int = 1000
+    names: int = 4
+    clients: int = 6
+    think_ms: int = 30
+    mostly: str = "everything"
+    without: tuple[str, ...] = ()
+    actions: list[Action] = field(default_factory=list)
+
+    @property
+    def configs(self):
+        return {
+            "bowstring.durability": "commit" if self.commit_mode else "os",
+            "controller.quorum.election.timeout.ms": "300",
+            "controller.quorum.fetch.timeout.ms": "600",
+            "controller.quorum.election.backoff.max.ms": "100",
+            "controller.quorum.request.timeout.ms": "1000",
+            "broker.session.timeout.ms": str(self.session_ms),
+            "broker.heartbeat.interval.ms": "150",
+            "request.timeout.ms": "2000",
+            "replica.lag.time.max.ms": str(self.lag_max_ms),
+            "default.replication.factor": "3",
+            "min.insync.replicas": "2",
+            "unclean.leader.election.enable": "false",
+            "log.segment.delete.delay.ms": "300",
+            "offsets.topic.num.partitions": "2",
+            "transaction.state.log.num.partitions": "2",
+            "share.coordinator.state.topic.num.partitions": "2",
+            "offsets.topic.replication.factor": "3",
+            "transaction.state.log.replication.factor": "3",
+            "share.coordinator.state.topic.replication.factor": "3",
+            "group.initial.rebalance.delay.ms": "0",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+            "offsets.commit.timeout.ms": "1500",
+        }
+
+
+TROUBLES = {
+    "kill": 4,
+    "stop": 3,
+    "pause": 3,
+    "isolate": 4,
+    "one_way": 3,
+    "heal": 6,
+    "resign": 3,
+    "no_descriptors": 3,
+    "break_connections": 3,
+}
+
+
+def draw(seed, **forced):
+    """Returns the plan of a seed; `forced` overrides what was drawn, not what happens."""
+    random = Random(seed)
+    plan = NodesPlan(
+        seed=seed,
+        commit_mode=seed % 2 == 0,
+        trouble_ms=random.choice([1500, 2500]),
+        delay_ms=random.choice([(0.02, 0.2), (0.05, 1.0), (0.2, 8.0)]),
+        thread_ms=random.choice([(0.02, 0.2), (0.1, 2.0), (1.0, 15.0)]),
+        sync_ms=random.choice([(0.05, 0.5), (0.2, 5.0), (1.0, 25.0)]),
+        stall=random.choice([0.0005, 0.003, 0.01, 0.03]),
+        names=random.choice([2, 4, 8]),
+        clients=random.choice([4, 6, 8]),
+        think_ms=random.choice([5, 20, 60]),
+        mostly=random.choice(["everything", "everything", "administration", "producers", "members"]),
+    )
+    for name, value in forced.items():
+        setattr(plan, name, value)
+    if random.random() < 0.75:
+        _draw_actions(plan, random)
+    return plan
+
+
+def _draw_actions(plan, random):
+    kinds = [each for each in TROUBLES if each not in plan.without]
+    weights = [TROUBLES[each] for each in kinds]
+    at, every_ms = 100, random.choice([150, 300, 600])
+    while at < plan.trouble_ms:
+        kind = random.choices(kinds, weights)[0]
+        plan.actions.append(
+            Action(at, kind, random.randrange(100), tuple(random.randrange(1 << 20) for _ in range(3)))
+        )
+        at += 1 + int(random.expovariate(1 / every_ms))

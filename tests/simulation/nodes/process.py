@@ -1,0 +1,154 @@
+"""Puts the simulation in the place of what a process has of its own: clocks, chance, descriptors, native threads."""
+
+import asyncio
+import gc
+import importlib
+import logging
+import pkgutil
+import random
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import bowstring.engine
+from bowstring._native.log import many_logs
+from bowstring.engine.broker import dispatch, replication
+from bowstring.engine.broker import node as node_module
+from bowstring.engine.coordinators import runtime
+from bowstring.engine.groups import shell as group_shell
+from bowstring.engine.protocol import ids
+from bowstring.engine.quorum import shell as quorum_shell
+from bowstring.engine.share.leader import share_partitions
+from bowstring.engine.storage import commit_mode, directory_wal, log_opener
+from tests.simulation.nodes.kernel import MONOTONIC_NS, WALL_NS
+from tests.simulation.nodes.logs import DURABILITY, SimulatedLog, SimulatedWal, SimulatedWriteAheadLog
+from tests.simulation.nodes.plane import LogWaiters, NodePlane, NodeReplicas, VerifiedBatch
+
+LOGGER = logging.getLogger("bowstring")
+KEPT_CLOCKS = ("bowstring.engine.event_log",)
+
+
+def load_everything():
+    """Imports every module of the engine, so that none is imported in the middle of a run."""
+    if not _loaded:
+        for found in pkgutil.walk_packages(bowstring.engine.__path__, "bowstring.engine."):
+            importlib.import_module(found.name)
+        _loaded.append(True)
+        gc.collect()
+        gc.freeze()
+
+
+_loaded: list[bool] = []
+
+
+@contextmanager
+def simulated_process(world):
+    """Runs the engine's code in a world."""
+    load_everything()
+    kernel, chance = world.kernel, world.kernel.random("nodes")
+    clock = SimpleNamespace(
+        time_ns=kernel.time_ns,
+        time=lambda: kernel.time_ns() / 1e9,
+        monotonic_ns=kernel.monotonic_ns,
+        monotonic=lambda: kernel.monotonic_ns() / 1e9,
+        strftime=time.strftime,
+        gmtime=time.gmtime,
+    )
+    dice = SimpleNamespace(Random=lambda: random.Random(chance.getrandbits(64)))
+    uuids = SimpleNamespace(uuid4=lambda: ids.format_uuid(chance.randbytes(16)))
+    collector = SimpleNamespace(isenabled=lambda: False, disable=_nothing, enable=_nothing, freeze=_nothing)
+    with ExitStack() as stack:
+
+        def put(module, name, value):
+            stack.enter_context(patch.object(module, name, value))
+
+        for name, module in list(sys.modules.items()):
+            if name.startswith("bowstring.engine.") and name not in KEPT_CLOCKS:
+                if getattr(module, "time", None) is time:
+                    put(module, "time", clock)
+                if getattr(module, "random", None) is random:
+                    put(module, "random", dice)
+        put(ids.random_uuid, "__defaults__", (chance.randbytes,))
+        put(group_shell, "uuid", uuids)
+        put(quorum_shell, "_CLOCK_MS", (WALL_NS - MONOTONIC_NS) // 1_000_000)
+        put(runtime, "gc", collector)
+        put(node_module, "DataPlane", _plane_of_running_node)
+        put(replication, "Replicas", NodeReplicas)
+        put(share_partitions, "LogWaiters", LogWaiters)
+        put(dispatch, "SlowBatch", VerifiedBatch)
+        put(many_logs, "open_logs", world.files.open_logs)
+        put(many_logs, "create_logs", world.files.create_logs)
+        put(log_opener, "PartitionLog", SimulatedLog)
+        put(commit_mode, "DirectoryWal", SimulatedWal)
+        put(commit_mode, "durability", DURABILITY)
+        put(directory_wal, "durability", DURABILITY)
+        put(directory_wal, "WriteAheadLog", SimulatedWriteAheadLog)
+        append, fail = quorum_shell.Quorum.append_all, quorum_shell.Quorum._fail
+        put(quorum_shell.Quorum, "append_all", _told_append(world, append))
+        put(quorum_shell.Quorum, "_fail", _told_failure(world, fail))
+        stack.enter_context(_logged_to(world))
+        yield
+
+
+def _nothing():
+    pass
+
+
+def _told_append(world, append):
+    """The shipped `Quorum.append_all`; the rules see what a leader appends."""
+
+    def told(self, batches):
+        node = world.node_of(self)
+        if node is not None and self.is_leader:
+            for records in batches:
+                world.tell("appends", node, self, records)
+        return append(self, batches)
+
+    return told
+
+
+def _told_failure(world, fail):
+    """The shipped end of a replica; the rules see it."""
+
+    def told(self, error):
+        fail(self, error)
+        node = world.node_of(self)
+        if node is not None and self.has_failed:
+            world.tell("quorum_failed", node, error)
+
+    return told
+
+
+def _plane_of_running_node(**options):
+    return NodePlane(asyncio.get_running_loop().owner, **options)
+
+
+class _Listener(logging.Handler):
+    """Adds what nodes log to the story."""
+
+    def __init__(self, world):
+        super().__init__()
+        self._world = world
+
+    def emit(self, record):
+        facts = dict(getattr(record, "facts", None) or {})
+        if record.exc_info and record.exc_info[1] is not None:
+            facts["error"] = repr(record.exc_info[1])
+        running = self._world.kernel.running
+        who = running.name if running is not None else "thread"
+        self._world.logged(who, record.levelname.lower(), record.getMessage(), facts, record.exc_info)
+
+
+@contextmanager
+def _logged_to(world):
+    handler = _Listener(world)
+    before = LOGGER.handlers[:], LOGGER.level, LOGGER.propagate
+    LOGGER.handlers[:], LOGGER.propagate = [handler], False
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOGGER.handlers[:], LOGGER.propagate = before[0], before[2]
+        LOGGER.setLevel(before[1])

@@ -1,0 +1,54 @@
+"""What the simulation of whole nodes (nodes/) finds, and that a seed is one run. `test_nodes_os` and `test_nodes_commit`
+try seeds.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.nodes.faults import FAULTS
+from tests.simulation.nodes.plan import draw
+from tests.simulation.nodes.runs import simulated
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals" / "simulation.md"
+# A fault that needs more is one that the simulation hardly finds.
+SEEDS_FOR_A_FAULT = 100
+FIRST_VIOLATION = re.compile(r"^seed (\d+): (\w+): ", re.MULTILINE)
+
+
+def test_seeds_are_of_both_modes():
+    assert [draw(seed).commit_mode for seed in range(1, 5)] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[each.name for each in FAULTS])
+def test_a_fault_is_found(fault):
+    seeds = ("--from", fault.first, "--seeds", SEEDS_FOR_A_FAULT, "--jobs", 1, "--shrink", 0)
+    ran = simulated("--fault", fault.name, "--until-found", *seeds)
+    found = FIRST_VIOLATION.search(ran.stdout)
+    assert found is not None, f"{fault.what}: nothing notices\n{ran.stdout}{ran.stderr}"
+    assert found[2] in fault.rules, ran.stdout
+
+
+def test_the_table_has_each_fault():
+    """What the page says of a fault: which rule finds it, and after how many seeds."""
+    text = PAGE.read_text().partition("## The shells under the seed")[2]
+    told = re.findall(r"^\| ([^|`]+) \| (\w+) \| (\d+) \|$", text, re.MULTILINE)
+    assert [what for what, _, _ in told] == [each.what for each in FAULTS]
+    for fault, (_, rule, seeds) in zip(FAULTS, told, strict=True):
+        assert rule in fault.rules and int(seeds) <= SEEDS_FOR_A_FAULT, fault.what
+
+
+def test_a_seed_is_the_same_run_in_each_process():
+    seeds = (3, 4, 7, 12)
+    one, other = simulated("--hashes", *seeds), simulated("--hashes", *reversed(seeds))
+    assert one.returncode == 0, one.stderr
+    assert one.stdout.split() == other.stdout.split()[::-1] and len(set(one.stdout.split())) == len(seeds)
+
+
+def test_a_failing_seed_tells_its_last_steps():
+    seeds = ("--from", 1, "--seeds", 20, "--jobs", 1, "--shrink", 0, "--last", 7)
+    ran = simulated("--fault", "roles_are_not_passed_on", "--until-found", *seeds)
+    assert ran.returncode == 1, ran.stderr
+    steps = [line for line in ran.stdout.splitlines() if re.match(r"^ *\d+\.\d{3}  \S+ ", line)]
+    assert len(steps) == 7, ran.stdout
