@@ -137,7 +137,8 @@ class GroupLags:
             for group, topics in list(shard.offsets):
                 for topic, partitions in list(topics.items()):
                     for partition, committed in list(partitions.items()):
-                        yield (group, topic, partition), committed.offset, 0
+                        if committed.offset >= 0:  # -1: metadata alone, of a group that reads nothing
+                            yield (group, topic, partition), committed.offset, 0
         for group, topic, partition, start_offset, done in self._shares():
             yield (group, topic, partition), start_offset, done
 

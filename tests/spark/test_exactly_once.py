@@ -20,7 +20,7 @@ from bowstring.clients.net.metadata import Cluster, parse_bootstrap
 from bowstring.clients.producer.prepared import PreparedTransaction
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.spark import exactly_once
-from bowstring.spark.exactly_once import Coordination, Task, group_of
+from bowstring.spark.exactly_once import Coordination, Task, _pack, group_of
 from bowstring.spark.python_sink import batch_writer
 from tests.spark.micro_batches import SCHEMA, Context, Died, PythonQuery, Query, committed, ended, make_query
 from tests.spark.python_workers import in_time
@@ -201,12 +201,27 @@ def test_a_checkpoint_that_is_older_than_the_topic_is_told(query: Query) -> None
 
 
 def test_metadata_of_others_is_told(query: Query) -> None:
-    for metadata in ("", "1:", "1:abc~", "1:Xk~0{Zv?hb", "2:Xk~0{Zv?hb"):
-        at = bowstring.OffsetAndMetadata(1, metadata=metadata)
+    others = ("1:", "1:abc~", "1:Xk~0{Zv?hb", "2:", "2:Xk~0{Zv?hb", "2:0:Xk~0{Zv?hb", "2:x:", "3:0:")
+    for offset, metadata in ((1, ""), *((offset, each) for offset in (1, -1) for each in others)):
+        at = bowstring.OffsetAndMetadata(offset, metadata=metadata)
         with bowstring.Admin(query.servers) as admin:
             admin.alter_offsets(group_of(query.id), {bowstring.TopicPartition(query.topic, 0): at})
         with pytest.raises(query.error, match="has other metadata"):
             query.task(0, ["a"])
+
+
+def test_a_decision_of_an_earlier_version_counts(query: Query) -> None:
+    """It has the batch in the offset, and can be on the partition of another topic than the next one."""
+    transactions = [
+        PreparedTransaction(Task(query.id, 0, number, 0).transactional_id, number, 1) for number in (7, 8)
+    ]
+    packed = _pack(query.id, 4, transactions).split(":")[2]
+    at = bowstring.OffsetAndMetadata(5, metadata=f"1:{packed}")
+    with bowstring.Admin(query.servers) as admin:
+        admin.alter_offsets(group_of(query.id), {bowstring.TopicPartition("__consumer_offsets", 0): at})
+    assert query.decision() == (4, transactions)
+    query.decide(5, transactions[:1])
+    assert query.decision() == (5, transactions[:1])
 
 
 def test_more_tasks_than_a_decision_can_name_are_told(query: Query) -> None:
@@ -315,9 +330,11 @@ def test_spark_runs_a_batch_again(
     assert last.exists()
     assert committed(servers, target) == sorted(expected)
     (query,) = (line["id"] for line in map(json.loads, (tmp_path / "metadata").read_text().splitlines()))
+    with Coordination(servers, query) as coordination:
+        decision = coordination.decision()
+    assert decision is not None and decision.batch == int(last.name), engine
     with bowstring.Admin(servers) as admin:
-        offsets = admin.committed_offsets(group_of(query))
-    assert max(each.offset for each in offsets.values()) == int(last.name) + 1, engine
+        assert admin.committed_offsets(group_of(query)) == {}, "the group has no lag"
 
 
 @pytest.mark.parametrize(("engine", "session"), SESSIONS)

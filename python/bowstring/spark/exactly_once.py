@@ -1,8 +1,9 @@
 """Commits what the tasks of a write prepared, all or nothing, and each micro-batch once.
 
-A task sends in a transaction and prepares it. The driver writes its decision, which is the offset *batch + 1*
-of a group named after the query, with the chosen transactions as its metadata; then it commits them. A
-repeated batch finds the decision, sends nothing, and commits what the decision names.
+A task sends in a transaction and prepares it. The driver writes its decision, which is metadata of a group
+named after the query: the batch and the chosen transactions. Then it commits them. A repeated batch finds the
+decision, sends nothing, and commits what the decision names. The metadata is stored with the offset -1, which
+means none, so that the group has no lag.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ BATCH_ID = "streaming.sql.batchId"
 # Spark repeats a task spark.task.maxFailures times; later attempts than these end by their timeouts.
 USUAL_ATTEMPTS = 4
 TIMEOUT_S = 60.0
-FORM = "1:"
+FORM = "2:"
+# Earlier versions stored the offset batch + 1 instead of the batch's number.
+EARLIER_FORM = "1:"
+NO_OFFSET = -1
 METADATA_MAX = 1 << 20
 
 
@@ -99,7 +103,7 @@ class Decision(NamedTuple):
 
 
 def group_of(query: str) -> str:
-    """Returns the group whose offset is the decision about a query's last batch."""
+    """Returns the group whose metadata is the decision about a query's last batch."""
     return PREFIX + query
 
 
@@ -128,26 +132,28 @@ def _transactional_id(write: str, partition: int, attempt: int) -> str:
     return f"{PREFIX}{write}-{partition}-{attempt}"
 
 
-def _pack(write: str, transactions: Iterable[PreparedTransaction]) -> str:
+def _pack(write: str, batch: int, transactions: Iterable[PreparedTransaction]) -> str:
     prefix = len(PREFIX) + len(write) + 1
     rows = [
         [*map(int, each.transactional_id[prefix:].split("-")), each.producer_id, each.epoch]
         for each in transactions
     ]
     text = json.dumps(rows, separators=(",", ":")).encode()
-    return FORM + base64.b85encode(zlib.compress(text, 9)).decode()
+    return f"{FORM}{batch}:{base64.b85encode(zlib.compress(text, 9)).decode()}"
 
 
-def _unpack(write: str, metadata: str) -> list[PreparedTransaction]:
+def _unpack(write: str, stored: OffsetAndMetadata) -> Decision:
+    form, rest = stored.metadata[: len(FORM)], stored.metadata[len(FORM) :]
     try:
-        if not metadata.startswith(FORM):
+        if form not in (FORM, EARLIER_FORM):
             raise ValueError
-        packed = base64.b85decode(metadata.removeprefix(FORM))
-        rows = json.loads(zlib.decompressobj().decompress(packed, METADATA_MAX))
-        return [
+        number, packed = rest.split(":", 1) if form == FORM else (stored.offset - 1, rest)
+        rows = json.loads(zlib.decompressobj().decompress(base64.b85decode(packed), METADATA_MAX))
+        transactions = [
             PreparedTransaction(_transactional_id(write, partition, attempt), number, epoch)
             for partition, attempt, number, epoch in (map(int, row) for row in rows)
         ]
+        return Decision(int(number), transactions)
     except (ValueError, TypeError, zlib.error):
         raise CheckpointError(
             f"the offset of group {group_of(write)!r} has other metadata than this sink writes: the group's "
@@ -184,11 +190,9 @@ class Coordination:
             CheckpointError: it is not this sink's.
             ClientError: the group's coordinator did not answer in time.
         """
-        found = committed_offsets(self._cluster, self._group, None, TIMEOUT_S)
-        if not found:
-            return None
-        last = max(found.values(), key=lambda each: each.offset)
-        return Decision(last.offset - 1, _unpack(self._write, last.metadata))
+        found = committed_offsets(self._cluster, self._group, None, TIMEOUT_S, metadata_alone=True)
+        decisions = [_unpack(self._write, each) for each in found.values()]
+        return max(decisions, key=lambda each: each.batch, default=None)
 
     def is_decided(self, batch: int) -> bool:
         """Returns whether a batch is decided, so that its tasks send nothing.
@@ -239,7 +243,8 @@ class Coordination:
         Raises:
             ClientError: it is not stored, or nobody knows.
         """
-        at = {TopicPartition(topic, 0): OffsetAndMetadata(batch + 1, metadata=_pack(self._write, chosen))}
+        metadata = _pack(self._write, batch, chosen)
+        at = {TopicPartition(topic, 0): OffsetAndMetadata(NO_OFFSET, metadata=metadata)}
         try:
             commit_offsets(self._cluster, self._group, at, TIMEOUT_S)
         except BrokerError as error:

@@ -259,6 +259,11 @@ class OffsetPlanner:
         start = self.resolve(self.options.starting, starting=True)
         both = sorted(start.keys() & end.keys())
         self._check_named(start, end)
+        for partition in both:
+            if start[partition] > end[partition]:
+                what = f"the query starts at {start[partition]} and ends at {end[partition]}, before it"
+                self._lost(partition, what)
+                end[partition] = start[partition]
         return [OffsetRange(*partition, start[partition], end[partition]) for partition in both]
 
     def _check_named(self, start: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> None:

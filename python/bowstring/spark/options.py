@@ -38,6 +38,7 @@ _TIME_UNITS_MS = {
     "h": 3_600_000,
     "d": 86_400_000,
 }
+_LEAST = "numbers below 0 are only -2, the earliest offset, and -1, the latest"
 _WRONG_WITH_KAFKA = {
     "kafka.auto.offset.reset": "use startingOffsets: Spark keeps the offsets, not the consumer",
     "kafka.key.deserializer": "keys are bytes; cast or decode them with DataFrame operations",
@@ -332,7 +333,7 @@ def _limit(options: Mapping[str, str], side: str, default: int) -> OffsetLimit:
     """Returns the first of the three forms of a limit that is present, as Spark's Kafka source does."""
     stamp, by_stamp, offsets = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     if stamp.lower() in options:
-        return OffsetLimit(timestamp=_count(options, stamp))
+        return OffsetLimit(timestamp=_timestamp(options, stamp))
     if by_stamp.lower() in options:
         return OffsetLimit(timestamps=partition_numbers(by_stamp, options[by_stamp.lower()]))
     text = options.get(offsets.lower())
@@ -350,13 +351,25 @@ def partition_numbers(name: str, text: str) -> dict[TopicPartition, int]:
     )
     found = _json(name, text, form)
     try:
-        return {
+        given = {
             TopicPartition(topic, int(partition)): int(number)
             for topic, numbers in found.items()
             for partition, number in numbers.items()
         }
     except (TypeError, ValueError, AttributeError):
         raise ConfigError(f"option {name} is {text!r}; {form}") from None
+    if wrong := sorted(partition for partition, number in given.items() if number < EARLIEST_TIMESTAMP):
+        raise ConfigError(f"option {name} is {given[wrong[0]]} for {wrong[0]}; {_LEAST}")
+    return given
+
+
+def _timestamp(options: Mapping[str, str], name: str) -> int:
+    text = options[name.lower()]
+    if not re.fullmatch(r"\s*-?\d+\s*", text):
+        raise ConfigError(f"option {name} is {text!r}, it must be a whole number of milliseconds since 1970")
+    if int(text) < EARLIEST_TIMESTAMP:
+        raise ConfigError(f"option {name} is {text!r}; {_LEAST}")
+    return int(text)
 
 
 def _json(name: str, text: str, form: str) -> dict[str, Any]:

@@ -159,6 +159,8 @@ class Columns:
                 array = self._constant(field.name, self._constants[field.name], batch.num_rows)
             elif field.name == "timestampType":
                 array = self._timestamp_type(batch.column("timestamp_type"))
+            elif field.name == "headers":
+                array = _null_if_empty(batch.column("headers"))
             else:
                 array = batch.column(READ_COLUMNS[field.name])
             arrays.append(array if array.type == field.type else array.cast(field.type))
@@ -183,6 +185,14 @@ class Columns:
         if raw.count(raw[:1]) == len(raw):
             return self._constant("timestampType", int.from_bytes(raw[:1], signed=True), len(raw))
         return types.cast(pa.int32())
+
+
+def _null_if_empty(headers: pa.Array) -> pa.Array:
+    """Returns the column of headers as Spark's Kafka source has it: null for a record without any."""
+    from pyarrow import compute
+
+    empty = compute.equal(compute.list_value_length(headers), 0)
+    return compute.if_else(empty, pa.nulls(1, headers.type)[0], headers)
 
 
 def _scalar(value: str | int) -> pa.Scalar:

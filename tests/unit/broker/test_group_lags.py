@@ -34,7 +34,9 @@ class Shard:
 
 def test_records_and_seconds():
     log = FakeLog()
-    shard = Shard({("g", "t", 0): 90, ("g", "t", 1): 100, ("h", "t", 0): 1, ("h", "gone", 0): 3})
+    shard = Shard(
+        {("g", "t", 0): 90, ("g", "t", 1): 100, ("h", "t", 0): 1, ("h", "gone", 0): 3, ("m", "t", 0): -1}
+    )
     lags = GroupLags(
         lambda: [(0, shard)], lambda topic, _: log if topic == "t" else None, clock=lambda: 200.0
     )

@@ -128,6 +128,8 @@ def committed_offsets(
     partitions: Iterable[TopicPartition] | None,
     timeout_s: float,
     member: Callable[[], tuple[str, int] | None] = lambda: None,
+    *,
+    metadata_alone: bool = False,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns a group's committed offsets; partitions without one are left out.
 
@@ -136,6 +138,7 @@ def committed_offsets(
         partitions: None for all.
         timeout_s: seconds.
         member: returns the id and the epoch of the member that asks, None for nobody.
+        metadata_alone: include metadata that was stored with the offset -1, which means none.
 
     Raises:
         NoBrokerError, BrokerError: not answered within `timeout_s`.
@@ -146,7 +149,7 @@ def committed_offsets(
         node = find_coordinator(cluster, group, left_s)
         request = fetch_request(group, asked, require_stable=True, member=member())
         pending = cluster.client.send(node, OffsetFetchRequest, request, timeout_s=left_s)
-        return fetched_offsets(group, cluster.client.wait(pending))
+        return fetched_offsets(group, cluster.client.wait(pending), metadata_alone=metadata_alone)
 
     return retried(cluster, timeout_s, attempt)
 

@@ -134,8 +134,14 @@ def fetch_request(
 _MEMBER_CHANGED = (Errors.STALE_MEMBER_EPOCH.code, Errors.UNKNOWN_MEMBER_ID.code)
 
 
-def fetched_offsets(group: str, response: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
+def fetched_offsets(
+    group: str, response: OffsetFetchResponse, *, metadata_alone: bool = False
+) -> dict[TopicPartition, OffsetAndMetadata]:
     """Returns the committed offsets; partitions without one are left out.
+
+    Args:
+        group, response: whose offsets, and what the coordinator answered.
+        metadata_alone: include metadata that was stored with the offset -1, which means none.
 
     Raises:
         BrokerError: the coordinator refused, for the group or for a partition; retriable also when it knows
@@ -155,7 +161,7 @@ def fetched_offsets(group: str, response: OffsetFetchResponse) -> dict[TopicPart
             partition = TopicPartition(topic.name, part.partition_index)  # type: ignore[attr-defined]
             if part.error_code:
                 raise broker_error(part.error_code, f"committed offset of {partition} in group {group!r}")
-            if part.committed_offset >= 0:
+            if part.committed_offset >= 0 or (metadata_alone and part.metadata):
                 found[partition] = OffsetAndMetadata(
                     part.committed_offset, part.committed_leader_epoch, part.metadata or ""
                 )

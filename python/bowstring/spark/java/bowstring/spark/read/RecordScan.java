@@ -109,9 +109,7 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
       if (filters.minTimestampMs() != ReadSettings.ANY_TIMESTAMP) {
         moveToTimestamp(from, end);
       }
-      if (options.failOnDataLoss()) {
-        mustNotBeReversed(start, end);
-      }
+      mustNotBeReversed(start, end);
       List<OffsetRange> found = new ArrayList<>();
       for (TopicPartition partition : partitions) {
         if (filters.selects(partition)) {
@@ -123,11 +121,15 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
     return ranges;
   }
 
-  private static void mustNotBeReversed(Map<TopicPartition, Long> start, Map<TopicPartition, Long> end) {
+  private void mustNotBeReversed(Map<TopicPartition, Long> start, Map<TopicPartition, Long> end) {
     start.forEach((partition, from) -> {
       if (from > end.get(partition)) {
-        throw new IllegalArgumentException("The resolved start offset " + from + " of " + partition
-            + " is greater than its end offset " + end.get(partition));
+        String what = "The resolved start offset " + from + " of " + partition
+            + " is greater than its end offset " + end.get(partition);
+        if (options.failOnDataLoss()) {
+          throw new IllegalArgumentException(what);
+        }
+        LOG.warn("{}; nothing is read from it, because failOnDataLoss is false", what);
       }
     });
   }

@@ -205,14 +205,18 @@ public final class SourceOptions {
     String timestamp = options.get(which + "timestamp");
     if (timestamp != null) {
       try {
-        return new OffsetLimit.Timestamp(Long.parseLong(timestamp.trim()), latestIfNone);
+        long at = Long.parseLong(timestamp.trim());
+        mustBeKnown(which + "Timestamp", at, "");
+        return new OffsetLimit.Timestamp(at, latestIfNone);
       } catch (NumberFormatException notANumber) {
         throw new IllegalArgumentException("Expected a single long value, got " + timestamp);
       }
     }
     String byTimestamp = options.get(which + "offsetsbytimestamp");
     if (byTimestamp != null) {
-      return new OffsetLimit.Timestamps(OffsetJson.timestamps(byTimestamp.trim()), latestIfNone);
+      Map<TopicPartition, Long> given = OffsetJson.timestamps(byTimestamp.trim());
+      given.forEach((partition, at) -> mustBeKnown(which + "OffsetsByTimestamp", at, " for " + partition));
+      return new OffsetLimit.Timestamps(given, latestIfNone);
     }
     String offsets = options.get(which + "offsets");
     if (offsets == null) {
@@ -221,8 +225,20 @@ public final class SourceOptions {
     return switch (offsets.trim().toLowerCase(Locale.ROOT)) {
       case "earliest" -> new OffsetLimit.Earliest();
       case "latest" -> new OffsetLimit.Latest();
-      default -> new OffsetLimit.Offsets(OffsetJson.offsets(offsets.trim()));
+      default -> {
+        Map<TopicPartition, Long> given = OffsetJson.offsets(offsets.trim());
+        given.forEach((partition, at) -> mustBeKnown(which + "Offsets", at, " for " + partition));
+        yield new OffsetLimit.Offsets(given);
+      }
     };
+  }
+
+  /** Brokers give other negative numbers meanings of their own. */
+  private static void mustBeKnown(String option, long number, String where) {
+    if (number < OffsetLimit.EARLIEST) {
+      throw new IllegalArgumentException("Option '" + option + "' is " + number + where + ": numbers below 0 are only "
+          + "-2, the earliest offset, and -1, the latest");
+    }
   }
 
   Map<String, String> asMap() {

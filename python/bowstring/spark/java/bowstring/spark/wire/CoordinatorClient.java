@@ -131,10 +131,10 @@ public final class CoordinatorClient {
     }
   }
 
-  /** Returns the highest offset of a group in any partition; null if it has none. */
-  public GroupOffsets.Committed highestOffset(String group) throws IOException {
+  /** Returns what is stored for a group in any partition: offsets, and metadata without an offset. */
+  public List<GroupOffsets.Committed> offsets(String group) throws IOException {
     return cluster.retrying("Reading the offsets of group " + group,
-        () -> cluster.ask(find(GROUP, List.of(group)).get(group), c -> GroupOffsets.highest(c, group)));
+        () -> cluster.ask(find(GROUP, List.of(group)).get(group), c -> GroupOffsets.all(c, group)));
   }
 
   /** Stores an offset of a group without members. */

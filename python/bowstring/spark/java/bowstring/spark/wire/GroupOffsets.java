@@ -1,16 +1,21 @@
 package bowstring.spark.wire;
 
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 
 /** The requests about a group's offsets to its coordinator, from outside the group. */
 public final class GroupOffsets {
   private GroupOffsets() {}
 
+  /** The offset that means none; metadata may be stored with it. */
+  public static final long NONE = -1;
+
   /** An offset, and what was stored with it. */
   public record Committed(long offset, String metadata) {}
 
-  /** Returns the highest offset of a group in any partition; null if it has none. */
-  static Committed highest(Connection connection, String group) throws IOException {
+  /** Returns what is stored for a group in any partition: offsets, and metadata without an offset. */
+  static List<Committed> all(Connection connection, String group) throws IOException {
     RequestWriter request = connection.request(ApiKey.OFFSET_FETCH);
     request.string(group).array(-1); // of all partitions
     if (request.version() >= 7) {
@@ -21,7 +26,7 @@ public final class GroupOffsets {
     if (version >= 3) {
       response.int32(); // throttle_time_ms
     }
-    Committed highest = null;
+    List<Committed> found = new ArrayList<>();
     short failed = 0;
     for (int topics = response.array(); topics > 0; topics--) {
       response.string();
@@ -35,8 +40,8 @@ public final class GroupOffsets {
         short code = response.int16();
         failed = code != 0 ? code : failed;
         response.tags();
-        if (offset >= 0 && (highest == null || offset > highest.offset)) {
-          highest = new Committed(offset, metadata == null ? "" : metadata);
+        if (offset >= 0 || metadata != null && !metadata.isEmpty()) {
+          found.add(new Committed(offset, metadata == null ? "" : metadata));
         }
       }
       response.tags();
@@ -45,7 +50,7 @@ public final class GroupOffsets {
     if (code != 0 || failed != 0) {
       throw new WireException.BrokerError(code != 0 ? code : failed, "Reading the offsets of group " + group);
     }
-    return highest;
+    return found;
   }
 
   /** Stores an offset with its metadata. */

@@ -47,12 +47,13 @@ public final class Coordination {
 
   /** The last decision; null if there is none. */
   public Decision decision() throws IOException {
-    GroupOffsets.Committed found = coordinators.highestOffset(group);
-    if (found == null) {
-      return null;
-    }
     try {
-      return new Decision(found.offset() - 1, Decision.unpack(write, found.metadata()));
+      Decision last = null;
+      for (GroupOffsets.Committed each : coordinators.offsets(group)) {
+        Decision found = Decision.unpack(write, each);
+        last = last == null || found.batch() > last.batch() ? found : last;
+      }
+      return last;
     } catch (IllegalArgumentException other) {
       throw new OnceException.Checkpoint("the offset of group '" + group + "' has other metadata than this sink "
           + "writes: the group's offsets were changed. Delete the group if the last batch is to be written again");
@@ -116,9 +117,9 @@ public final class Coordination {
 
   /** Stores that the transactions of a batch are to be committed. */
   public void decide(long batch, String topic, List<OpenTransaction> chosen) throws IOException {
-    String metadata = Decision.pack(write, chosen);
+    String metadata = Decision.pack(write, batch, chosen);
     try {
-      coordinators.commitOffset(group, new TopicPartition(topic, 0), batch + 1, metadata);
+      coordinators.commitOffset(group, new TopicPartition(topic, 0), GroupOffsets.NONE, metadata);
     } catch (WireException.BrokerError refused) {
       if (refused.error != ErrorCode.OFFSET_METADATA_TOO_LARGE) {
         throw refused;
