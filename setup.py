@@ -110,6 +110,14 @@ class BuildExt(build_ext):
         super().finalize_options()
         if self.parallel is None:
             self.parallel = CORES
+        self.built = 0
+
+    def build_extension(self, ext: Extension) -> None:
+        """Builds one, and says how far the build is; `pip install -v` shows it."""
+        super().build_extension(ext)
+        self.built += 1
+        if self.distribution.verbose:
+            print(f"compiled {self.built} of {len(self.extensions)}: {ext.name}", file=sys.stderr, flush=True)
 
 
 compile_args = ["-O3", "-g1", "-fno-strict-aliasing", "-fno-plt", "-Wall", "-Wno-unused-function"]

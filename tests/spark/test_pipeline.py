@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import bowstring
 from bowstring.cli.app import app
 from bowstring.pipeline import job
-from bowstring.pipeline.check import check_plan, check_topics
+from bowstring.pipeline.check import check_plan, check_topics, create_topics
 from bowstring.pipeline.declaration import PipelineError, declared, load
 from tests.support.waiting import HANG_S, wait_until
 
@@ -172,6 +172,34 @@ def test_a_topic_that_is_not_there(topics):
     }
     with pytest.raises(PipelineError, match=r"source\.a: .* has no topic 'nothing-here'; .*topics create"):
         check_topics(declared(table))
+
+
+def test_topics_of_sinks_are_created_by_a_run(broker, topics):
+    servers = topics["servers"]
+    made = f"{topics['hourly']}-made"
+    table = {
+        "name": "x",
+        "checkpoint": "x",
+        "bootstrap_servers": servers,
+        "source": {"a": {"topics": [topics["flights"]]}},
+        "sink": {"b": {"from": "a", "topic": made}, "c": {"from": "a", "topic": topics["hourly"]}},
+    }
+    pipeline = declared(table)
+    assert check_topics(pipeline) == [f"sink.b: {servers} has no topic {made!r}"]
+    assert create_topics(pipeline) == [made]
+    assert check_topics(pipeline) == [] == create_topics(pipeline)
+
+
+def test_a_wrong_column_is_one_line(broker, topics, tmp_path):
+    """Spark logs the error with its stack as JSON, too."""
+    file = declaration(tmp_path, topics | {"hourly": f"{topics['hourly']}-new"})
+    file.write_text(file.read_text().replace("sum(minutes)", "sum(minuets)"))
+    command = [sys.executable, "-m", "bowstring", "pipeline", "check", str(file)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert ran.returncode == 1 and ran.stdout == ""
+    said = ran.stderr.splitlines()
+    assert len(" ".join(said)) < 1_500 and not any(line.startswith("{") for line in said), ran.stderr
+    assert "view.hourly: " in ran.stderr and "minuets" in ran.stderr
 
 
 def test_a_broker_that_goes_away_is_one_line(spark, tmp_path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bowstring.cli.options import Json
-from bowstring.cli.output import console, print_json, print_note, print_table
+from bowstring.cli.output import console, print_hint, print_json, print_note, print_table
 
 if TYPE_CHECKING:
     from bowstring.pipeline.declaration import Pipeline
@@ -36,17 +36,19 @@ def check(
     from bowstring.pipeline.job import start_session
 
     pipeline = load(file)
-    if not offline:
-        check_topics(pipeline)
+    to_create = [] if offline else check_topics(pipeline)
     spark = start_session(pipeline)
     try:
         columns = check_plan(spark, pipeline)
     finally:
         spark.stop()
     if json:
-        print_json({"pipeline": pipeline.name, "views": columns, "sinks": list(pipeline.sink)})
+        found = {"pipeline": pipeline.name, "views": columns, "sinks": list(pipeline.sink)}
+        print_json(found | {"topics_to_create": to_create})
         return
     print_table(("view", "columns"), columns.items(), title=pipeline.name)
+    for line in to_create:
+        print_hint(f"{line}; run creates it")
     print_note(f"{file} is valid: {len(pipeline.source)} sources, {len(pipeline.sink)} sinks")
 
 
@@ -54,15 +56,17 @@ def check(
 def run(file: File, json: Json = False) -> None:
     """Run a pipeline until its topics are read (trigger "available now") or until it is stopped.
 
-    Prints a line for each batch. SIGTERM and Ctrl-C end it after the present batch; the next run continues at
-    its checkpoint.
+    Creates the sinks' topics that do not exist. Prints a line for each batch. SIGTERM and Ctrl-C end it after
+    the present batch; the next run continues at its checkpoint.
     """
-    from bowstring.pipeline.check import check_topics
+    from bowstring.pipeline.check import check_topics, create_topics
     from bowstring.pipeline.declaration import load
     from bowstring.pipeline.job import start, start_session
 
     pipeline = load(file)
     check_topics(pipeline)
+    for topic in create_topics(pipeline):
+        print_note(f"created topic {topic}")
     stop = threading.Event()
     with _stopped_by_signals(stop):
         spark = start_session(pipeline)

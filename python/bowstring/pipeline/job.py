@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from bowstring.pipeline.declaration import AVAILABLE_NOW, SINK_KINDS, Pipeline, PipelineError, Sink, Source
-from bowstring.pipeline.quiet import log_settings, without_chatter
+from bowstring.pipeline.quiet import log_settings, without_chatter, without_echoes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,13 +39,15 @@ def start_session(pipeline: Pipeline) -> SparkSession:
     settings: dict[str, Any] = dict(pipeline.spark)
     master = settings.pop("master", None)
     with without_chatter():
-        return session(
+        started = session(
             pipeline.name,
             master=None if master is None else str(master),
             fast_checkpoints=True,
             **(log_settings(settings) if _starts_spark() else {}),
             **settings,
         )
+    without_echoes()
+    return started
 
 
 def _starts_spark() -> bool:

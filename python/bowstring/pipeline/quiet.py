@@ -13,6 +13,8 @@ from typing import Any
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 # Spark puts these options before spark.driver.extraJavaOptions, so a log4j2.configurationFile there wins.
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+# PySpark writes each error of a query to these loggers, as JSON with the stack, before it raises the error.
+_ECHOES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # No setting prevents these lines: Spark always requires that module, and mistakes PySpark for a shell.
 _CHATTER = (
     b"WARNING: Using incubator modules:",
@@ -28,6 +30,14 @@ def log_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     if JAVA_OPTIONS in settings:
         return {}
     return {JAVA_OPTIONS: f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"}
+
+
+def without_echoes() -> None:
+    """Turns the loggers off that repeat what errors say; a pipeline prints an error as one line."""
+    from pyspark.logger import PySparkLogger
+
+    for name in _ECHOES:
+        PySparkLogger.getLogger(name).disabled = True
 
 
 @contextlib.contextmanager

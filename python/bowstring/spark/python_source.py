@@ -323,3 +323,15 @@ def require_python_engine(options: Mapping[str, str]) -> None:
             f"option engine is {engine!r}, but bowstring's jar is not on Spark's class path. Start Spark "
             "with spark.jars=$(bowstring spark-jar), or run ADD JAR in the session"
         )
+    if "engine" not in options:
+        _say_which_engine()
+
+
+@cache
+def _say_which_engine() -> None:
+    """Warns once in a process, on standard error, that the faster engine is not there."""
+    log.warning(
+        'the Python engine serves format("bowstring"), which is several times slower than the columnar '
+        "engine. Start Spark with spark.jars=$(bowstring spark-jar), or with bowstring.spark.session(); "
+        '.option("engine", "python") chooses this one without a warning'
+    )
