@@ -24,4 +24,10 @@ cdef bint commits_full(const Reactor *r) noexcept nogil
 # Requests that the reactor is woken once `wal` has room. False: it has room now.
 cdef bint commit_await_room(Reactor *r, Wal *wal) noexcept nogil
 cdef bint commits_waiting(const Reactor *r) noexcept nogil
+
+
+cdef inline bint commit_pending(const CommitQueue *queue, int64_t frame) noexcept nogil:
+    """Whether the queue still has work to do for a frame."""
+    return queue.count > 0 and queue.items[queue.head].frame <= frame
+
 cdef void commits_free(Reactor *r) noexcept nogil

@@ -32,6 +32,8 @@ cdef void connection_touch(Connection *c) noexcept nogil
 # Returns whether too many requests or replies are pending to read another request.
 cdef bint connection_full(const Connection *c) noexcept nogil
 cdef void connection_stall(Connection *c, Stall why, Wal *wal) noexcept nogil
+# Ends STALL_ORDER, if that is why the connection stalls: the next pass handles its next request.
+cdef void connection_resume(Connection *c) noexcept nogil
 cdef void connection_condemn(Connection *c) noexcept nogil
 cdef void connection_end(Connection *c, int64_t slot, const char *event, const char *detail) noexcept nogil
 cdef void connection_fail(Connection *c, const char *event, const char *detail) noexcept nogil

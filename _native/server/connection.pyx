@@ -1,8 +1,8 @@
 """Handles connections: receive buffers, the order of replies, sending. Runs only on the owning reactor's thread.
 
 A connection has a receive buffer only while the buffer has unread bytes, so ten thousand idle connections cost no
-buffers. Replies are sent in the order of the requests. The slot of a request that must wait stays unready: later
-requests are processed, and their replies queue behind that slot.
+buffers. Replies are sent in the order of the requests. The slot of a Produce that must wait stays unready: later ones
+are processed, and their replies queue behind that slot.
 """
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
@@ -16,8 +16,8 @@ from bowstring._native.server.control_queue cimport control_send_end, plane_even
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.log cimport SegmentFile, segment_file_release
 from bowstring._native.server.types cimport (
-    HELD_BYTES_MAX, POOL_CLASSES, POOL_KEEP_MAX, RECEIVE_BUFFER_BYTES, STALL_NONE, STALL_WAL, BufferPool,
-    Chunk, Connection, Reactor, Slot, Stall)
+    HELD_BYTES_MAX, POOL_CLASSES, POOL_KEEP_MAX, RECEIVE_BUFFER_BYTES, STALL_NONE, STALL_ORDER, STALL_READY, STALL_WAL,
+    BufferPool, Chunk, Connection, Reactor, Slot, Stall)
 from bowstring._native.wal.types cimport Wal
 
 cdef extern from "server/sockets.h":
@@ -26,7 +26,7 @@ cdef extern from "server/sockets.h":
     int epoll_set(int epoll_fd, int op, int fd, uint32_t events, void *item) nogil
     bint others_wait(int epoll_fd, const void *item) nogil
     int EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL
-    uint32_t EPOLLIN, EPOLLOUT
+    uint32_t EPOLLIN, EPOLLOUT, EPOLLRDHUP
     cdef struct iovec:
         void *iov_base
         size_t iov_len
@@ -249,6 +249,7 @@ cdef void release_ready(Connection *c) noexcept nogil:
             c.ending = True
             return
         queue_out(c, slot.head)
+    connection_resume(c)
 
 
 cdef void connection_answer(Connection *c, int64_t slot, Chunk *head) noexcept nogil:
@@ -420,14 +421,17 @@ cdef bint connection_full(const Connection *c) noexcept nogil:
 
 
 cdef void connection_watch(Connection *c) noexcept nogil:
-    """Sets the events that epoll watches. A client that does not receive its replies is not read from."""
+    """Sets the events that epoll watches. A client that does not receive its replies is not read from. The end of a
+    connection whose Fetch waits must be seen although a request behind it stops the reading: that request is dropped."""
     cdef bint reading = not c.closing and not c.refusing and not c.parked and not c.stalled and not connection_full(c)
     cdef bint writing = c.out_head != NULL and not c.closing
-    if reading != c.reading or writing != c.writing:
+    cdef bint hangup = c.stalled == STALL_ORDER and c.fetch != NULL and not c.closing
+    if reading != c.reading or writing != c.writing or hangup != c.watches_hangup:
         c.reading = reading
         c.writing = writing
+        c.watches_hangup = hangup
         epoll_set(c.reactor.epoll_fd, EPOLL_CTL_MOD, c.fd,
-                  (EPOLLIN if reading else 0) | (EPOLLOUT if writing else 0), c)
+                  (EPOLLIN if reading else 0) | (EPOLLOUT if writing else 0) | (EPOLLRDHUP if hangup else 0), c)
 
 # ---------------------------------------------------------------- life
 
@@ -519,19 +523,51 @@ cdef void connection_touch(Connection *c) noexcept nogil:
 cdef void connection_stall(Connection *c, Stall why, Wal *wal) noexcept nogil:
     """Accepts no more requests from the connection for now. This pass stops reading from it."""
     cdef Reactor *r = c.reactor
-    r.stalled[r.stalled_count] = c
-    r.stalled_count += 1
-    r.stalled_on_wals += why == STALL_WAL
+    if why != STALL_ORDER:
+        r.stalled[r.stalled_count] = c
+        r.stalled_count += 1
+        r.stalled_on_wals += why == STALL_WAL
     c.stalled = why
     c.stalled_on = wal
     connection_touch(c)
 
 
+cdef void connection_resume(Connection *c) noexcept nogil:
+    cdef Reactor *r = c.reactor
+    if c.stalled != STALL_ORDER:
+        return
+    c.stalled = STALL_READY
+    c.next_resume = NULL
+    if r.resume_tail == NULL:
+        r.resume_head = c
+    else:
+        r.resume_tail.next_resume = c
+    r.resume_tail = c
+
+
+cdef void resume_remove(Connection *c) noexcept nogil:
+    cdef Reactor *r = c.reactor
+    cdef Connection *previous = NULL
+    cdef Connection *each = r.resume_head
+    while each != c:
+        previous = each
+        each = each.next_resume
+    if previous == NULL:
+        r.resume_head = c.next_resume
+    else:
+        previous.next_resume = c.next_resume
+    if r.resume_tail == c:
+        r.resume_tail = previous
+
+
 cdef void connection_unstall(Connection *c) noexcept nogil:
-    """Removes it from the reactor's list of stalled connections."""
+    """Removes it from the reactor's lists of stalled connections."""
     cdef Reactor *r = c.reactor
     cdef int32_t i, kept = 0
-    if not c.stalled:
+    if c.stalled == STALL_NONE or c.stalled == STALL_ORDER:
+        return
+    if c.stalled == STALL_READY:
+        resume_remove(c)
         return
     for i in range(r.stalled_count):
         if r.stalled[i] != c:

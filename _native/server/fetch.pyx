@@ -87,10 +87,7 @@ cdef bint fetch_receive(Reactor *r, Connection *c, const RequestHeader *header, 
         free(request.rack)
         free(request)
         return False
-    request.next = c.fetches
-    if request.next != NULL:
-        request.next.previous = request
-    c.fetches = request
+    c.fetch = request
     if not evaluate(r, request, DUE if request.max_wait_ms <= 0 else LOOK):
         wait(r, request)
     return True
@@ -449,12 +446,8 @@ cdef void forget(Reactor *r, FetchRequest *request) noexcept nogil:
         while at[0] != request:
             at = &at[0].next_ready
         at[0] = request.next_ready
-    if request.previous != NULL:
-        request.previous.next = request.next
-    elif c != NULL and c.fetches == request:
-        c.fetches = request.next
-    if request.next != NULL:
-        request.next.previous = request.previous
+    if c != NULL:
+        c.fetch = NULL
     if request.session != NULL:
         request.session.waiting = NULL
     set_free(&request.own)
@@ -492,9 +485,9 @@ cdef void fetch_timed_out(Reactor *r, FetchRequest *request) noexcept nogil:
 
 
 cdef void fetch_connection_closed(Connection *c) noexcept nogil:
-    """Frees the waiting fetches of a connection that closes."""
-    while c.fetches != NULL:
-        unwait(c.fetches)
-        forget(c.reactor, c.fetches)
+    """Frees the waiting fetch of a connection that closes."""
+    if c.fetch != NULL:
+        unwait(c.fetch)
+        forget(c.reactor, c.fetch)
     if c.large_session:
         sessions_leave(c.reactor, c.id)

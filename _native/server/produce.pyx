@@ -32,13 +32,14 @@ from bowstring._native.record.batch cimport (
     BATCH_PRODUCER_ID, CODEC_ZSTD, BatchRules, batch_correct, batch_validate)
 from bowstring._native.record.compressed_frame cimport framing_ok
 from bowstring._native.replica.rules cimport produce_refused
-from bowstring._native.server.commit_queue cimport commit_pop, commit_push, commit_queue, commits_begin, commits_full
+from bowstring._native.server.commit_queue cimport (
+    commit_pending, commit_pop, commit_push, commit_queue, commits_begin, commits_full)
 from bowstring._native.server.connection cimport (
     connection_answer, connection_answer_bytes, connection_condemn, connection_end, connection_find, connection_hold)
 from bowstring._native.server.counters cimport count_request
 from bowstring._native.server.id_table cimport id_add, id_remove
 from bowstring._native.server.produce_response cimport produce_encode, record_errors_free, record_errors_hold
-from bowstring._native.server.slow_batches cimport slow_free, slow_needed, slow_send
+from bowstring._native.server.slow_batches cimport slow_finished, slow_free, slow_needed, slow_send
 from bowstring._native.server.timers cimport timer_add, timers_sweep
 from bowstring._native.server.topic_table cimport (
     ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_by_id,
@@ -465,13 +466,26 @@ cdef bint await_commit(Reactor *r, Partition *p, Wal *wal, int32_t n, int64_t by
         part.leader_epoch = p.leader_epoch
         if part.owned != NULL:
             slow_free(part)
-        if part.error == 0 and part.request.acks != 0:
+        if part.error == 0 and (part.request.acks != 0 or not read_later(r, part, queue, frame)):
             if queue != NULL and enlist(r, part.request) and commit_push(queue, frame, NULL, 0, 0, part):
                 part = following
                 continue
             part.error = REQUEST_TIMED_OUT               # the batch may still become durable, but is never acknowledged
         answer_or_wait(r, p, part)
         part = following
+    return True
+
+
+cdef bint read_later(Reactor *r, ProducePart *part, CommitQueue *queue, int64_t frame) noexcept nogil:
+    """A batch with acks=0 is answered before it is on the medium, but the connection's next read must see it: that waits for
+    the frame (STALL_SYNC). False when the connection waits for a frame of another write-ahead log."""
+    cdef Connection *c = connection_find(r, part.request.connection_id)
+    if c == NULL or queue == NULL:
+        return True
+    if c.unsynced != NULL and c.unsynced != queue and commit_pending(c.unsynced, c.unsynced_frame):
+        return False
+    c.unsynced = queue
+    c.unsynced_frame = frame
     return True
 
 
@@ -520,6 +534,7 @@ cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil:
 cdef void produce_slow_batch_done(Reactor *r, ProducePart *part) noexcept nogil:
     """MAIL_SLOW_BATCH: the control thread has set part.error and its message, or part.owned and part.entry."""
     cdef Partition *p = part.partition
+    slow_finished(r, part)
     if part.verifying:
         end_verification(part)                           # later batches of the producer need not follow this way
     else:

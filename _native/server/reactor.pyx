@@ -13,7 +13,7 @@ from posix.unistd cimport close, read
 from bowstring._native.base.atomics cimport bump_i64
 from bowstring._native.base.clock cimport monotonic_ms, wall_clock_ms
 from bowstring._native.server.commit_queue cimport (
-    commit_await_room, commits_collect, commits_free, commits_stop, commits_waiting)
+    commit_await_room, commit_pending, commits_collect, commits_free, commits_stop, commits_waiting)
 from bowstring._native.server.connection cimport (
     buffer_pool_free, chunks_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn,
     connection_find, connection_full, connection_open, connection_send, connection_fit_buffer, connection_stall,
@@ -27,8 +27,8 @@ from bowstring._native.server.mailbox cimport post, wake
 from bowstring._native.server.pacing cimport pacer_gather, pacer_init, pacer_received
 from bowstring._native.server.types cimport (
     FLUSH_BYTES, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FOLLOW, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP,
-    MAIL_TRUNCATED, MAIL_WAKE_FETCH, SESSION_BUCKETS, STALL_CONTROL, STALL_NONE, STALL_WAL, Chunk, Connection,
-    FetchRequest, FollowOrder, Mail, Plane, ProducePart, Reactor, Stall, Timer, TruncateJob)
+    MAIL_TRUNCATED, MAIL_WAKE_FETCH, SESSION_BUCKETS, STALL_NONE, STALL_SYNC, STALL_WAL, Chunk, Connection, FetchRequest,
+    FollowOrder, Mail, Plane, ProducePart, Reactor, Stall, Timer, TruncateJob)
 from bowstring._native.server.produce cimport (
     produce_abandon, produce_acknowledged, produce_flush, produce_slow_batch_done, produce_timed_out)
 from bowstring._native.base.pthread cimport (
@@ -65,7 +65,7 @@ cdef extern from *:
         epoll_data_t data
     int epoll_wait(int epoll_fd, epoll_event *events, int n, int timeout_ms) nogil
     int epoll_add(int epoll_fd, int fd, void *item) nogil
-    uint32_t EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP
+    uint32_t EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLRDHUP
     void epoll_remove(int epoll_fd, int fd) nogil
     int accept_connection(int fd) nogil
     int new_eventfd() nogil
@@ -217,7 +217,6 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
         elif mail.data == NULL:
             connection_condemn(c)
         else:
-            c.controls -= 1
             connection_answer(c, mail.b, <Chunk *>mail.data)
     elif mail.kind == MAIL_CLOSE:
         c = connection_find(r, mail.a)
@@ -287,8 +286,11 @@ cdef int64_t idle_check_ms(const Reactor *r) noexcept nogil:
 
 
 cdef int sleep_ms(Reactor *r) noexcept nogil:
-    """Time until the next timer; -1 (forever) when only sockets can wake the reactor."""
+    """Time until the next timer or the next request of a connection; -1 (forever) when only sockets can wake the
+    reactor."""
     cdef int64_t due = -1
+    if r.resume_tail != NULL:
+        return 0
     if r.timers.count > 0:
         due = r.timers.items[0].due_ms
     if r.connections_open > 0 and r.plane.connections_max_idle_ms > 0:
@@ -347,7 +349,9 @@ cdef void flush_pass(Reactor *r, bint last) noexcept nogil:
 
 cdef bint holds_up(const Connection *c, Stall why) noexcept nogil:
     """Whether the connection's own reason for stalling remains."""
-    return c.controls > 0 if why == STALL_CONTROL else connection_full(c)
+    if why == STALL_SYNC:
+        return commit_pending(c.unsynced, c.unsynced_frame)
+    return connection_full(c)
 
 
 cdef void look_again(Reactor *r) noexcept nogil:
@@ -384,6 +388,25 @@ cdef void resume_stalled(Reactor *r) noexcept nogil:
                 flush_pass(r, False)
 
 
+cdef void resume_ordered(Reactor *r) noexcept nogil:
+    """Continues connections whose requests waited for earlier ones. Those that come onto the list meanwhile go on in the
+    next pass, so that others get their turn."""
+    cdef Connection *last = r.resume_tail
+    cdef Connection *c = NULL
+    while c != last:
+        c = r.resume_head
+        r.resume_head = c.next_resume
+        if r.resume_head == NULL:
+            r.resume_tail = NULL
+        c.stalled = STALL_NONE
+        if c.closing:
+            continue
+        connection_touch(c)
+        cut_frames(r, c)
+        if r.pending_bytes >= FLUSH_BYTES:
+            flush_pass(r, False)
+
+
 cdef void resume_parked(Reactor *r) noexcept nogil:
     """Continues connections whose requests waited for room (slow_batches.pxd)."""
     cdef Connection *c = slow_resume(r)
@@ -410,7 +433,7 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
                 connection_send(c)
             if events[i].events & EPOLLIN:
                 receive(r, c)
-            elif events[i].events & (EPOLLERR | EPOLLHUP):
+            elif events[i].events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP):
                 connection_condemn(c)
             if r.pending_bytes >= FLUSH_BYTES:
                 flush_pass(r, False)
@@ -418,6 +441,8 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
         open_mailbox(r)
     if r.ring != NULL:
         commits_collect(r)
+    if r.resume_tail != NULL:
+        resume_ordered(r)
     if r.stalled_count > 0:
         resume_stalled(r)
     run_timers(r)
@@ -455,7 +480,7 @@ cdef void *run(void *argument) noexcept nogil:
         r.wall_ms = wall_clock_ms()
         one_pass(r, events, n)
         pthread_rwlock_unlock(&r.plane.table_lock)
-        if not replicates(r):
+        if r.resume_tail == NULL and not replicates(r):
             pacer_gather(&r.pacer, FLUSH_BYTES,
                          r.mailbox.event_fd if commits_waiting(r) or r.stalled_on_wals > 0 else -1)
     commits_stop(r)

@@ -1,16 +1,28 @@
-"""Cuts frames out of a receive buffer and calls the handler of each frame's API key."""
+"""Cuts frames out of a receive buffer and calls the handler of each frame's API key.
+
+The requests of a connection take effect, and read, as if one by one in their order (decision 32). A request begins when
+every earlier one is answered. The exceptions cannot be noticed by the client:
+
+- A Produce begins behind unanswered Produces, so that acknowledgements may wait for the medium and for replicas together:
+  batches of a partition are appended in their order, and whatever would read them waits for the answers. It waits for
+  batches that are not in their logs yet, unless its own queue behind them (slow_overtakes).
+- An answer need not have been sent, as it does not change any more.
+- Produces with acks=0 have no answer: the next request of another kind waits until their batches are on the medium, where
+  reads see them (STALL_SYNC).
+"""
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
-from bowstring._native.server.commit_queue cimport commit_await_room
+from bowstring._native.server.commit_queue cimport commit_await_room, commit_pending
 from bowstring._native.server.connection cimport (
     connection_condemn, connection_end, connection_full, connection_hold, connection_open_slot, connection_stall)
 from bowstring._native.server.control_queue cimport control_send_request
 from bowstring._native.server.fetch cimport fetch_receive
 from bowstring._native.server.types cimport (
-    Connection, LARGE_BODY_BYTES, MAX_API_KEY, Plane, Reactor, RequestHeader, STALL_CONTROL,
-    STALL_UNANSWERED, STALL_WAL)
+    Connection, LARGE_BODY_BYTES, MAX_API_KEY, Plane, Reactor, RequestHeader, STALL_ORDER, STALL_SYNC,
+    STALL_UNANSWERED, STALL_WAL, Stall)
 from bowstring._native.server.produce cimport produce_blocked, produce_receive
-from bowstring._native.server.slow_batches cimport slow_cost, slow_parks_for, slow_give_back, slow_waits
+from bowstring._native.server.slow_batches cimport (
+    slow_cost, slow_give_back, slow_overtakes, slow_parks_for, slow_waits)
 from bowstring._native.wal.types cimport Wal
 from bowstring._native.base.wire cimport Reader, read_i16, read_i32, read_string, skip_tags
 
@@ -39,25 +51,43 @@ cdef void refuse(Connection *c, int64_t slot, const char *what, int api_key, int
     connection_end(c, slot, b"bad-request", text)
 
 
+cdef bint out_of_turn(Reactor *r, Connection *c, const RequestHeader *header, const Reader *body) noexcept nogil:
+    """Whether earlier requests of the connection, of which some are unanswered, keep this one from beginning."""
+    if header.api_key != API_PRODUCE or c.alone:
+        return True
+    return c.unappended > 0 and slow_overtakes(r, c, header.api_version, body[0])
+
+
+cdef bint unsynced(Connection *c) noexcept nogil:
+    """Whether a read would miss batches that the connection has sent with acks=0."""
+    if commit_pending(c.unsynced, c.unsynced_frame):
+        return True
+    c.unsynced = NULL
+    return False
+
+
+cdef bint wait_for(Reactor *r, Connection *c, Stall why, Wal *wal) noexcept nogil:
+    if r.slow_reserved != 0:
+        slow_give_back(r)
+    connection_stall(c, why, wal)
+    return True
+
+
 cdef bint must_wait(Reactor *r, Connection *c, const RequestHeader *header, const Reader *body) noexcept nogil:
-    """Whether a request must wait for room. If not, r.slow_reserved is the number of bytes counted for it."""
+    """Whether a request must wait for its turn or for room. If not, r.slow_reserved is the number of bytes counted for it."""
     cdef Wal *full
     cdef int64_t size = body.end - body.at
-    if header.api_key == API_FETCH and not r.plane.is_controller:
-        return False
+    if c.head_slot != c.tail_slot and out_of_turn(r, c, header, body):
+        return wait_for(r, c, STALL_ORDER, NULL)
     if header.api_key == API_PRODUCE:
         full = produce_blocked(r, header, body[0])
         if full != NULL and commit_await_room(r, full):
-            if r.slow_reserved != 0:
-                slow_give_back(r)
-            connection_stall(c, STALL_WAL, full)
-            return True
+            return wait_for(r, c, STALL_WAL, full)
         return slow_waits(r, c, header, body)
-    if c.controls > 0:
-        if r.slow_reserved != 0:
-            slow_give_back(r)
-        connection_stall(c, STALL_CONTROL, NULL)
-        return True
+    if c.unsynced != NULL and unsynced(c):
+        return wait_for(r, c, STALL_SYNC, NULL)
+    if header.api_key == API_FETCH and not r.plane.is_controller:
+        return False
     if r.slow_reserved != 0 or size < LARGE_BODY_BYTES:
         return False                                     # it has waited, or is small
     return slow_parks_for(r, c, slow_cost(size))
@@ -95,6 +125,7 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         return False
     counted = r.slow_reserved
     slot = connection_open_slot(c)
+    c.alone = header.api_key != API_PRODUCE
     if slot < 0:
         connection_condemn(c)
     elif header.api_key == API_PRODUCE:
@@ -107,7 +138,6 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
             refuse(c, slot, b"malformed request, or too many partitions in one", header.api_key, header.api_version)
     elif control_send_request(c, &header, slot, body.at, body.end - body.at, counted):
         r.slow_reserved -= counted
-        c.controls += 1
         connection_hold(c, slot, size)
     else:
         connection_condemn(c)

@@ -57,6 +57,11 @@ cdef inline bint slow_waits(Reactor *r, Connection *c, const RequestHeader *head
     return (load_i64(&r.plane.slow_waiting_bytes) != 0 and r.slow_reserved == 0
             and slow_parks(r, c, header.api_version, body[0]))
 
+# Whether a batch of a Produce request could overtake those of the connection that the control thread has: batches of one
+# partition follow each other, those of several are not compared.
+cdef bint slow_overtakes(Reactor *r, const Connection *c, int16_t version, Reader body) noexcept nogil
+# Call it when the control thread has finished a batch.
+cdef void slow_finished(Reactor *r, ProducePart *part) noexcept nogil
 # Call it after the request was handled: subtracts the bytes that were counted for it but not used.
 cdef void slow_give_back(Reactor *r) noexcept nogil
 # Unparks and returns the next parked connection if there is room for its request, and counts the request; NULL: none.

@@ -3,7 +3,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from bowstring._native.base.atomics cimport add_i32, add_i64, cas_i64, full_fence, load_i32, load_i64, store_i32
 from bowstring._native.record.batch cimport batch_parse
-from bowstring._native.server.connection cimport connection_find, connection_hold
+from bowstring._native.server.connection cimport connection_find, connection_hold, connection_resume
 from bowstring._native.server.control_queue cimport control_send_batch
 from bowstring._native.server.mailbox cimport wake
 from bowstring._native.server.topic_table cimport topic_by_id, topic_by_name, topic_partition
@@ -78,7 +78,22 @@ cdef bint slow_send(Reactor *r, ProducePart *part, const uint8_t *batch, int64_t
         return False
     if c != NULL:
         connection_hold(c, part.request.slot, cost // SLOW_HELD_SHARE)
+        if part.verifying:                               # batches of other producers would overtake it
+            c.unappended_to = NULL
+        elif c.unappended == 0:
+            c.unappended_to = part.partition
+        elif c.unappended_to != part.partition:
+            c.unappended_to = NULL
+        c.unappended += 1
     return True
+
+
+cdef void slow_finished(Reactor *r, ProducePart *part) noexcept nogil:
+    cdef Connection *c = connection_find(r, part.request.connection_id)
+    if c != NULL:
+        c.unappended -= 1
+        if c.unappended == 0:
+            connection_resume(c)
 
 
 cdef void slow_free(ProducePart *part) noexcept nogil:
@@ -127,6 +142,38 @@ cdef int64_t demand(Reactor *r, int16_t version, Reader body) noexcept nogil:
         if body.bad:
             return 0
     return bytes
+
+
+cdef bint slow_overtakes(Reactor *r, const Connection *c, int16_t version, Reader body) noexcept nogil:
+    cdef bint flexible = version >= 9
+    cdef const uint8_t *at
+    cdef Topic *topic
+    cdef int32_t topics, parts, i, j, n
+    if c.unappended_to == NULL:
+        return True
+    read_string(&body, flexible, &at)
+    read_i16(&body)
+    read_i32(&body)
+    topics = read_count(&body, flexible)
+    for i in range(topics):
+        if version >= 13:
+            at = take(&body, 16)
+            topic = topic_by_id(&r.plane.table, at) if at != NULL else NULL
+        else:
+            n = read_string(&body, flexible, &at)
+            topic = topic_by_name(&r.plane.table, at, n) if n >= 0 else NULL
+        parts = read_count(&body, flexible)
+        for j in range(parts):
+            if topic_partition(topic, read_i32(&body)) != c.unappended_to:
+                return True
+            read_bytes(&body, flexible, &at)
+            if flexible:
+                skip_tags(&body)
+            if body.bad:
+                return True
+        if flexible:
+            skip_tags(&body)
+    return body.bad
 
 
 cdef bint slow_parks(Reactor *r, Connection *c, int16_t version, Reader body) noexcept nogil:

@@ -139,7 +139,9 @@ cdef enum Stall:
     STALL_NONE
     STALL_WAL                       # a write-ahead log is full
     STALL_UNANSWERED                # too many requests are unanswered, or too many replies not received
-    STALL_CONTROL                   # the control thread has a request of it: requests take effect in order, as in Kafka
+    STALL_ORDER                     # requests before it are unanswered, see request_dispatch.pyx
+    STALL_READY                     # they are answered: it goes on in the next pass, and is in Reactor.resume_head
+    STALL_SYNC                      # its batches with acks=0 are not on the medium yet, so reads would miss them
 
 cdef struct Connection:
     int fd
@@ -166,9 +168,16 @@ cdef struct Connection:
     int8_t ending                   # that slot is the next to send
     int8_t closing
     int8_t touched                  # in this pass's list of connections whose buffer or end is due
-    int8_t stalled                  # a Stall: why its next request stays in the buffer; it is in Reactor.stalled
+    int8_t stalled                  # a Stall: why its next request stays in the buffer; it is in Reactor.stalled, but
+                                    # for STALL_ORDER and STALL_READY
     Wal *stalled_on                 # the full write-ahead log, or NULL
-    int32_t controls                # its requests that the control thread has not answered: at most one
+    Connection *next_resume         # in Reactor.resume_head
+    int8_t alone                    # its unanswered request is not a Produce, and so the only one
+    int8_t watches_hangup           # EPOLLRDHUP is on
+    int32_t unappended              # its batches that the control thread checks, recompresses or verifies
+    Partition *unappended_to        # NULL: several
+    CommitQueue *unsynced           # where its batches with acks=0 wait for the medium; NULL: nowhere
+    int64_t unsynced_frame          # the last of them
     int8_t tells_end                # the control thread keeps something for it, and hears of its end
     int8_t parked                   # its next request waits for room (slow_batches.pyx)
     int64_t parked_bytes            # that the request needs
@@ -176,7 +185,7 @@ cdef struct Connection:
     Connection *previous_parked
     Fetcher *fetcher                # not NULL: this broker opened it, to a leader
     int8_t large_session            # it has used a fetch session that takes much memory
-    FetchRequest *fetches           # its waiting fetches
+    FetchRequest *fetch             # the one that waits, or NULL
     int64_t last_active_ms
     int64_t requests
 
@@ -366,8 +375,6 @@ cdef struct FetchRequest:
     int64_t started_ns
     FetchSession *session
     FetchSet own                    # used when session is NULL
-    FetchRequest *next              # among its connection's
-    FetchRequest *previous
     FetchRequest *next_ready
 
 # ---------------------------------------------------------------- commit mode
@@ -620,6 +627,8 @@ cdef struct Reactor:
     Connection **stalled            # the longest stalled first
     int32_t stalled_count
     int32_t stalled_on_wals         # how many of these wait for a write-ahead log
+    Connection *resume_head         # connections whose earlier requests are answered: their next ones go on
+    Connection *resume_tail
     FetchRequest *ready_fetches
     FetchSession **sessions         # SESSION_BUCKETS chains, by id
     int32_t session_count

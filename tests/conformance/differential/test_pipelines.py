@@ -5,7 +5,7 @@ from typing import Any
 from tests.conformance.differential.compare import conversation
 from tests.conformance.differential.fetching import part, records, written
 from tests.conformance.differential.talk import Pending, Talk
-from tests.support.waiting import FOR_EVER_MS
+from tests.support.waiting import FOR_EVER_MS, pause
 
 
 def produce(talk: Talk, topic: str, acks: int = -1, partition: int = 0) -> Pending:
@@ -48,6 +48,24 @@ def test_requests_behind_a_waiting_fetch(talk: Talk) -> None:
         fetch(talk, topic, 0),
         metadata(talk, topic),
     ]
+    for each in pending:
+        each.answer()
+
+
+@conversation()
+def test_what_is_behind_a_waiting_fetch_reads_no_older_state(talk: Talk) -> None:
+    topic = talk.topic("t", partitions=2)
+    wait: dict[str, Any] = {"min_bytes": 1, "max_wait_ms": FOR_EVER_MS}
+    ends = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+    pending = [
+        fetch(talk, topic, 0, **wait),
+        talk.send("ListOffsets", 8, replica_id=-1, topics=ends),
+        produce(talk, topic, partition=1),
+        fetch(talk, topic, 0),
+    ]
+    pause(0.1, "the first waits, and those behind it may not begin")
+    data = [{"name": topic, "partition_data": [{"index": 0, "records": records(1)}]}]
+    talk.quietly("Produce", 9, on="writer", acks=-1, timeout_ms=FOR_EVER_MS, topic_data=data)
     for each in pending:
         each.answer()
 
