@@ -71,6 +71,7 @@ TOGETHER: Final = (
     "system/test_power_cut",
     "system/test_cluster_under_load",
     "system/test_troubled_cluster",
+    "system/test_admin_chaos",
     "simulation/test_failing_operations",
     "simulation/test_commit_crashes",
     "system/test_serve",

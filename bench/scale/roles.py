@@ -38,9 +38,10 @@ class Counted:
         """As of the data plane."""
         self._count("stop")
 
-    def create(self, image: ClusterImage, topic: TopicImage, partition: int) -> None:
+    def create(self, image: ClusterImage, topic: TopicImage, partition: int) -> bool:
         """As of the logs."""
         self._count("create")
+        return True
 
     def remove(self, topic: str, partition: int) -> None:
         """As of the logs."""

@@ -271,8 +271,11 @@ def test_acks_all_needs_as_many_replicas_as_a_reassignment_leaves(tmp_path, repl
             await cluster.brokers.pop(other_than(cluster, "t")).stop()
             await wait_until_async(lambda: len(cluster.image().topics["t"].partitions[0].in_sync) == 1)
 
+        def leaders_of_planes():
+            return [each for each in cluster.brokers.values() if each.plane.led_epoch("t", 0) >= 0]
+
         def is_refused():
-            (leader,) = [each for each in cluster.brokers.values() if each.plane.led_epoch("t", 0) >= 0]
+            (leader,) = leaders_of_planes()
             epoch = leader.plane.led_epoch("t", 0)
             try:
                 leader.plane.append("t", 0, encode_batch([(b"k", b"v", 1, ())]), leader_epoch=epoch, now_ms=1)
@@ -280,6 +283,7 @@ def test_acks_all_needs_as_many_replicas_as_a_reassignment_leaves(tmp_path, repl
                 return error.code == Errors.NOT_ENOUGH_REPLICAS.code
             return False
 
+        await wait_until_async(lambda: len(leaders_of_planes()) == 1)  # the image is ahead of the planes
         await wait_until_async(lambda: is_refused() is not is_taken)
 
     run(tmp_path, scenario, min_insync_replicas="2")
