@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError
+from bowstring.engine import event_log
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import is_internal
 from bowstring.engine.protocol.messages.delete_records import (
@@ -13,6 +14,7 @@ from bowstring.engine.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from bowstring.engine.storage.checkpoints import LOG_START_OFFSETS
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices, LedReplicas
@@ -29,7 +31,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteRecordsR
     Behaviour: offset -1 means the high watermark. An offset beyond it is OFFSET_OUT_OF_RANGE, and one before
     the log start has no effect. Internal topics and topics that are only compacted are refused. The answer
     comes when all replicas that are alive have deleted the records, and has the smallest log start offset of
-    them; REQUEST_TIMED_OUT when they have not within the request's timeout.
+    them; REQUEST_TIMED_OUT when they have not within the request's timeout. In commit mode the leader's log
+    start is on the medium before the answer.
 
     Versions: 1 and 2 change only the encoding.
     """
@@ -39,6 +42,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteRecordsR
         results.append((topic.name, []))
         async for partition in broker.time_slices.each(topic.partitions):
             results[-1][1].append(_result(broker, topic.name, partition))
+    await _sync_starts(broker, results)
     if broker.replication is not None:
         await _await_replicas(broker.replication, results, body.timeout_ms)
     return DeleteRecordsResponse(
@@ -56,6 +60,39 @@ def _result(
     except KafkaError as error:
         result.error_code = error.code
     return result
+
+
+async def _sync_starts(
+    broker: "BrokerServices", results: list[tuple[str, list[DeleteRecordsPartitionResult]]]
+) -> None:
+    """Writes the checkpoint of log starts, on another thread, if records of logs in commit mode were
+    deleted.
+    """
+    deleted = [
+        (each, log)
+        for name, partitions in results
+        for each in partitions
+        if not each.error_code
+        and (log := broker.logs.get(name, each.partition_index)) is not None
+        and log.in_commit_mode
+    ]
+    if not deleted:
+        return
+    written = broker.logs.checkpoint(LOG_START_OFFSETS)
+    try:
+        await asyncio.get_running_loop().run_in_executor(None, written)
+        is_written = True
+    except OSError as error:
+        is_written = False
+        event_log.error(
+            "the log starts cannot be written, so DeleteRecords is refused; free space on the disk, then "
+            "try again",
+            detail=str(error),
+        )
+    for each, log in deleted:
+        if log.failed or not is_written:
+            each.error_code = Errors.KAFKA_STORAGE_ERROR.code
+            each.low_watermark = _NO_LOW_WATERMARK
 
 
 async def _await_replicas(

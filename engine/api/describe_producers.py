@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 async def handle(broker: "BrokerServices", request: "Request") -> DescribeProducersResponse:
     """Lists producers by id, with epoch, last sequence and time, and the start of an open transaction.
 
-    Behaviour: an unknown or invalid topic is an error of each of its partitions.
+    Behaviour: leaders and followers answer, each for its own log. An unknown or invalid
+    topic is an error of each of its partitions.
 
     Versions: only 0 exists.
     """
@@ -45,7 +46,7 @@ def _all(broker: "BrokerServices", topic: str, indexes: Iterable[int]) -> Iterat
 def _producers(broker: "BrokerServices", topic: str, index: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
-        log = broker.leader_log(topic, index)
+        log = broker.leader_log(topic, index, or_follower=True)
     except KafkaError as error:
         return PartitionResponse(
             partition_index=index,

@@ -4,7 +4,7 @@ import pytest
 
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.api import forwarded
+from bowstring.engine.api import describe_producers, forwarded
 from bowstring.engine.controller.partition_index import NO_LEADER
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import NewTopic
@@ -19,6 +19,7 @@ from bowstring.engine.protocol.messages.create_partitions import (
 )
 from bowstring.engine.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from bowstring.engine.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from bowstring.engine.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from bowstring.engine.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from bowstring.engine.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -287,6 +288,34 @@ def test_acks_all_needs_as_many_replicas_as_a_reassignment_leaves(tmp_path, repl
         await wait_until_async(lambda: is_refused() is not is_taken)
 
     run(tmp_path, scenario, min_insync_replicas="2")
+
+
+def test_producers_of_a_partition_are_told_by_any_replica(tmp_path):
+    """As Kafka does: `kafka-transactions find-hanging` asks the broker that it is given."""
+
+    async def scenario(cluster):
+        assert await cluster.create("t", 1, 2) is Errors.NONE
+        batch = encode_batch([(b"k", b"v", 1, ())], producer_id=7, producer_epoch=0, base_sequence=0)
+        led = []
+
+        def leads():
+            led[:] = [each for each in cluster.brokers.values() if each.plane.led_epoch("t", 0) >= 0]
+            return led
+
+        await wait_until_async(leads)
+        (leader,) = led
+        leader.plane.append("t", 0, batch, leader_epoch=leader.plane.led_epoch("t", 0), now_ms=1)
+        wanted = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 1])])
+        for broker in cluster.brokers.values():
+            log = broker.logs.get("t", 0)
+            await wait_until_async(lambda log=log: log.log_end_offset == 1)
+            request = Request(api_key=61, version=0, body=wanted, listener=broker.advertised[0])
+            (topic,) = (await describe_producers.handle(broker, request)).topics
+            found, missing = topic.partitions
+            assert [each.producer_id for each in found.active_producers] == [7]
+            assert missing.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION.code
+
+    run(tmp_path, scenario)
 
 
 def other_than(cluster, topic):
