@@ -122,16 +122,26 @@ cdef void part_fail(FollowPart *part, int16_t error) noexcept nogil:
 # ---------------------------------------------------------------- truncation
 
 
+cdef enum:
+    NOTHING_CUT = -1                                     # in TruncateJob.offset once it is done
+
+
 cdef void run_truncate(StorageJob *base, bint dropped) noexcept nogil:
     cdef TruncateJob *job = <TruncateJob *>base
     cdef Partition *p = job.partition
+    cdef int64_t start_offset, end_offset
+    cdef bint cuts
     pthread_mutex_lock(&p.truncate_lock)                 # the control thread changes the role under it
     if not dropped and not load_i32(&p.deleted) and not load_i32(&p.is_leader) \
             and load_i32(&p.leader_epoch) == job.leader_epoch:
+        start_offset, end_offset = load_i64(&p.log.log_start_offset), load_i64(&p.log.log_end_offset)
+        cuts = start_offset < end_offset and (job.fully or job.offset < end_offset)
         if job.fully:                                    # p.log may be another one than when the job was made
             job.error = log_truncate_fully(p.log, job.offset, wall_clock_ms())
         else:
             job.error = log_truncate_to(p.log, job.offset, wall_clock_ms())
+        if not cuts:                                     # an epoch has begun where nothing was written
+            job.offset = NOTHING_CUT
     pthread_mutex_unlock(&p.truncate_lock)
     if not post(&job.reactor.mailbox, MAIL_TRUNCATED, 0, 0, job):
         truncate_drop(job)
@@ -190,7 +200,7 @@ cdef void part_truncated(Reactor *r, TruncateJob *job) noexcept nogil:
         if job.error != 0:
             part_fail(part, KAFKA_STORAGE_ERROR if load_i32(&p.log.failed) else CORRUPT_MESSAGE)
         else:
-            replica_event(r.plane, REPLICA_TRUNCATED, p, 0, load_i64(&p.log.log_end_offset))
+            replica_event(r.plane, REPLICA_TRUNCATED, p, job.offset == NOTHING_CUT, load_i64(&p.log.log_end_offset))
         partition_advanced(p, 0, r)
     truncate_drop(job)
 

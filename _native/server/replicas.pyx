@@ -491,7 +491,7 @@ cdef class Replicas:
 
         Returns:
             list: ``(kind, topic, partition, leader epoch, a, b)``. Kinds: "may-join" (broker id, its epoch), "lags" (broker
-            id, its log end), "fetch-failed" (error code, leader id), "truncated" (0, the new log end).
+            id, its log end), "fetch-failed" (error code, leader id), "truncated" (1 if there was nothing to cut, the new log end).
         """
         cdef ReplicaEvent *event = replica_events_take(self.plane)
         cdef ReplicaEvent *following

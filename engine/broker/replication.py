@@ -293,7 +293,7 @@ class Replication:
             asyncio.get_running_loop().call_soon(self._act)
         cut: list[tuple[str, int, int]] = []
         for kind, topic, partition, a, b in self.manager.on_events(some):
-            if kind == "truncated":
+            if kind == "truncated" and not a:
                 cut.append((topic, partition, b))
                 event_log.info(
                     "a follower cut its log where the leader's differs",

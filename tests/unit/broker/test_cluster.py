@@ -318,6 +318,19 @@ def test_producers_of_a_partition_are_told_by_any_replica(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_a_cut_is_logged_only_when_something_was_cut(tmp_path, caplog):
+    async def scenario(cluster):
+        replication = next(iter(cluster.brokers.values())).replication
+        for nothing, logged in ((1, 0), (0, 1)):
+            replication._events = [("truncated", "t", 0, 1, nothing, 3)]
+            replication.manager.on_events = lambda some, nothing=nothing: [("truncated", "t", 0, nothing, 3)]
+            replication._act()
+            assert caplog.text.count("a follower cut its log") == logged
+
+    caplog.set_level("INFO", logger="bowstring")
+    run(tmp_path, scenario)
+
+
 def other_than(cluster, topic):
     """The broker that does not lead the topic's only partition."""
     leader = cluster.image().topics[topic].partitions[0].leader

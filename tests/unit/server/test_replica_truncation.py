@@ -103,6 +103,21 @@ def test_a_follower_drops_what_the_new_leader_lacks(planes):
     assert ("truncated", TOPIC, 0, 3, 0, 3) in planes.events[0]
 
 
+def test_a_follower_says_when_there_is_nothing_to_cut(planes):
+    """Its last epoch differs from the leader's, and nothing was written in it."""
+    planes.elect(0, 1, isr=[0], followers=[])
+    write(planes, 0, 3)
+    for broker in (1, 2):
+        planes.follow(broker, 0, 1)
+    planes.await_equal()
+    planes.elect(1, 2, isr=[1], followers=[])
+    planes.elect(0, 3, isr=[0], followers=[1, 2])
+    write(planes, 0, 1)
+    planes.await_equal()
+    assert ("truncated", TOPIC, 0, 3, 1, 3) in planes.events[1]
+    assert not any(event[0] == "truncated" and event[4] == 0 for event in planes.events[1])
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_elections(planes, seed):
     """Any broker becomes leader, as with unclean elections; the others truncate exactly where the model says."""
