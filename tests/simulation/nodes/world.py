@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import traceback
+import warnings
 
 from tests.simulation.nodes.clients import Clients
 from tests.simulation.nodes.invariants import RULES
@@ -198,7 +199,9 @@ class World:
             self.network.ends.clear()
             self.network.listeners.clear()
             self.kernel._queue.clear()
-            gc.collect()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # work that a killed process had not begun
+                gc.collect()
         finally:
             sys.unraisablehook = before
         shutil.rmtree(self.path, ignore_errors=True)

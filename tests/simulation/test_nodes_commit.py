@@ -1,0 +1,13 @@
+"""Whole nodes as they ship on a loop of the seed (nodes/), in commit mode, in which acknowledged records are on the medium.
+
+`make simulate` tries thousands of seeds; `python -m tests.simulation.nodes --from SEED --seeds 1` runs one again.
+"""
+
+import pytest
+
+from tests.simulation.nodes.runs import TESTS_OF_A_MODE, holds
+
+
+@pytest.mark.parametrize("part", range(TESTS_OF_A_MODE))
+def test_the_rules_hold(part):
+    holds(2, part)
