@@ -10,6 +10,7 @@ from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, open as 
 from posix.stat cimport fstat, stat as c_stat, struct_stat
 from posix.unistd cimport close as c_close, fdatasync, ftruncate, pread as c_pread, unlink as c_unlink
 from bowstring._native.base.atomics cimport load_pointer
+from bowstring._native.disk.descriptors cimport descriptors_lend
 
 cdef extern from *:
     """
@@ -110,7 +111,7 @@ cdef int real_open(const char *path, int flags) noexcept nogil:
         fd = c_open(path, flags | O_CLOEXEC, 0o644)
         if fd >= 0:
             return fd
-        if errno != EINTR:
+        if errno != EINTR and not descriptors_lend(-errno):
             return -errno
 
 
@@ -147,7 +148,10 @@ cdef int real_reserve(int fd, int64_t position, int64_t size_bytes) noexcept nog
 
 
 cdef int real_sync(int fd) noexcept nogil:
-    return 0 if fdatasync(fd) == 0 else -errno
+    if fdatasync(fd) == 0:
+        return 0
+    # Even for want of memory: the kernel may have dropped what it could not write, and the next sync would not say so.
+    return -EIO if errno == ENOMEM else -errno
 
 
 cdef int real_stat(int fd, int64_t *size_bytes, int64_t *modified_ms) noexcept nogil:

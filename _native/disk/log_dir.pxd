@@ -2,6 +2,7 @@
 
 Any thread may call these; none blocks. The control thread listens on LogDirectory.event_fd.
 """
+from libc.errno cimport EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM
 from libc.stdint cimport int32_t, int64_t
 from bowstring._native.disk.tail_pool cimport TailMemory, TailPool
 from bowstring._native.disk.thread_pool cimport StoragePool
@@ -25,6 +26,11 @@ cdef struct LogDirectory:
 # Whether a negated errno concerns the device or the file system, and so every log in the directory; not memory,
 # descriptors, permissions or a single file.
 cdef bint is_of_directory(int error) noexcept nogil
+# Whether a negated errno may pass by itself: no descriptors, no memory. The disk has no part in it.
+cdef inline bint may_pass(int error) noexcept nogil:
+    return -error in (EMFILE, ENFILE, ENOMEM, EINTR, EAGAIN)
+# Has the listener look at the directory: one of its logs failed for an error that may pass.
+cdef void directory_tell(LogDirectory *directory) noexcept nogil
 # Takes the directory out of service until the next start; keeps the first caller's description.
 cdef void directory_fail(LogDirectory *directory, int error, const char *doing, const char *where) noexcept nogil
 # Records the duration of an operation on one of the directory's files.

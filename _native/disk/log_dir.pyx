@@ -21,7 +21,7 @@ cdef bint is_of_directory(int error) noexcept nogil:
         EACCES, EBADMSG, EFBIG, EISDIR, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, EOPNOTSUPP, EPERM)
 
 
-cdef void tell(LogDirectory *directory) noexcept nogil:
+cdef void directory_tell(LogDirectory *directory) noexcept nogil:
     cdef uint64_t one = 1
     if directory.event_fd >= 0:
         write(directory.event_fd, &one, 8)               # full or closed: the listener looks anyway
@@ -34,7 +34,7 @@ cdef void directory_fail(LogDirectory *directory, int error, const char *doing, 
     snprintf(directory.doing, sizeof(directory.doing), b"%s", doing)
     snprintf(directory.where, sizeof(directory.where), b"%s", where)
     store_i32(&directory.failed, 1)
-    tell(directory)
+    directory_tell(directory)
 
 
 cdef void directory_took(LogDirectory *directory, int64_t ns) noexcept nogil:
@@ -43,7 +43,7 @@ cdef void directory_took(LogDirectory *directory, int64_t ns) noexcept nogil:
     add_i64(&directory.slow_operations, 1)
     if ns > load_i64(&directory.slowest_ns):
         store_i64(&directory.slowest_ns, ns)             # of two concurrent stores either may win: near enough
-    tell(directory)
+    directory_tell(directory)
 
 
 @no_gc_clear

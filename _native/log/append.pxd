@@ -38,9 +38,10 @@ cdef struct Staged:
     bint followed                   # a leader has written them, and this is a follower
     iovec[STAGED_MAX] parts
 
-# Starts with nothing staged. Afterwards the active segment is ready for appends, or the log has failed.
-cdef void begin(Log *log, Staged *staged) noexcept nogil
-# Assigns entries[i] its offset and position. False: the log has failed, and the caller must refuse the rest.
+# Starts with nothing staged. Returns whether the active segment is ready for appends: if not, the log has failed, or lacks
+# descriptors or memory. A log that replays fails for want of these, too: what is replayed was acknowledged.
+cdef bint begin(Log *log, Staged *staged) noexcept nogil
+# Assigns entries[i] its offset and position. False: the caller must refuse the rest, for one of the same reasons.
 cdef bint stage(
     Log *log, Staged *staged, AppendEntry **entries, int32_t i, int32_t leader_epoch, int64_t now_ms) noexcept nogil
 # Writes the staged batches of entries[staged.first:end) and makes them part of the log.

@@ -13,7 +13,7 @@ from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.error_codes cimport KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport file_ops, iovec, is_full
-from bowstring._native.disk.log_dir cimport directory_took
+from bowstring._native.disk.log_dir cimport directory_took, may_pass
 from bowstring._native.disk.staged_tail cimport tail_append, tail_truncate, tail_write_out
 from bowstring._native.disk.tail_pool cimport TailPool
 from bowstring._native.log.flush cimport log_flush_by_count
@@ -25,8 +25,8 @@ from bowstring._native.log.producer_state cimport (
 from bowstring._native.log.roll cimport log_roll, log_time_to_roll
 from bowstring._native.log.segment cimport active_segment, segment_activate
 from bowstring._native.log.segment_files cimport segment_file, segment_file_release
-from bowstring._native.log.state cimport log_fail, log_update_last_stable
-from bowstring._native.log.transaction_index cimport aborted_append
+from bowstring._native.log.state cimport log_fail, log_fail_for_good, log_update_last_stable, log_writable
+from bowstring._native.log.transaction_index cimport aborted_open, aborted_write
 from bowstring._native.log.types cimport LogState, RememberedBatch, Segment, SegmentFile, log_out_of_service, state_of
 from bowstring._native.log.verification cimport verification_done
 from bowstring._native.log.verified_ranges cimport io_clock_advance
@@ -225,6 +225,12 @@ cdef int64_t first_written(AppendEntry **entries, int32_t first, int32_t end) no
     return -1
 
 
+cdef void refuse_all(AppendEntry **entries, int32_t first, int32_t end) noexcept nogil:
+    cdef int32_t i
+    for i in range(first, end):
+        entries[i].error = KAFKA_STORAGE_ERROR
+
+
 cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) noexcept nogil:
     """Writes the staged batches of entries[first:end) and makes them part of the log."""
     cdef LogState *state = state_of(log)
@@ -251,8 +257,8 @@ cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) n
             take_back(log, staged, entries, end, written)
             log_fail(log, error, b"appending to the log")
         publish(log, staged, entries, end)
-    elif log.wal != NULL:                                # only duplicates: as durable as the batches they repeat
-        to_wal(log, entries, staged.first, end)
+    elif log.wal != NULL and to_wal(log, entries, staged.first, end) != 0:
+        refuse_all(entries, staged.first, end)           # duplicates, as durable as the batches they repeat
     staged.first = end
     staged.parts_count = 0
     staged.size_bytes = 0
@@ -334,6 +340,69 @@ cdef void stamp(AppendEntry *entry, int64_t now_ms) noexcept nogil:
     entry.info.max_timestamp = entry.log_append_time_ms = now_ms
 
 
+cdef void unable(Log *log, int error, const char *doing) noexcept nogil:
+    """Fails the log after an error before which nothing was changed, unless the error may pass: then the next append tries
+    again."""
+    if error < 0 and (state_of(log).replaying or not may_pass(error)):
+        log_fail(log, error, doing)
+
+
+cdef int open_active(LogState *state) noexcept nogil:
+    """Opens the active segment's file before anything is changed for a batch."""
+    cdef int error = 0
+    cdef SegmentFile *file
+    if active_segment(state).file == NULL:
+        file = segment_file(state, active_segment(state), True, &error)
+        if file != NULL:
+            segment_file_release(file)
+    return error
+
+
+cdef bint rolled(Log *log, Staged *staged, int64_t now_ms) noexcept nogil:
+    cdef int error = log_roll(log, now_ms)
+    unable(log, error, b"rolling a segment")
+    if error == 0:
+        staged.position = 0
+        error = open_active(state_of(log))
+        unable(log, error, b"opening the active segment")
+    return error == 0
+
+
+cdef bint enter_state(Log *log, const Staged *staged, AppendEntry *entry, int32_t leader_epoch, bint is_marker,
+                      const Marker *marker, CompletedTransaction *done) noexcept nogil:
+    """Updates epochs and producers for a batch. False when memory has run out: they are then rebuilt (heal.pyx)."""
+    cdef LogState *state = state_of(log)
+    cdef bint fits = True
+    if leader_epoch > epochs_newest(&state.epochs):
+        fits = epochs_assign(&state.epochs, leader_epoch, entry.base_offset)
+        if fits:
+            store_i32(&log.leader_epoch, leader_epoch)
+    if fits and is_marker:
+        fits = producer_end_transaction(&state.producers, &entry.info, marker,
+                                        not staged.followed and entry.transaction_version >= 2, done)
+    elif fits and entry.info.producer_id >= 0 and not entry.info.attributes & ATTR_CONTROL:
+        fits = producer_update(&state.producers, &entry.info)
+    if not fits:
+        log_fail(log, -ENOMEM, b"remembering producers and epochs")
+    return fits
+
+
+cdef void note_aborted(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int fd,
+                       const CompletedTransaction *done) noexcept nogil:
+    """Writes the marker entries[i], then its entry of the transaction index, whose file is open."""
+    cdef int error = 0
+    if done.first_offset < 0:
+        file_ops.close(fd)
+        return
+    commit(log, staged, entries, i + 1)
+    if entries[i].error == 0:
+        error = aborted_write(active_segment(state_of(log)), fd, done)
+    else:
+        file_ops.close(fd)
+    if error != 0:                                       # the marker is in the log: only recovery adds what is missing
+        log_fail_for_good(log, error, b"writing a transaction index")
+
+
 cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int32_t leader_epoch,
                 int64_t now_ms) noexcept nogil:
     """Assigns entries[i] its offset and position; see the .pxd."""
@@ -341,7 +410,7 @@ cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int3
     cdef AppendEntry *entry = entries[i]
     cdef Marker marker
     cdef CompletedTransaction done
-    cdef int error
+    cdef int aborted_fd = -1
     cdef bint is_marker = (entry.info.attributes & ATTR_CONTROL and entry.info.producer_id >= 0
                            and marker_read(entry.data, &entry.info, &marker))
     done.first_offset = -1
@@ -361,29 +430,26 @@ cdef bint stage(Log *log, Staged *staged, AppendEntry **entries, int32_t i, int3
         commit(log, staged, entries, i)
     if not log.failed and must_roll(log, &entry.info, now_ms):
         commit(log, staged, entries, i)
-        if not log.failed and log_roll(log, now_ms) == 0:
-            staged.position = 0
-    if log.failed:
+        if log.failed or not rolled(log, staged, now_ms):
+            entry.error = KAFKA_STORAGE_ERROR
+            return False
+    if is_marker and marker.aborted:
+        aborted_fd = aborted_open(state, active_segment(state))
+        if aborted_fd < 0:
+            unable(log, aborted_fd, b"opening a transaction index")
+            entry.error = KAFKA_STORAGE_ERROR
+            return False
+    if log.failed or not enter_state(log, staged, entry, leader_epoch, is_marker, &marker, &done):
+        if aborted_fd >= 0:
+            file_ops.close(aborted_fd)
         entry.error = KAFKA_STORAGE_ERROR
         return False
-    if leader_epoch > epochs_newest(&state.epochs) and epochs_assign(&state.epochs, leader_epoch, entry.base_offset):
-        store_i32(&log.leader_epoch, leader_epoch)
     batch_assign(entry.data, entry.base_offset, leader_epoch)
-    if is_marker:
-        producer_end_transaction(&state.producers, &entry.info, &marker,
-                                 not staged.followed and entry.transaction_version >= 2, &done)
-    elif entry.info.producer_id >= 0 and not entry.info.attributes & ATTR_CONTROL:
-        producer_update(&state.producers, &entry.info)
     push(staged, entry.data, entry.info.size_bytes)
-    error = enter(log, &entry.info)
-    if error != 0:
-        log_fail(log, error, b"writing an index")        # the batch itself may still be written
+    unable(log, enter(log, &entry.info), b"writing an index")    # without an entry searches are slower; the batch may be written
     staged.next_offset = entry.base_offset + entry.info.last_offset_delta + 1
-    if done.first_offset >= 0 and done.aborted:
-        commit(log, staged, entries, i + 1)
-        error = aborted_append(state, active_segment(state), &done) if entry.error == 0 else 0
-        if error != 0:
-            log_fail(log, error, b"writing a transaction index")
+    if aborted_fd >= 0:
+        note_aborted(log, staged, entries, i, aborted_fd, &done)
     return not log.failed
 
 
@@ -401,27 +467,31 @@ cdef void log_verified(Log *log, int64_t producer_id, int64_t token) noexcept no
     pthread_mutex_unlock(&log.lock)
 
 
-cdef void begin(Log *log, Staged *staged) noexcept nogil:
+cdef bint begin(Log *log, Staged *staged) noexcept nogil:
+    """Returns whether batches may be staged."""
     cdef LogState *state = state_of(log)
-    cdef int error
+    cdef int error = 0
     if log.wal != NULL and load_i32(&log.wal.failed):
-        log_fail(log, -load_i32(&log.wal.failed), b"writing the write-ahead log")
-    if not log_out_of_service(log) and not state.closed and not state.activated:
-        error = segment_activate(state)
-        if error != 0:
-            log_fail(log, error, b"opening the active segment")
+        log_fail_for_good(log, -load_i32(&log.wal.failed), b"writing the write-ahead log")
+    if not log_out_of_service(log) and not state.closed:
+        if not state.activated:
+            error = segment_activate(state)
+        if error == 0 and not (state.deleting or state.moved):
+            error = open_active(state)
+        unable(log, error, b"opening the active segment")
     staged.first = staged.parts_count = 0
     staged.followed = False
     staged.size_bytes = 0
     staged.position = active_segment(state).size_bytes
     staged.next_offset = log.log_end_offset
+    return error == 0 and log_writable(log)
 
 
 cdef void log_append(Log *log, AppendEntry **entries, int32_t n, int32_t leader_epoch,
                          int64_t now_ms) noexcept nogil:
-    cdef LogState *state = state_of(log)
     cdef Staged staged
     cdef int32_t i
+    cdef bint begun
     for i in range(n):
         entries[i].error = 0
         entries[i].duplicate = 0
@@ -429,10 +499,10 @@ cdef void log_append(Log *log, AppendEntry **entries, int32_t n, int32_t leader_
         entries[i].log_append_time_ms = -1
         entries[i].wal_frame = 0
     pthread_mutex_lock(&log.lock)
-    begin(log, &staged)
+    begun = begin(log, &staged)
     staged.followed = leader_epoch == AS_WRITTEN
     i = 0
-    if not log_out_of_service(log) and not (state.closed or state.deleting or state.moved):
+    if begun:
         while i < n:
             i += 1
             if not stage(log, &staged, entries, i - 1, leader_epoch, now_ms):

@@ -42,11 +42,13 @@ cdef int leave_snapshot(LogState *state, int64_t offset, int64_t *left) noexcept
             error = file_ops.unlink(segment_path(path, state, oldest.offset, b".snapshot"))
             error = 0 if error == -ENOENT else error
             snapshot_forget(&state.producers, oldest.offset)
+    if error != 0:
+        return error
     state.checkpoints[0] = state.checkpoints[1]
     state.checkpoints[1].offset = offset
     state.checkpoints[1].empty = empty
     left[0] = offset
-    return error
+    return 0
 
 
 cdef int write_out(Log *log, int64_t *snapshot) noexcept nogil:

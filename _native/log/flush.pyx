@@ -2,7 +2,7 @@
 
 Contents: syncing files · the steps of a flush (goal, plan, sync, done) · log_flush · flush.messages.
 """
-from libc.errno cimport EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOENT, ENOMEM, ESTALE
+from libc.errno cimport EIO, ENOENT, ENOMEM, ESTALE
 from libc.stdint cimport int32_t, int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
@@ -11,7 +11,7 @@ from bowstring._native.base.atomics cimport load_i32, store_i64
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport FILE_PATH_BYTES, PATH_BYTES, sync_path
-from bowstring._native.disk.log_dir cimport directory_fail, directory_took
+from bowstring._native.disk.log_dir cimport directory_fail, directory_took, may_pass
 from bowstring._native.disk.staged_tail cimport tail_sync
 from bowstring._native.log.leader_epochs cimport epochs_write
 from bowstring._native.log.segment cimport active_segment, segment_floor
@@ -130,10 +130,6 @@ cdef int flush_sync(FlushPlan *plan, bint active_indexes, int error) noexcept no
     return error
 
 
-cdef bint may_pass(int error) noexcept nogil:
-    return -error in (EMFILE, ENFILE, ENOMEM, EINTR, EAGAIN)
-
-
 cdef int flush_done(Log *log, const FlushGoal *goal, const char *directory, bint epochs, int error) noexcept nogil:
     cdef LogState *state = state_of(log)
     pthread_mutex_lock(&log.lock)
@@ -144,7 +140,9 @@ cdef int flush_done(Log *log, const FlushGoal *goal, const char *directory, bint
     elif state.deleting:
         error = 0                                        # the log is being deleted: its files are not needed
     elif error != 0:
-        if goal.rescue and log.directory != NULL and not may_pass(error):
+        if may_pass(error):
+            pass                                         # the next flush tries again
+        elif goal.rescue and log.directory != NULL:
             directory_fail(log.directory, error, b"syncing a log that is out of service", state.directory)
         elif not state.closed:
             log_fail(log, error, b"flushing the log")
@@ -223,7 +221,8 @@ cdef bint log_flush_by_count(Log *log) noexcept nogil:
         return True
     error = sync_segments(state, flush_first(state))
     if error != 0:
-        log_fail(log, error, b"flushing the log")
+        if not may_pass(error):
+            log_fail(log, error, b"flushing the log")
         return False
     store_i64(&state.recovery_point, log.log_end_offset)
     return True

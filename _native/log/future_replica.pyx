@@ -6,7 +6,7 @@ Only batches with a correct CRC are copied, so damage does not spread to a secon
 import os
 
 from cpython.bytes cimport PyBytes_AS_STRING
-from libc.errno cimport EBADMSG, EIO, ENOMEM
+from libc.errno cimport EAGAIN, EBADMSG, EIO, ENOMEM
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memset
@@ -66,7 +66,7 @@ cdef int append_all(Log *target, uint8_t *data, int64_t size_bytes) noexcept nog
         log_append(target, pointers, count, AS_WRITTEN, wall_clock_ms())
         for i in range(count):
             if entries[i].error != 0:
-                return -state_of(target).failed_errno if target.failed else -EIO
+                return -state_of(target).failed_errno if target.failed else -EAGAIN
     return 0
 
 

@@ -1,9 +1,10 @@
 """Converts between Python and a log, see python_values.pxd."""
-from libc.errno cimport EOPNOTSUPP
+from libc.errno cimport EMFILE, ENFILE, ENOSPC, EOPNOTSUPP
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, strerror
 from bowstring._native.base.atomics cimport load_i32, load_i64
+from bowstring._native.base.errno cimport EDQUOT
 from bowstring._native.base.error_codes cimport KAFKA_STORAGE_ERROR
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.log.segment cimport segment_largest_timestamp
@@ -86,6 +87,14 @@ cdef object failure_of(Log *log):
     return f"{doing_of(state)}: {(<bytes>strerror(state.failed_errno)).decode()}"
 
 
+cdef str cure_of(int error):
+    if error in (ENOSPC, EDQUOT):
+        return "; the file system or a quota of it is full: free space there, or enlarge it, and try again"
+    if error in (EMFILE, ENFILE):
+        return "; raise the limit on open files (ulimit -n, LimitNOFILE of systemd, fs.file-max of the system)"
+    return ""
+
+
 cdef int check(Log *log, int error) except -1:
     if error >= 0:
         return 0
@@ -94,7 +103,8 @@ cdef int check(Log *log, int error) except -1:
         raise LogError(KAFKA_STORAGE_ERROR, f"{directory} has messages of format 0 or 1, which Kafka 4 no longer "
                                             "writes; read and write them again with Kafka 3")
     raise LogError(KAFKA_STORAGE_ERROR,
-                   f"{doing_of(state_of(log))} failed in {directory}: {(<bytes>strerror(-error)).decode()}")
+                   f"{doing_of(state_of(log))} failed in {directory}: {(<bytes>strerror(-error)).decode()}"
+                   + cure_of(-error))
 
 # ---------------------------------------------------------------- lists and statistics
 #

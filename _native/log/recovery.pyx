@@ -3,6 +3,7 @@ from libc.errno cimport EBADMSG, ENOENT, ENOMEM
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, read_range
+from bowstring._native.disk.log_dir cimport may_pass
 from bowstring._native.log.index cimport (
     indexes_reset, indexes_write, offset_index_append, offset_index_floor, time_index_append, time_index_last)
 from bowstring._native.log.leader_epochs cimport epochs_assign, epochs_clear, epochs_newest
@@ -270,7 +271,7 @@ cdef int producers_rebuild(Log *log, int64_t offset, int64_t now_ms) noexcept no
         if at > offset or at < log.log_start_offset:
             continue
         error = snapshot_load(state, at, now_ms, log.config.producer_id_expiration_ms)
-        if error == -ENOMEM:
+        if may_pass(error):
             return error
         if error != 0:
             file_ops.unlink(segment_path(path, state, at, b".snapshot"))

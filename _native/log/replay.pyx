@@ -172,8 +172,8 @@ cdef int cut(Replaying *r, int64_t offset) noexcept nogil:
     pthread_mutex_unlock(&log.lock)
     error = log_truncate_to(log, offset, r.now_ms)
     pthread_mutex_lock(&log.lock)
-    begin(log, &r.staged)
     state_of(log).replaying = True
+    begin(log, &r.staged)
     return error
 
 
@@ -258,8 +258,8 @@ cdef int log_replay(Log *log, uint8_t *data, int64_t size_bytes, int64_t now_ms,
         done.rewritten = True
     pthread_mutex_lock(&log.lock)
     log_start = log.log_start_offset
-    begin(log, &r.staged)
     state.replaying = True
+    begin(log, &r.staged)
     while at < size_bytes and error == 0 and not log.failed:
         batch_bytes = 0
         if size_bytes - at >= BATCH_HEADER_BYTES:

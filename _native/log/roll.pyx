@@ -3,6 +3,7 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport sync_path
+from bowstring._native.disk.log_dir cimport may_pass
 from bowstring._native.disk.staged_tail cimport tail_truncate
 from bowstring._native.log.flush cimport log_flush, sync_of
 from bowstring._native.log.index cimport indexes_forget, indexes_write, time_index_append
@@ -61,7 +62,9 @@ cdef int log_roll(Log *log, int64_t now_ms) noexcept nogil:
         state.roll_jitter_ms = roll_jitter_ms(log)
         state.producers.end_offset = base_offset
         error = snapshot_take(state)
-    if error != 0:
+        if may_pass(error):
+            error = 0                                    # recovery begins with an older one
+    if error != 0 and not may_pass(error):
         log_fail(log, error, b"rolling a segment")
     return error
 
@@ -117,7 +120,7 @@ cdef int log_rest(Log *log) noexcept nogil:
         if error == 0:
             indexes_forget(state)
             give_back_blocks(state)
-        else:
+        elif not may_pass(error):
             log_fail(log, error, b"writing an index")
     state.quiet_since_offset = log.log_end_offset
     return error

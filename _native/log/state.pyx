@@ -1,20 +1,33 @@
 """The state of a log, see state.pxd."""
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from bowstring._native.base.atomics cimport store_i32, store_i64
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
-from bowstring._native.disk.log_dir cimport directory_fail, is_of_directory
+from bowstring._native.disk.log_dir cimport directory_fail, directory_tell, is_of_directory, may_pass
 from bowstring._native.log.producer_state cimport first_unstable_offset, producers_on_high_watermark
 from bowstring._native.log.types cimport LogState, log_out_of_service, state_of
 
 
-cdef void log_fail(Log *log, int error, const char *doing) noexcept nogil:
+cdef void fail_as(Log *log, int error, const char *doing, int32_t how) noexcept nogil:
     cdef LogState *state = state_of(log)
-    if not log.failed:
-        state.failed_errno = -error
-        state.failed_doing = doing
-        store_i32(&log.failed, 1)
-        if log.directory != NULL and is_of_directory(error):
-            directory_fail(log.directory, error, doing, state.directory)
+    if log.failed == FAILED_FOR_GOOD or log.failed == how:
+        return
+    state.failed_errno = -error
+    state.failed_doing = doing
+    store_i32(&log.failed, how)
+    if log.directory == NULL:
+        return
+    if is_of_directory(error):
+        directory_fail(log.directory, error, doing, state.directory)
+    elif how == FAILED_FOR_NOW:
+        directory_tell(log.directory)
+
+
+cdef void log_fail(Log *log, int error, const char *doing) noexcept nogil:
+    fail_as(log, error, doing, FAILED_FOR_NOW if may_pass(error) else FAILED_FOR_GOOD)
+
+
+cdef void log_fail_for_good(Log *log, int error, const char *doing) noexcept nogil:
+    fail_as(log, error, doing, FAILED_FOR_GOOD)
 
 
 cdef bint log_writable(const Log *log) noexcept nogil:

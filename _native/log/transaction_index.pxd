@@ -16,6 +16,10 @@ cdef enum:
     ENTRY_LAST_STABLE_OFFSET = 26
 
 cdef int aborted_append(LogState *state, Segment *segment, const CompletedTransaction *done) noexcept nogil
+# The same in two steps, so that the one that may fail for want of a descriptor comes before the marker is in the log. Returns
+# a descriptor, which aborted_write closes, or a negated errno.
+cdef int aborted_open(const LogState *state, const Segment *segment) noexcept nogil
+cdef int aborted_write(Segment *segment, int fd, const CompletedTransaction *done) noexcept nogil
 # Removes entries whose last offset >= offset.
 cdef int aborted_truncate(LogState *state, Segment *segment, int64_t offset) noexcept nogil
 # Whether the file is well formed (Kafka's sanityCheck); otherwise it is rebuilt with its segment.

@@ -13,6 +13,7 @@ from bowstring._native.base.atomics cimport load_i64, store_i64
 from bowstring._native.base.bigendian cimport load_be16, load_be64, store_be16, store_be64
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, read_file, read_range, write_range
+from bowstring._native.disk.log_dir cimport may_pass
 from bowstring._native.log.segment cimport segment_floor
 from bowstring._native.log.segment_files cimport segment_file_path, segment_path
 from bowstring._native.log.types cimport ABORTED_ENTRY_BYTES, LOOKS_MAX, state_of
@@ -34,13 +35,19 @@ cdef struct IndexFile:
 
 
 cdef int aborted_append(LogState *state, Segment *segment, const CompletedTransaction *done) noexcept nogil:
+    cdef int fd = aborted_open(state, segment)
+    return aborted_write(segment, fd, done) if fd >= 0 else fd
+
+
+cdef int aborted_open(const LogState *state, const Segment *segment) noexcept nogil:
     cdef char[PATH_BYTES] path
+    return file_ops.open(segment_path(path, state, segment.base_offset, b".txnindex"), O_RDWR | O_CREAT)
+
+
+cdef int aborted_write(Segment *segment, int fd, const CompletedTransaction *done) noexcept nogil:
     cdef uint8_t[ABORTED_ENTRY_BYTES] entry
     cdef int64_t size_bytes = 0
     cdef int error
-    cdef int fd = file_ops.open(segment_path(path, state, segment.base_offset, b".txnindex"), O_RDWR | O_CREAT)
-    if fd < 0:
-        return fd
     store_be16(entry, ENTRY_VERSION)
     store_be64(entry + ENTRY_PRODUCER_ID, done.producer_id)
     store_be64(entry + ENTRY_FIRST_OFFSET, done.first_offset)
@@ -64,6 +71,8 @@ cdef int aborted_truncate(LogState *state, Segment *segment, int64_t offset) noe
         return 0
     segment_path(path, state, segment.base_offset, b".txnindex")
     size_bytes = read_file(path, &data)
+    if may_pass(<int>size_bytes):
+        return <int>size_bytes                           # its entries are there
     # Searches rely on the order of entries; after a power loss an entry may hold other bytes.
     while keep + ABORTED_ENTRY_BYTES <= size_bytes and before < load_be64(data + keep + ENTRY_LAST_OFFSET) < offset:
         before = load_be64(data + keep + ENTRY_LAST_OFFSET)

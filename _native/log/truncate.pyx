@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from bowstring._native.base.atomics cimport load_i64, store_i32, store_i64
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, sync_path
+from bowstring._native.disk.log_dir cimport may_pass
 from bowstring._native.log.index cimport indexes_forget, indexes_truncate
 from bowstring._native.log.leader_epochs cimport epochs_clear, epochs_newest, epochs_truncate_end, epochs_write
 from bowstring._native.log.producer_state cimport producers_clear, producers_recall, snapshot_forget, snapshot_newest
@@ -13,7 +14,7 @@ from bowstring._native.log.segment cimport (
     active_segment, file_delete_later, log_cut, segment_activate, segment_add, segment_create, segment_delete,
     segment_locate)
 from bowstring._native.log.segment_files cimport segment_file, segment_file_detach, segment_file_release, segment_path
-from bowstring._native.log.state cimport log_fail, log_update_last_stable, log_writable
+from bowstring._native.log.state cimport log_fail, log_fail_for_good, log_update_last_stable, log_writable
 from bowstring._native.log.transaction_index cimport aborted_truncate
 from bowstring._native.log.types cimport LogState, Segment, SegmentFile, state_of
 from bowstring._native.log.verified_ranges cimport corrupt_begin, segment_checks_cut
@@ -35,6 +36,8 @@ cdef int drop_last_segment(Log *log, int64_t now_ms) noexcept nogil:
     if error == 0:
         error = file_delete_later(state, base_offset, b".snapshot", now_ms, log.config.file_delete_delay_ms)
     snapshot_forget(&state.producers, base_offset)
+    if error != 0:                                       # its files are left above the log end: a start has to look at them
+        log_fail_for_good(log, error, b"removing a truncated segment")
     return error
 
 
@@ -151,7 +154,7 @@ cdef int start_again(Log *log, int64_t offset, int64_t now_ms) noexcept nogil:
         error = segment_create(state, offset, now_ms)
     if state.segment_count == 0:                         # even a failed log has an active segment
         segment_add(state, offset, 0, now_ms)
-    if error == 0:
+    if error == 0 or may_pass(error):                    # log_heal makes the files of the segment
         state.roll_jitter_ms = roll_jitter_ms(log)
         store_i64(&log.log_start_offset, offset)
         set_end(log, offset)

@@ -12,13 +12,14 @@ from libc.string cimport memset
 from posix.unistd cimport close, read
 from bowstring._native.base.atomics cimport bump_i64
 from bowstring._native.base.clock cimport monotonic_ms, wall_clock_ms
+from bowstring._native.disk.descriptors cimport (
+    descriptors_lend, descriptors_refill, descriptors_refused, descriptors_short)
 from bowstring._native.server.commit_queue cimport (
     commit_await_room, commit_pending, commits_collect, commits_free, commits_stop, commits_waiting)
 from bowstring._native.server.connection cimport (
     buffer_pool_free, chunks_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn,
     connection_find, connection_full, connection_open, connection_send, connection_fit_buffer, connection_stall,
     connection_touch, connection_watch)
-from bowstring._native.server.control_queue cimport plane_event
 from bowstring._native.server.fetch cimport fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken
 from bowstring._native.server.fetch_session cimport session_remove
 from bowstring._native.server.request_dispatch cimport cut_frames
@@ -123,19 +124,22 @@ cdef void accept_all(Reactor *r, int32_t listener) noexcept nogil:
     cdef Reactor *to
     cdef int fd
     while True:
+        if descriptors_short() and not descriptors_refill():     # they are for files
+            if refuse(plane.listeners[listener]):
+                continue
+            if errno != EAGAIN:
+                rest_listeners(r)
+            return
         fd = accept_connection(plane.listeners[listener])
         if fd < 0:
             if errno == EMFILE or errno == ENFILE:
-                out_of_files(plane)
-                if not shed(plane.listeners[listener]):
-                    rest_listeners(r)
+                descriptors_lend(-errno)
+                if refuse(plane.listeners[listener]):
+                    continue
+                rest_listeners(r)
             elif errno != EAGAIN and errno != EINTR and errno != ECONNABORTED:
                 rest_listeners(r)
             return
-        if fd > plane.connection_fd_max:
-            out_of_files(plane)
-            close(fd)
-            continue
         to = &plane.reactors[plane.next_reactor]
         plane.next_reactor = (plane.next_reactor + 1) % plane.reactor_count
         if to == r:
@@ -144,8 +148,17 @@ cdef void accept_all(Reactor *r, int32_t listener) noexcept nogil:
             close(fd)
 
 
-cdef void out_of_files(Plane *plane) noexcept nogil:
-    plane_event(plane, 2, b"out-of-files", b"no file descriptor left for a new connection; raise ulimit -n")
+cdef bint refuse(int listener) noexcept nogil:
+    """Accepts a connection and closes it, so that the client does not wait. False: there is none, or no descriptor for it;
+    errno says which."""
+    cdef int fd = accept_connection(listener)
+    if fd < 0 and descriptors_lend(-errno):
+        fd = accept_connection(listener)
+    if fd < 0:
+        return False
+    close(fd)
+    descriptors_refused()
+    return True
 
 
 cdef void rest_listeners(Reactor *r) noexcept nogil:
@@ -164,44 +177,6 @@ cdef bint watch_listeners(Reactor *r) noexcept nogil:
             return False
     return True
 
-
-cdef extern from *:
-    """
-    #include <fcntl.h>
-    #include <sys/resource.h>
-    #include <unistd.h>
-    /* When descriptors run out: frees a spare one to accept and close the connection, so that the client does not wait.
-       All planes of the process share it, so it is exchanged atomically. */
-    static int spare_fd = -1;
-    static void keep_spare(void) {
-        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        int none = -1;
-        if (fd >= 0 && !__atomic_compare_exchange_n(&spare_fd, &none, fd, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            close(fd);
-    }
-    static int shed(int listener) {
-        int spare = __atomic_exchange_n(&spare_fd, -1, __ATOMIC_ACQ_REL);
-        int fd;
-        if (spare >= 0)
-            close(spare);
-        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0)
-            close(fd);
-        keep_spare();
-        return fd >= 0;
-    }
-    /* The kernel assigns the lowest free descriptor, so a connection's descriptor shows how many are in use. An eighth of
-       the process's limit is reserved for logs: without a descriptor, an append takes its log out of service. */
-    static int largest_connection_fd(void) {
-        struct rlimit limit;
-        if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > 0x7FFFFFFF)
-            return 0x7FFFFFFF;
-        return (int)(limit.rlim_cur - limit.rlim_cur / 8);
-    }
-    """
-    bint shed(int listener) nogil
-    void keep_spare() nogil
-    int largest_connection_fd() nogil
 
 # ---------------------------------------------------------------- mail and timers
 
@@ -499,7 +474,7 @@ cdef bint reactor_init(Reactor *r, Plane *plane, int index) noexcept nogil:
     r.session_seed = <uint32_t>(r.wall_ms * 2654435761u) ^ <uint32_t>index
     pthread_mutex_init(&r.mailbox.lock, NULL)
     pacer_init(&r.pacer)
-    keep_spare()
+    descriptors_refill()
     r.epoll_fd = new_epoll()
     r.mailbox.event_fd = new_eventfd()
     if r.epoll_fd < 0 or r.mailbox.event_fd < 0:
@@ -510,7 +485,6 @@ cdef bint reactor_init(Reactor *r, Plane *plane, int index) noexcept nogil:
 cdef bint reactor_start(Reactor *r) noexcept nogil:
     cdef char name[16]
     if r.index == 0:
-        r.plane.connection_fd_max = largest_connection_fd()
         if not watch_listeners(r):
             return False
     r.running = True

@@ -696,7 +696,6 @@ cdef struct Plane:
     int32_t next_reactor
     int *listeners
     int32_t listener_count
-    int connection_fd_max           # larger file descriptors are reserved for logs
     # requests for the control thread
     pthread_mutex_t control_lock
     int control_fd

@@ -12,7 +12,6 @@ from bowstring.engine import event_log
 from bowstring.engine.api import ADVERTISED, HANDLERS
 from bowstring.engine.broker.broker_addresses import inter_broker_listener
 from bowstring.engine.broker.dispatch import Dispatcher
-from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
 from bowstring.engine.broker.registration import start_records, stop_records
@@ -39,7 +38,9 @@ from bowstring.engine.requests.listeners import (
     told_elsewhere,
 )
 from bowstring.engine.storage.cleaner import LogCleaner
+from bowstring.engine.storage.descriptor_reserve import DescriptorWatch, raise_file_limit
 from bowstring.engine.storage.disk_reads import DiskReads
+from bowstring.engine.storage.log_healer import LogHealer
 from bowstring.engine.storage.log_manager import TopicLogs
 from bowstring.engine.storage.replica_moves import LogMoves
 from bowstring.engine.storage.scrubber import Scrubber
@@ -60,6 +61,8 @@ class Broker(BrokerServices):
         housekeeping: Runs retention, flushing and checkpoints on timers.
         cleaner: Compacts logs.
         scrubber: Looks for damage in the logs; holds its counters.
+        descriptors: Keeps file descriptors for the logs.
+        healer: Returns logs to service after errors that pass.
         local: Gives segment files to readers on this machine; None when it is switched off.
     """
 
@@ -67,6 +70,7 @@ class Broker(BrokerServices):
     housekeeping: Housekeeping
     cleaner: LogCleaner
     scrubber: Scrubber
+    healer: LogHealer
     local: "LocalSocket | None"
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -85,6 +89,7 @@ class Broker(BrokerServices):
         self.handlers = HANDLERS
         self.offered = ADVERTISED
         self.local = None
+        self.descriptors = DescriptorWatch()
         self._metrics: MetricsServer | None = None
         self._not_ready: str | None = "the broker is starting"
 
@@ -107,11 +112,12 @@ class Broker(BrokerServices):
             raise ConfigError(
                 "process.roles must include broker: a node without that role has no logs to open"
             )
-        raise_file_limit()
+        limit = raise_file_limit()
         check_metadata_log(self.directory.path)
         self.directories.open(self.node_id)
         untouched = True  # partition logs
         try:
+            self.descriptors.keep(limit)
             self._open_metadata()
             self.plane = make_plane(self.configs, self.offered)
             self._listen(wanted)
@@ -135,6 +141,7 @@ class Broker(BrokerServices):
             else:
                 self.logs.durability.close(is_clean=lambda _: False)
             self.directories.close()
+            self.descriptors.give_back()
             if isinstance(error, LogError):
                 raise explained(error, self.directory.path) from error
             raise
@@ -163,6 +170,7 @@ class Broker(BrokerServices):
         """Creates the parts that work on logs outside requests."""
         self.cleaner = LogCleaner(self.configs, self.metadata, self.logs)
         self.scrubber = Scrubber(self.configs, self.metadata, self.logs)
+        self.healer = LogHealer(self.logs)
         self.moves = LogMoves(
             self.configs,
             self.metadata,
@@ -216,6 +224,8 @@ class Broker(BrokerServices):
             self.transactions  # noqa: B018 - which ends what was decided before this broker stopped
         if SHARE_TOPIC in self.metadata.image.topics:
             self.share_coordinator  # noqa: B018 - whose log is read before the first share partition asks
+        self.descriptors.start()
+        self.directories.when_told = self.descriptors.when_over = self.healer.look
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
         self.directories.look()
         self.dispatcher.start()
@@ -322,12 +332,15 @@ class Broker(BrokerServices):
         self.housekeeping.stop()
         await self.cleaner.stop()
         self.scrubber.stop()
+        await self.healer.stop()
+        await self.changes.missing.stop()
         await self.moves.stop()
         await self.stop_coordinators()
         await self.dispatcher.stop()
         if self.local is not None:
             await self.local.stop()
         await self._stop_metrics()
+        self.descriptors.stop()
         asyncio.get_running_loop().remove_reader(self.directories.event_fd)
         self.plane.stop()
         self.disk_reads.stop()
@@ -386,6 +399,7 @@ class Broker(BrokerServices):
                 stack.callback(self._say_goodbye)
         finally:
             self.directories.close()
+            self.descriptors.give_back()
 
     def _broker_epoch(self) -> int:
         return self.metadata.image.brokers[self.node_id].epoch

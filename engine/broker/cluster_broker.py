@@ -1,7 +1,7 @@
 """Runs a broker of a cluster: it follows the metadata quorum, and may be one of its controllers."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +192,8 @@ class ClusterBroker(Broker):
         self._warn()
         self._is_serving = True
         self._assignments.is_moving = lambda topic, index: self.moves.get(topic, index) is not None
+        self.healer.when_stuck = self._give_up
+        self.healer.when_healed = self._take_back
         await self._serve()
         self.replication.start()
         self._assignments.start()
@@ -228,6 +230,16 @@ class ClusterBroker(Broker):
                 example="-".join(map(str, next(iter(elsewhere)))),
             )
 
+    def _give_up(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """Has the controller choose other leaders of partitions that accept no records."""
+        topics = self.quorum.image.topics
+        self._assignments.lose((topics[topic].id, index) for topic, index in partitions if topic in topics)
+
+    def _take_back(self, partitions: Sequence[tuple[str, int]]) -> None:
+        for name in {topic for topic, _ in partitions}:
+            if name in self.quorum.image.topics:
+                self._assignments.note(self.quorum.image.topics[name])
+
     def own_partitions(self) -> Iterator[tuple[str, int, PartitionImage]]:
         """Yields topic, index and state of each partition that this broker has."""
         return self.replication.manager.partitions()
@@ -259,6 +271,7 @@ class ClusterBroker(Broker):
             return
         self.logs.durability.close(is_clean=lambda _: False)
         self.directories.close()
+        self.descriptors.give_back()
 
     def _say_goodbye(self) -> None:
         """The heartbeats have done that."""

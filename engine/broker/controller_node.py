@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring.engine.api import CONTROLLER_HANDLERS, offered
 from bowstring.engine.broker.controller_registration import ControllerRegistration
 from bowstring.engine.broker.dispatch import Dispatcher
-from bowstring.engine.broker.file_limit import raise_file_limit
 from bowstring.engine.broker.node import behind, check_formatted, make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.controller.shell import Controller
@@ -19,6 +18,7 @@ from bowstring.engine.raft.keys import NO_LEADER
 from bowstring.engine.raft.voters import Endpoint, Endpoints
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.listeners import Listener, advertised_listeners, controller_listeners
+from bowstring.engine.storage.descriptor_reserve import DescriptorWatch, raise_file_limit
 from bowstring.engine.storage.log_dirs import LogDirectories
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ class ControllerNode:
         )
         self.metadata = self.quorum
         self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)
+        self.descriptors = DescriptorWatch()
         self._metrics: MetricsServer | None = None
         self._not_ready: str | None = "the controller is starting"
 
@@ -129,12 +130,14 @@ class ControllerNode:
         """
         if reasons := self.configs.unenforced():
             raise ConfigError("\n".join(reasons))
-        raise_file_limit()
+        limit = raise_file_limit()
         check_formatted(self.directories)
         check_metadata_log(self.directories.metadata.path)
         self.directories.open(self.node_id)
         with ExitStack() as undo:
             undo.callback(self.directories.close)
+            undo.callback(self.descriptors.give_back)
+            self.descriptors.keep(limit)
             self.server.bind()
             undo.callback(self.quorum.close)
             self.quorum.open()
@@ -142,6 +145,7 @@ class ControllerNode:
 
     async def start(self) -> None:
         """Takes part in the quorum. Call on the control loop, after `open`."""
+        self.descriptors.start()
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
         self.directories.look()
         self.quorum.start(self.server.voter_endpoints)
@@ -180,11 +184,13 @@ class ControllerNode:
             await self.server.stop()
             if self._metrics is not None:
                 await self._metrics.stop()
+            self.descriptors.stop()
             asyncio.get_running_loop().remove_reader(self.directories.event_fd)
             if not self.quorum.has_failed:
                 self.directories.mark_clean(_NO_BROKER_EPOCH)
         finally:
             self.directories.close()
+            self.descriptors.give_back()
 
     # ------------------------------------------------------------ what its process tells
 

@@ -1,11 +1,12 @@
 """Reports to the controller in which log directory this broker keeps which replica (KIP-858)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.directory_ids import LOST
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
@@ -70,12 +71,30 @@ class DirectoryAssignments:
         if not names_directories(self._quorum.image.features):
             return
         for index, log in enumerate(self._logs.of_topic(topic.name)):
-            if log is None or self._node_id not in topic.partitions[index].replicas:
+            if log is None or log.failed or self._node_id not in topic.partitions[index].replicas:
                 continue
             directory_id = self._directories.of(log).directory_id
             known = assigned_id(topic, index, self._node_id)
             if directory_id != known and not self.is_moving(topic.name, index):
                 self._waiting[topic.id, index] = directory_id
+                self._is_due.set()
+
+    def lose(self, partitions: Iterable[PartitionKey]) -> None:
+        """Reports partitions that this broker cannot serve, as if their directory were lost: the controller
+        chooses other leaders. `note` takes that back.
+        """
+        if not names_directories(self._quorum.image.features):
+            return
+        for topic_id, index in partitions:
+            topic = self._quorum.image.topics_by_id.get(topic_id)
+            if (
+                topic is not None
+                and index < len(topic.partitions)
+                and self._node_id in topic.partitions[index].replicas
+                and assigned_id(topic, index, self._node_id) != LOST
+                and not self.is_moving(topic.name, index)
+            ):
+                self._waiting[topic_id, index] = LOST
                 self._is_due.set()
 
     async def assign(self, topic: TopicImage, index: int, directory_id: bytes) -> None:

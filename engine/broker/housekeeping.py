@@ -23,15 +23,23 @@ _SLICE: Final = 256
 
 def flush_all(logs: list[PartitionLog]) -> None:
     """Syncs logs one after another. A log that fails goes out of service; the others are still synced."""
+    later: list[LogError] = []
     for log in logs:
         try:
             log.flush()
         except LogError as error:
+            if not log.failed:
+                later.append(error)
+                continue
             event_log.error(
                 "a log could not be synced, so its partition is out of service; check the disk, then "
                 "restart the broker",
                 detail=str(error),
             )
+    if later:
+        event_log.warning(
+            "logs could not be synced now; the next flush tries again", logs=len(later), detail=str(later[-1])
+        )
 
 
 def retain(logs: list[tuple[str, int, PartitionLog]], now: int) -> None:

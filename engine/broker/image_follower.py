@@ -1,8 +1,9 @@
 """Carries committed changes of the cluster out on a broker: logs, replicas and configs follow the image."""
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from bowstring._native.log.partition_log import LogError
@@ -32,6 +33,7 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import (
 from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.replication.isr_changes import PartitionKey
+from bowstring.engine.storage.log_healer import GIVE_UP_S, RETRY_FIRST_S, next_pause_s
 from bowstring.engine.storage.log_manager import TopicLogs
 
 _OF_BROKERS: Final = (
@@ -58,6 +60,17 @@ class _Change(NamedTuple):
     configs: list[ConfigRecord]
     brokers: bool
 
+    def __or__(self, more: "_Change") -> "_Change":
+        return _Change(
+            self.partitions | more.partitions,
+            self.removed | more.removed,
+            self.configs + more.configs,
+            brokers=self.brokers or more.brokers,
+        )
+
+
+_NOTHING: Final = _Change({}, set(), [], brokers=False)
+
 
 class ImageFollower:
     """Applies what the image says to this broker's logs and replicas, one change after the other.
@@ -81,6 +94,9 @@ class ImageFollower:
         self._directories = directories
         self._names: dict[bytes, str] = {}
         self._waiting: deque[_Change] = deque()
+        self._left = _NOTHING
+        self._pause_s = 0.0  # until the next attempt at what is left; 0: nothing is
+        self._missing_since_s: dict[PartitionKey, float] = {}
         self._transaction: list[MetadataRecord] | None = None
         self._is_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -143,47 +159,82 @@ class ImageFollower:
 
     async def _follow(self) -> None:
         while True:
-            await self._is_due.wait()
-            self._is_due.clear()
+            await self._until_due()
+            self._add(self._left)  # behind what came meanwhile: all are carried out upon the newest image
+            self._left = _NOTHING
             while self._waiting:
-                change = self._next()
-                try:
-                    await self._carry_out(change)
-                except (OSError, LogError) as error:
-                    event_log.error(
-                        "a change of the cluster could not be carried out; fix the cause in detail, then "
-                        "restart the broker",
-                        detail=str(error),
-                    )
-                except Exception:
-                    event_log.error(
-                        "bug: a change of the cluster could not be carried out; report the traceback, and "
-                        "restart the broker",
-                        traceback=True,
-                    )
+                left = await self._tried(self._next())
+                if left.removed:  # the names of removed topics may be taken again by what follows
+                    self._waiting.appendleft(left)
+                    await asyncio.sleep(self._pause_s)
+                else:
+                    self._left |= left
                 self._changes.when_changed()
+            if not any(self._left):
+                self._end_of_retries()
+
+    async def _until_due(self) -> None:
+        """Waits for a change, or until what is left is due again."""
+        try:
+            async with asyncio.timeout(self._pause_s or None):
+                await self._is_due.wait()
+        except TimeoutError:
+            pass
+        self._is_due.clear()
+
+    async def _tried(self, change: _Change) -> _Change:
+        """Carries a change out, and returns what of it is left to be tried again."""
+        try:
+            left = await self._carry_out(change)
+        except Exception as error:  # what is asked of this broker next must not depend on it
+            self._report(error)
+            return change
+        return left
+
+    def _report(self, error: Exception) -> None:
+        """Logs the first failure of a series."""
+        first, self._pause_s = self._pause_s == 0, next_pause_s(self._pause_s or RETRY_FIRST_S / 2)
+        if not first:
+            return
+        if isinstance(error, (OSError, LogError)):
+            event_log.error(
+                "a change of the cluster could not be carried out; it is tried again until it works. Fix the "
+                "cause in detail",
+                detail=str(error),
+            )
+        else:
+            event_log.error(
+                "bug: a change of the cluster could not be carried out, and is tried again; report the "
+                "traceback",
+                traceback=True,
+            )
+
+    def _end_of_retries(self) -> None:
+        if self._pause_s:
+            self._pause_s = 0.0
+            event_log.info("all changes of the cluster are carried out")
 
     def _next(self) -> _Change:
         """Returns all that waits: changes are carried out upon the newest image. Removals come alone."""
         change = self._waiting.popleft()
         while self._waiting and not change.removed and not self._waiting[0].removed:
-            more = self._waiting.popleft()
-            change = _Change(
-                change.partitions | more.partitions,
-                change.removed,
-                change.configs + more.configs,
-                brokers=change.brokers or more.brokers,
-            )
+            change |= self._waiting.popleft()
         return change
 
-    async def _carry_out(self, change: _Change) -> None:
-        for topic_id in change.removed:
+    async def _carry_out(self, change: _Change) -> _Change:
+        """Carries out what is possible. Returns the partitions whose logs could not be opened."""
+        for topic_id in list(change.removed):
             await self._remove(topic_id)
-        await self._open_new(dict.fromkeys(topic_id for topic_id, _ in change.partitions))
+            change.removed.discard(topic_id)
+        topic_ids = dict.fromkeys(topic_id for topic_id, _ in change.partitions)
+        opened = await self._open_new(topic_ids)
         image = self._quorum.image
-        await self._replication.apply(image, change.partitions, brokers_changed=change.brokers)
+        missing = set() if opened else self._missing(image, topic_ids)
+        self._note_missing(topic_ids, missing)
+        ready = [key for key in change.partitions if key not in missing] if missing else change.partitions
+        await self._replication.apply(image, ready, brokers_changed=change.brokers)
         await self._logs.sync_removed()
-        async for topic_id, index in _with_rests(change.partitions):
+        async for topic_id, index in _with_rests(ready):
             topic = image.topics_by_id.get(topic_id)
             if topic is not None:
                 if self._replication.manager.broker_id not in topic.partitions[index].replicas:
@@ -192,6 +243,30 @@ class ImageFollower:
         if change.configs:
             await self._changes.configure(self._quorum.image, change.configs)
             self._replication.configure(self._configured(change.configs))
+        self._give_up_late()
+        return _NOTHING._replace(partitions=dict.fromkeys(missing))
+
+    def _missing(self, image: ClusterImage, topic_ids: Iterable[bytes]) -> set[PartitionKey]:
+        """Returns the partitions of topics that have no log yet: they get no role before."""
+        missing: set[PartitionKey] = set()
+        for topic_id in topic_ids:
+            topic = image.topics_by_id.get(topic_id)
+            if topic is not None:
+                missing.update((topic_id, index) for index in self._logs.unopened(topic))
+        return missing
+
+    def _note_missing(self, topic_ids: Container[bytes], missing: set[PartitionKey]) -> None:
+        for key in list(self._missing_since_s):
+            if key[0] in topic_ids and key not in missing:
+                del self._missing_since_s[key]
+        now_s = time.monotonic()
+        for key in missing:
+            self._missing_since_s.setdefault(key, now_s)
+
+    def _give_up_late(self) -> None:
+        """Has the controller choose other leaders of partitions that have had no log for long."""
+        late_s = time.monotonic() - GIVE_UP_S
+        self._directories.lose(key for key, since_s in self._missing_since_s.items() if since_s <= late_s)
 
     def _configured(self, configs: list[ConfigRecord]) -> set[str]:
         """Returns the topics whose configs have changed; all for a change of brokers' configs."""
@@ -200,17 +275,25 @@ class ImageFollower:
             return set(topics)
         return {each.resource_name for each in configs if each.resource_type == TOPIC_RESOURCE} & set(topics)
 
-    async def _open_new(self, topic_ids: Iterable[bytes]) -> None:
+    async def _open_new(self, topic_ids: Iterable[bytes]) -> bool:
+        """Opens the logs of topics. Returns whether all are open."""
+        opened = True
         image = self._quorum.image
         topics = [topic for each in topic_ids if (topic := image.topics_by_id.get(each)) is not None]
         for topic in topics:
             self._names[topic.id] = topic.name
-        await self._logs.open_new(image, topics)
+        try:
+            await self._logs.open_new(image, topics)
+        except (OSError, LogError) as error:
+            opened = False
+            self._report(error)
         async for topic in _with_rests(topics):
             self._directories.note(topic)
+        return opened
 
     async def _remove(self, topic_id: bytes) -> None:
-        name = self._names.pop(topic_id, None)
+        """Removes a topic. May be called again after a failure."""
+        name = self._names.get(topic_id)
         if name is None:
             return  # created and removed before this broker got to it
         keys = self._replication.manager.keys_of(topic_id)
@@ -218,8 +301,9 @@ class ImageFollower:
         for index in range(len(self._logs.of_topic(name))):
             self._drop(name, index)
         self._logs.forget_topic(name)
-        self._changes.when_topic_deleted(name, topic_id)
         await self._logs.sync_removed()
+        self._changes.when_topic_deleted(name, topic_id)
+        del self._names[topic_id]
 
     def _drop(self, topic: str, index: int) -> None:
         """Removes a partition that left this broker before it had a role: no change of roles ends it."""

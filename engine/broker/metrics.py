@@ -17,6 +17,7 @@ from bowstring.engine.broker.cluster_metrics import QuorumCollector, ReplicasCol
 from bowstring.engine.broker.group_lags import ROWS_MAX, GroupLags
 from bowstring.engine.broker.request_counters import LATENCY_BUCKETS
 from bowstring.engine.protocol import API_VERSIONS
+from bowstring.engine.storage.descriptor_reserve import descriptor_counters
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
@@ -150,6 +151,25 @@ class BrokerCollector(Collector):
             ("bowstring_sent_bytes", "Bytes sent to clients.", counters["sent_bytes"]),
         ):
             yield CounterMetricFamily(name, help_text, value)
+        yield from self._descriptors()
+
+    def _descriptors(self) -> Iterator[Metric]:
+        held, shortages, refused = descriptor_counters()
+        yield CounterMetricFamily(
+            "bowstring_descriptor_shortages",
+            "Times when no file descriptor was left and connections were refused to keep some for files.",
+            shortages,
+        )
+        yield CounterMetricFamily(
+            "bowstring_descriptor_refused_connections",
+            "Connections that were refused because no file descriptor was left.",
+            refused,
+        )
+        yield GaugeMetricFamily(
+            "bowstring_descriptors_reserved",
+            "File descriptors kept for files; fewer than usual while there are too few.",
+            held,
+        )
 
     def _slow_batches(self) -> Iterator[Metric]:
         counters = self._broker.plane.counters()["slow_batches"]

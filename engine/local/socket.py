@@ -46,6 +46,7 @@ class LocalSocket:
         self._services = services
         self._setting: str = services.configs.value(SOCKET_CONFIG)
         self._listener: socket.socket | None = None
+        self._is_told = False
         self._identity = (-1, -1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._instance = ""
@@ -169,14 +170,17 @@ class LocalSocket:
             return
         except OSError as error:
             # Out of descriptors: stop accepting for a while instead of spinning.
-            event_log.warning(
-                "a local reader could not be accepted; accepting pauses. If detail says that too many "
-                "files are open, raise the limit (ulimit -n)",
-                detail=str(error),
-            )
+            if not self._is_told:
+                self._is_told = True
+                event_log.warning(
+                    "local readers cannot be accepted; accepting pauses again and again. If detail says that "
+                    "too many files are open, raise the limit (ulimit -n)",
+                    detail=str(error),
+                )
             loop.remove_reader(self._listener.fileno())
             loop.call_later(_REST_S, self._listen_again)
             return
+        self._is_told = False
         accepted.setblocking(False)
         if len(self._tasks) >= self.connections_max:
             event_log.warning(

@@ -23,6 +23,7 @@ from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
 from bowstring.engine.storage.checkpoints import sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY, DataDirectory
+from bowstring.engine.storage.open_files import open_file, with_reserve
 
 _AS_WRITTEN: Final = -2
 """PartitionLog.append keeps offset and epoch of the batch."""
@@ -207,11 +208,11 @@ class MetadataRaftLog:
         """
         part = self._part_path(id)
         try:
-            content = decode_snapshot(part.read_bytes())
+            content = decode_snapshot(with_reserve(part.read_bytes))
         except Exception:
             part.unlink(missing_ok=True)
             raise
-        fd = os.open(part, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(part, os.O_RDONLY)
         try:
             os.fsync(fd)
         finally:
@@ -237,7 +238,7 @@ class MetadataRaftLog:
 
     def read_snapshot(self, id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """Returns bytes of a complete snapshot."""
-        fd = os.open(self._path(id), os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(self._path(id), os.O_RDONLY)
         try:
             return os.pread(fd, max_bytes, position)
         finally:
@@ -247,13 +248,13 @@ class MetadataRaftLog:
         """Begins an incomplete snapshot, in place of any other incomplete one."""
         if self._part is not None:
             self._part_path(self._part[0]).unlink(missing_ok=True)
-        self._part_path(id).write_bytes(b"")
+        with_reserve(lambda: self._part_path(id).write_bytes(b""))
         self._part = (id, 0)
 
     def append_snapshot(self, id: OffsetAndEpoch, data: bytes) -> int:
         """Appends to the incomplete snapshot; returns its size in bytes."""
         assert self._part is not None and self._part[0] == id, (self._part, id)
-        with self._part_path(id).open("ab") as file:
+        with with_reserve(lambda: self._part_path(id).open("ab")) as file:
             file.write(data)
         self._part = (id, self._part[1] + len(data))
         return self._part[1]
@@ -287,7 +288,7 @@ class MetadataRaftLog:
 
     def load_snapshot(self, id: OffsetAndEpoch) -> tuple[ClusterImage, QuorumFacts]:
         """Returns the content of a complete snapshot."""
-        return decode_snapshot(self._path(id).read_bytes())
+        return decode_snapshot(with_reserve(self._path(id).read_bytes))
 
     def _path(self, id: OffsetAndEpoch) -> Path:
         return self._files.path(SnapshotId(*id))

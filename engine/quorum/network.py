@@ -11,6 +11,7 @@ from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import API_VERSIONS, ProtocolError, decode_response, encode_request
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from bowstring.engine.protocol.schema import Request, Response
+from bowstring.engine.storage.open_files import with_reserve_async
 
 _API_VERSIONS_KEY: Final = 18
 _ASKED_VERSION: Final = 4
@@ -39,7 +40,7 @@ async def has_ended(host: str, port: int) -> bool:
     """Whether the process that listened at an address has ended: the connection is refused, not only slow."""
     try:
         async with asyncio.timeout(_LOOK_S):
-            _, writer = await asyncio.open_connection(host, port)
+            _, writer = await with_reserve_async(lambda: asyncio.open_connection(host, port))
     except ConnectionRefusedError:
         return True
     except (OSError, TimeoutError):
@@ -103,7 +104,9 @@ class PeerConnection:
         return version
 
     async def _connect(self) -> None:
-        self._reader, self._writer = await asyncio.open_connection(self.host, self.port)
+        self._reader, self._writer = await with_reserve_async(
+            lambda: asyncio.open_connection(self.host, self.port)
+        )
         asked = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="1")
         answer: Any = await self._send(asked, _ASKED_VERSION)
         if answer.error_code == Errors.UNSUPPORTED_VERSION.code:

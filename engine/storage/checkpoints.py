@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bowstring.engine import event_log
+from bowstring.engine.storage.open_files import open_file, with_reserve
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
@@ -47,7 +48,7 @@ def write_whole(path: Path, parts: Iterable[bytes], unfinished: str) -> int:
         OSError: the file could not be written; the previous content of `path` is unchanged.
     """
     temporary = f"{path}{unfinished}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     size_bytes = 0
     try:
         for part in parts:
@@ -65,7 +66,7 @@ def write_whole(path: Path, parts: Iterable[bytes], unfinished: str) -> int:
 
 def sync_directory(path: str | Path) -> None:
     """Syncs a directory, so that the names in it are durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = open_file(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
     finally:
@@ -105,7 +106,7 @@ def checked_offsets(path: Path) -> dict[PartitionKey, int]:
         CheckpointError: The file is malformed.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = with_reserve(lambda: path.read_text(encoding="utf-8")).splitlines()
     except FileNotFoundError:
         return {}
     except UnicodeDecodeError:

@@ -12,6 +12,7 @@ from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.protocol.ids import format_uuid, parse_uuid, random_uuid
 from bowstring.engine.storage.checkpoints import replace_file, sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError, take_lock
+from bowstring.engine.storage.open_files import open_file, with_reserve
 from bowstring.engine.storage.staged_tails import StagedTails
 
 META_PROPERTIES: Final = "meta.properties"
@@ -243,11 +244,7 @@ class DataDirectory:
 
         Not synced: the metadata log holds the same id, and a start rewrites a file that a crash has lost.
         """
-        fd = os.open(
-            self.path / directory / PARTITION_METADATA,
-            os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC,
-            0o644,
-        )
+        fd = open_file(self.path / directory / PARTITION_METADATA, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             os.write(fd, partition_metadata(topic_id))
         finally:
@@ -255,7 +252,7 @@ class DataDirectory:
 
     def sync_partition_metadata(self, directory: str) -> None:
         """Syncs the file and its name."""
-        fd = os.open(self.path / directory / PARTITION_METADATA, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(self.path / directory / PARTITION_METADATA, os.O_RDONLY)
         try:
             os.fsync(fd)
         finally:
@@ -268,7 +265,7 @@ class DataDirectory:
         """
         path = self.path / directory / PARTITION_METADATA
         try:
-            text = path.read_text(encoding="utf-8", errors="replace")
+            text = with_reserve(lambda: path.read_text(encoding="utf-8", errors="replace"))
         except FileNotFoundError:
             return None
         facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)

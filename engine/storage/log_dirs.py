@@ -44,6 +44,8 @@ class LogDirectories:
         all: The directories, online or not.
         metadata: The one with the metadata log: metadata.log.dir, by default the first.
         when_failed: Called on the control loop with each directory that fails.
+        when_told: Called on the control loop when a log has failed for want of descriptors or memory, and at
+            other times.
         preferred: The directories that AlterReplicaLogDirs requested for partitions that do not exist yet.
         unclean: Directories whose logs did not all close cleanly; they get no clean-shutdown marker.
     """
@@ -63,6 +65,7 @@ class LogDirectories:
                 metadata_path, event_fd=self._event_fd, slow_ms=slow_ms
             )
         self.when_failed: Callable[[DataDirectory], None] = lambda directory: None
+        self.when_told: Callable[[], None] = lambda: None
         self.unclean: set[DataDirectory] = set()
         self._opened: list[DataDirectory] = []
         self._announced: set[DataDirectory] = set()
@@ -277,6 +280,7 @@ class LogDirectories:
                 self._announce(directory, *failure)
                 self.when_failed(directory)
             self._tell_of_slowness(directory)
+        self.when_told()
 
     def _announce(self, directory: DataDirectory, number: int, doing: str, where: str) -> None:
         event_log.error(

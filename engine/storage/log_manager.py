@@ -48,13 +48,15 @@ from bowstring.engine.storage.log_placement import (
     find_places,
     where_to_open,
 )
-from bowstring.engine.storage.new_logs import NewLog, create_all
+from bowstring.engine.storage.new_logs import NewLog, create_all, take_back_all
 
 # Opening this many logs blocks the control thread for about a millisecond; larger sets go to another thread.
 _INLINE_LOGS: Final = 4
 _NONE: Final[frozenset[int]] = frozenset()
 # Work for one thread: so many logs are opened or created without the GIL.
 _LOGS_AT_ONCE: Final = 128
+# Until another attempt to unlink a directory, for instance when no descriptor was left to list it.
+_UNLINK_AGAIN_S: Final = 60.0
 # The reactors stand still while so many partitions come into their table.
 _SERVED_AT_ONCE: Final = 256
 
@@ -361,7 +363,8 @@ class TopicLogs:
         """Creates and serves the partitions of topics that are assigned here and not open yet.
 
         Raises:
-            OSError, LogError: One could not be created. Its topic, and those behind it, are not served.
+            OSError, LogError: One could not be created. `unopened` says which are missing; the next call
+                tries again.
         """
         if self._any_in_checkpoints(topics):
             # After a crash, checkpoint entries of a deleted topic of this name would be applied to the new
@@ -383,12 +386,15 @@ class TopicLogs:
             if each.log is not None and each.home is not None:
                 made_in.setdefault(each.home, []).append(each.log)
         for home, logs in made_in.items():
-            await asyncio.get_running_loop().run_in_executor(None, self._sync_new, home, logs)
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self._sync_new, home, logs)
+            except OSError as error:
+                failure = error
+                take_back_all(work, home)
         for topic, group in itertools.groupby(work, lambda each: each.topic):
-            new = list(group)
-            if all(each.log is not None or each.home is None for each in new):
-                self._serve_new(topic, new, image)
-                await asyncio.sleep(0)  # others have their turn
+            new = [each for each in group if each.log is not None or each.home is None]
+            self._serve_new(topic, new, image)
+            await asyncio.sleep(0)  # others have their turn
         if failure is not None:
             raise failure
 
@@ -407,9 +413,19 @@ class TopicLogs:
         config = self._configs.log_config(image.topic_configs(topic.name))
         return [NewLog(topic, index, config, self._home_of_new(topic, index, counts)) for index in indexes]
 
+    def unopened(self, topic: TopicImage) -> list[int]:
+        """Returns the partitions of a topic that are assigned here and could not be created yet."""
+        logs, offline = self._logs.get(topic.name, []), self._offline.get(topic.name, _NONE)
+        return [
+            each
+            for each in self._own(topic, 0)
+            if each not in offline and (each >= len(logs) or logs[each] is None)
+        ]
+
     def _serve_new(self, topic: TopicImage, work: list[NewLog], image: ClusterImage) -> None:
         for each in work:
             self._logs[topic.name][each.index] = each.log
+            self._directories.preferred.pop((topic.name, each.index), None)
             if each.home is None:
                 self._offline.setdefault(topic.name, set()).add(each.index)
         self._serve(topic, [each.index for each in work], image)
@@ -433,7 +449,6 @@ class TopicLogs:
         home = self._directories.by_id(assigned_id(topic, index, self._node_id))
         if home is None:
             home = self._directories.place(counts(), self._cordoned(), (topic.name, index))
-        self._directories.preferred.pop((topic.name, index), None)
         if home is None or home.health.failed:
             return None
         counts()[home] += 1
@@ -607,12 +622,16 @@ class TopicLogs:
 
         Otherwise power loss could restore the directory of a deleted topic under the name of a new one.
         """
-        homes, self._renamed_in = self._renamed_in, set()
-        for home in homes:
+        while self._renamed_in:
+            home = self._renamed_in.pop()
             sync = partial(
                 self._directories.guard, home, "syncing its names", partial(sync_directory, home.path)
             )
-            await asyncio.get_running_loop().run_in_executor(None, sync)
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, sync)
+            except BaseException:
+                self._renamed_in.add(home)
+                raise
 
     def replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         """Registers the log that has replaced a partition's log in the data plane."""
@@ -641,6 +660,8 @@ class TopicLogs:
             if due <= now:
                 self._retired.pop(path, None)  # two calls may run at once
                 shutil.rmtree(path, ignore_errors=True)
+                if os.path.exists(path):
+                    self._retired.setdefault(path, now + _UNLINK_AGAIN_S)
 
     # ------------------------------------------------------------ checkpoints and the end
 

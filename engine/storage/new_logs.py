@@ -3,15 +3,17 @@
 import errno
 import itertools
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bowstring._native.disk.log_dir import is_device_error
-from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.storage.log_dir import STRAY_SUFFIX, DataDirectory, partition_metadata
+from bowstring.engine.storage.open_files import with_reserve
 
 # Created without the GIL.
 _LOGS_AT_ONCE: Final = 128
@@ -73,9 +75,19 @@ def _create_some(home: DataDirectory, work: list[NewLog]) -> Exception | None:
     return None
 
 
+def take_back_all(work: Iterable[NewLog], home: DataDirectory) -> None:
+    """Removes the new logs of a directory, which could not be made durable."""
+    for each in work:
+        if each.log is not None and each.home is home:
+            log, each.log = each.log, None
+            with suppress(LogError):
+                log.close(sync=False)
+            _take_back(Path(log.directory))
+
+
 def _take_back(path: Path) -> None:
     """Removes a directory that was just created, if possible."""
     with suppress(OSError):
-        for name in os.listdir(path):
+        for name in with_reserve(lambda: os.listdir(path)):
             os.unlink(path / name)
         os.rmdir(path)

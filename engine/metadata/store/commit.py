@@ -18,6 +18,7 @@ from bowstring.engine.metadata.image import (
     TopicImage,
 )
 from bowstring.engine.metadata.names import unified
+from bowstring.engine.metadata.store.missing_logs import MissingLogs
 from bowstring.engine.metadata.topic_changes import NewTopic, check_partition_total, create_topic
 from bowstring.engine.protocol.ids import random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
@@ -33,13 +34,18 @@ if TYPE_CHECKING:
 
 
 class ClusterChanges:
-    """The only way for handlers to change the cluster: commit, then carry out."""
+    """The only way for handlers to change the cluster: commit, then carry out.
+
+    Attributes:
+        missing: The partitions that could not be created yet.
+    """
 
     def __init__(self, metadata: Metadata, logs: "TopicLogs", configs: BrokerConfigs, node_id: int) -> None:
         self._metadata = metadata
         self._logs = logs
         self._configs = configs
         self._node_id = node_id
+        self.missing = MissingLogs(metadata, logs)
         self.when_changed: Callable[[], None] = lambda: None
         self.when_topic_deleted: Callable[[str, bytes], None] = lambda name, topic_id: None
 
@@ -47,7 +53,8 @@ class ClusterChanges:
         """Commits records and carries them out, within the change that they were decided in.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR when the metadata log cannot be written.
+            KafkaError: KAFKA_STORAGE_ERROR when the metadata log cannot be written, or partitions that the
+                records create have no log yet.
         """
         image = change.image
         self._assign_directories(image, records)
@@ -68,10 +75,15 @@ class ClusterChanges:
             self.when_topic_deleted(name, topic_id)
         if removed:
             await self._logs.sync_removed()
-        for topic_id in {record.topic_id: None for record in records if isinstance(record, PartitionRecord)}:
-            await self._open(image, image.topics_by_id[topic_id])
+        failures = [
+            failure
+            for topic_id in {each.topic_id: None for each in records if isinstance(each, PartitionRecord)}
+            if (failure := await self._open(image, image.topics_by_id[topic_id])) is not None
+        ]
         await self.configure(image, [record for record in records if isinstance(record, ConfigRecord)])
         self.when_changed()
+        if failures:
+            raise failures[0]
 
     def _assign_directories(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> None:
         """Assigns a log directory to this broker's replicas of new partitions (KIP-858)."""
@@ -90,20 +102,18 @@ class ClusterChanges:
             record.directories = record.directories or [MIGRATING] * len(record.replicas)
             record.directories[place] = directory_id
 
-    async def _open(self, image: ClusterImage, topic: TopicImage) -> None:
+    async def _open(self, image: ClusterImage, topic: TopicImage) -> KafkaError | None:
+        """Returns why some partitions of the topic are not open yet. The topic exists all the same."""
         try:
             await self._logs.open_new(image, [topic])
         except (OSError, LogError) as error:
-            # The topic exists; the next start with enough resources creates its partitions.
-            event_log.error(
-                "the partitions of a new topic could not be created; fix the cause in detail, then restart "
-                "the broker to create them",
-                topic=topic.name,
-                detail=str(error),
+            self.missing.add(topic.id, topic.name, error)
+            return KafkaError(
+                Errors.KAFKA_STORAGE_ERROR,
+                f"{topic.name} exists, but its partitions cannot be created yet; the broker tries again: "
+                f"{error}",
             )
-            raise KafkaError(
-                Errors.KAFKA_STORAGE_ERROR, f"{topic.name} cannot be created: {error}"
-            ) from error
+        return None
 
     def _delete_delay_ms(self, image: ClusterImage, topic: str) -> int:
         return int(self._configs.topic_value("file.delete.delay.ms", image.topic_configs(topic)))

@@ -17,6 +17,7 @@ from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.snapshot import SnapshotError, SnapshotId, decode_snapshot
 from bowstring.engine.storage.checkpoints import write_whole
+from bowstring.engine.storage.open_files import with_reserve
 
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _PART: Final = ".part"
@@ -38,7 +39,8 @@ class MetadataSnapshots:
 
     def ids(self) -> list[SnapshotId]:
         """Returns the ids of existing snapshots, oldest first."""
-        found = (_NAME.fullmatch(name) for name in os.listdir(self._directory))
+        names = with_reserve(lambda: os.listdir(self._directory))
+        found = (_NAME.fullmatch(name) for name in names)
         return sorted(SnapshotId(int(match[1]), int(match[2])) for match in found if match)
 
     def path(self, id: SnapshotId) -> Path:
@@ -101,7 +103,7 @@ class MetadataSnapshots:
         """
         path = self.path(id)
         try:
-            with path.open("rb") as file:
+            with with_reserve(lambda: path.open("rb")) as file:
                 head = file.read(12)
                 head += file.read(int.from_bytes(head[8:12], "big"))
             return decode_batches(head, limit=1)[0].timestamp

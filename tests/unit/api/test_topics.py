@@ -13,6 +13,7 @@ from bowstring.engine.protocol.messages import delete_topics as dt
 from bowstring.engine.protocol.messages import describe_topic_partitions as dtp
 from bowstring.engine.protocol.messages import metadata as md
 from tests.support import faults
+from tests.support.log_batches import batch
 from tests.support.waiting import wait_until
 
 
@@ -112,6 +113,24 @@ def test_a_partition_that_cannot_be_made_leaves_no_directory(served):
     assert not (home.path / "t-0").exists()
     served.restart()
     assert home.read_partition_metadata("t-0") == served.engine.metadata.image.topics["t"].id
+
+
+def test_partitions_without_descriptors_are_created_later(served, caplog):
+    """Without a restart, and also those of topics behind the one that failed."""
+    with faults.failing("open", errno.EMFILE):
+        answers = create(served, new("a", 20), new("b", 2))
+    assert Errors.KAFKA_STORAGE_ERROR.code in {answer.error_code for answer in answers}
+    assert all_topics(served) == {"a": 20, "b": 2}
+
+    def all_open():
+        logs = served.engine.logs
+        return all(logs.get(topic, index) for topic, count in (("a", 20), ("b", 2)) for index in range(count))
+
+    wait_until(all_open)
+    assert served.produce("a", batch(), 19).error_code == 0
+    assert served.produce("b", batch(), 1).error_code == 0
+    told = [each for each in caplog.records if "could not be created" in each.getMessage()]
+    assert [each.levelname for each in told] == ["ERROR"]
 
 
 def test_topics_survive_a_restart(served):

@@ -4,6 +4,8 @@ The tests play the controller's part: its records are appended by the leader of 
 """
 
 import asyncio
+import errno
+import logging
 
 import pytest
 
@@ -30,6 +32,7 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from tests.support import faults
 from tests.support.quorum_nodes import FAST, Controllers, format_directory
 from tests.support.serving import steady_port
 from tests.support.waiting import wait_until_async
@@ -129,6 +132,85 @@ def test_a_broker_follows_topics_leaders_and_configs(tmp_path):
         assert broker.metadata.image.topic_configs("t") == {"retention.ms": "5"}
         await leader.quorum.append([RemoveTopicRecord(topic_id=TOPIC_ID)])
         await wait_until_async(lambda: broker.logs.get("t", 0) is None)
+
+    run(tmp_path, scenario)
+
+
+def test_a_change_that_cannot_be_carried_out_stays_until_it_can(tmp_path, caplog):
+    """Nobody restarts the broker, and other changes do not wait."""
+    other_id, kept_id = b"other-topic-of-a", b"topic-kept-as-is"
+
+    def topic(name, topic_id, count):
+        partitions = [
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=[BROKER],
+                isr=[BROKER],
+                leader=BROKER,
+                leader_epoch=0,
+            )
+            for index in range(count)
+        ]
+        return [TopicRecord(name=name, topic_id=topic_id), *partitions]
+
+    async def scenario(broker, controllers, played):
+        await broker.start()
+        leader = await controllers.leader()
+        await leader.quorum.append(topic("kept", kept_id, 1))
+        kept = await wait_until_async(lambda: broker.logs.get("kept", 0))
+
+        def fails(original):
+            def call(path, flags):
+                return -errno.EMFILE if b"/t-" in path or b"/u-" in path else original(path, flags)
+
+            return call
+
+        with faults.replaced("open", fails):
+            await leader.quorum.append(topic("t", TOPIC_ID, 6))
+            await wait_until_async(lambda: any("tried again" in each.getMessage() for each in caplog.records))
+            await leader.quorum.append(topic("u", other_id, 6))
+            moved = PartitionChangeRecord(partition_id=0, topic_id=kept_id, leader=BROKER)
+            await leader.quorum.append([moved])
+            await wait_until_async(lambda: kept.leader_epoch == 1)
+            await leader.quorum.append([RemoveTopicRecord(topic_id=other_id)])
+            await wait_until_async(lambda: not broker.logs.of_topic("u"))
+        logs = await wait_until_async(
+            lambda: [log for i in range(6) if (log := broker.logs.get("t", i)) and log.leader_epoch == 0]
+        )
+        await wait_until_async(lambda: all(broker.replication.leads(TOPIC_ID, index) for index in range(6)))
+        assert logs and not broker.logs.of_topic("u")
+
+    with caplog.at_level(logging.INFO, "bowstring"):
+        run(tmp_path, scenario)
+    lines = [each.getMessage() for each in caplog.records]
+    assert sum("could not be carried out" in line for line in lines) == 1
+    assert sum("all changes of the cluster are carried out" in line for line in lines) == 1
+
+
+def test_a_topic_is_removed_although_the_first_attempt_fails(tmp_path):
+    async def scenario(broker, controllers, played):
+        await broker.start()
+        leader = await controllers.leader()
+        await leader.quorum.append(created())
+        await wait_until_async(lambda: broker.logs.get("t", 0))
+        failures = [OSError(errno.EMFILE, "no descriptors"), OSError(errno.ENOMEM, "no memory")]
+        sync = broker.logs.sync_removed
+
+        async def sync_removed():
+            if failures:
+                raise failures.pop()
+            await sync()
+
+        broker.logs.sync_removed = sync_removed
+        new_id = b"topic-of-new-id!"
+        again = PartitionRecord(
+            partition_id=0, topic_id=new_id, replicas=[BROKER], isr=[BROKER], leader=BROKER, leader_epoch=0
+        )
+        await leader.quorum.append([RemoveTopicRecord(topic_id=TOPIC_ID)])
+        await leader.quorum.append([TopicRecord(name="t", topic_id=new_id), again])
+        await wait_until_async(lambda: broker.replication.leads(new_id, 0))
+        assert not failures
 
     run(tmp_path, scenario)
 

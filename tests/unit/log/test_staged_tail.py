@@ -227,7 +227,7 @@ def test_a_checkpoint_of_all_logs_writes_out_the_tail_of_a_log_that_failed(home)
     """The write-ahead log may then release its batches."""
     log = home.open(index_interval_bytes=1)
     staged(log)
-    with failing("open", errno.EMFILE), pytest.raises(LogError):
+    with failing("open", errno.EACCES), pytest.raises(LogError):
         while True:
             log.append(batch(), 0, NOW_MS)
     assert log.failed and home.size() < log.size_bytes

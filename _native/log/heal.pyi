@@ -1,0 +1,6 @@
+"""Types of heal.pyx."""
+
+from bowstring._native.log.partition_log import PartitionLog
+
+def may_heal(log: PartitionLog) -> bool: ...
+def heal(log: PartitionLog) -> None: ...

@@ -1,0 +1,123 @@
+"""Keeps file descriptors for files: raises the limit, holds a reserve, and says when descriptors run out.
+
+Connections are refused while the reserve is not full (_native/disk/descriptors.pxd), so a crowd of clients
+does not keep the broker from opening its logs.
+"""
+
+import asyncio
+import os
+import resource
+import time
+from collections.abc import Callable
+from typing import Final
+
+from bowstring._native.disk import descriptors
+from bowstring.engine import event_log
+
+_SHARE: Final = 8
+"""This part of the limit is the reserve, within the bounds below."""
+_RESERVE_MIN: Final = 16
+_RESERVE_MAX: Final = 1024
+_SMALL: Final = 4096
+"""A limit below this is too small for most brokers: each partition and each connection takes a descriptor."""
+_LOOK_S: Final = 0.25
+_QUIET_LOOKS: Final = 4
+"""So many looks in a row must find the reserve full before a shortage is over."""
+_CURE: Final = (
+    "raise the limit (ulimit -n, LimitNOFILE of systemd), or lower the number of partitions and connections"
+)
+
+
+def raise_file_limit() -> int:
+    """Raises the soft limit on open files to the hard limit and returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard < _SMALL:
+        event_log.warning(
+            "the limit on open files is small; each partition and each connection takes one",
+            limit=hard,
+            cure=f"raise it to {_SMALL} at least (ulimit -n, LimitNOFILE of systemd)",
+        )
+    return hard
+
+
+def reserve_size(limit: int) -> int:
+    """Returns how many descriptors are kept for files under a limit."""
+    return min(_RESERVE_MAX, max(_RESERVE_MIN, limit // _SHARE))
+
+
+def descriptor_counters() -> tuple[int, int, int]:
+    """Returns how many descriptors the reserve holds, how many shortages there were, and how many connections
+    were refused meanwhile.
+    """
+    stats = descriptors.stats()
+    return stats["held"], stats["shortages"], stats["refused_connections"]
+
+
+class DescriptorWatch:
+    """The reserve of a node, and its reports. Used on the control loop.
+
+    Attributes:
+        when_over: Called when a shortage has ended.
+    """
+
+    def __init__(self) -> None:
+        self.when_over: Callable[[], None] = lambda: None
+        self._fd = -1
+        self._began_s = 0.0
+        self._quiet = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def keep(self, limit: int) -> None:
+        """Takes the reserve, as large as the limit on open files allows."""
+        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        descriptors.reserve(reserve_size(limit), self._fd)
+
+    def start(self) -> None:
+        """Begins to report. Call on the control loop."""
+        asyncio.get_running_loop().add_reader(self._fd, self._begin)
+
+    def stop(self) -> None:
+        """Reports nothing any more. Call on the control loop."""
+        if self._fd >= 0:
+            asyncio.get_running_loop().remove_reader(self._fd)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def give_back(self) -> None:
+        """Closes the reserve unless another node of this process uses it."""
+        if self._fd >= 0:
+            descriptors.release(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _begin(self) -> None:
+        try:
+            os.eventfd_read(self._fd)
+        except BlockingIOError:
+            return
+        self._quiet = 0
+        if self._timer is None:
+            self._began_s = time.monotonic()
+            event_log.error(
+                "no file descriptor is left; connections are refused until there are enough for files again",
+                limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+                cure=_CURE,
+            )
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        self._quiet = self._quiet + 1 if descriptors.refill() else 0
+        if self._quiet < _QUIET_LOOKS:
+            self._look_later()
+            return
+        self._timer = None
+        event_log.info(
+            "file descriptors are available again", after_s=round(time.monotonic() - self._began_s, 1)
+        )
+        self.when_over()

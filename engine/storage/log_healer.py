@@ -1,0 +1,139 @@
+"""Returns logs to service after errors that pass, such as a lack of file descriptors or memory."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring.engine import event_log
+from bowstring.engine.storage.log_dir import partition_directory
+
+RETRY_FIRST_S: Final = 0.1
+RETRY_MOST_S: Final = 5.0
+GIVE_UP_S: Final = 10.0
+"""A partition that has no service for so long is given up: another replica may lead."""
+
+_Found = tuple[str, int, PartitionLog]
+
+
+def next_pause_s(pause_s: float) -> float:
+    """Returns the pause before the next attempt."""
+    return min(2 * pause_s, RETRY_MOST_S)
+
+
+class LogHealer:
+    """Looks for logs that may return to service, and tries until they do. Used on the control loop.
+
+    Attributes:
+        when_stuck: Called with partitions that have had no service for `GIVE_UP_S`; they are tried further.
+        when_healed: Called with partitions that are in service again.
+    """
+
+    def __init__(self, logs: Iterable[_Found]) -> None:
+        self._logs = logs
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+        self.when_stuck: Callable[[Sequence[tuple[str, int]]], None] = lambda partitions: None
+        self.when_healed: Callable[[Sequence[tuple[str, int]]], None] = lambda partitions: None
+
+    def look(self) -> None:
+        """Begins to heal, if there is anything. Call it when a log directory signals, and when descriptors
+        are back.
+        """
+        if self._task is not None:
+            self._again = True
+            return
+        found = self._waiting()
+        if found:
+            self._task = asyncio.get_running_loop().create_task(self._heal(found))
+            self._task.add_done_callback(self._ended)
+
+    async def stop(self) -> None:
+        """Ends the attempts; the next start recovers the logs."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def _waiting(self) -> list[_Found]:
+        failed = [each for each in self._logs if each[2].failed]
+        if not failed:
+            return failed
+        # Not at start: few brokers need it.
+        from bowstring._native.log.heal import may_heal
+
+        return [each for each in failed if may_heal(each[2])]
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._task = None
+        if task.cancelled():
+            return
+        if task.exception() is not None:
+            event_log.error(
+                "bug: logs are not returned to service any more; report detail, and restart the broker",
+                detail=repr(task.exception()),
+            )
+        elif self._again:
+            self._again = False
+            self.look()
+
+    async def _heal(self, found: list[_Found]) -> None:
+        loop = asyncio.get_running_loop()
+        began_s, pause_s, told = time.monotonic(), RETRY_FIRST_S, False
+        since_s: dict[tuple[str, int], float] = {}
+        given_up: set[tuple[str, int]] = set()
+        while found:
+            self._again = False
+            for topic, index, _ in found:
+                since_s.setdefault((topic, index), time.monotonic())
+            detail = await loop.run_in_executor(None, heal_all, [log for _, _, log in found])
+            rest = self._waiting()
+            self._report(found, rest)
+            if not rest:
+                break
+            if not told:
+                told = True
+                event_log.error(
+                    "partitions refuse records for want of descriptors or memory; the broker tries to return "
+                    "them to service until it works",
+                    partitions=len(rest),
+                    example=partition_directory(*rest[0][:2]),
+                    detail=detail,
+                    cure="raise the limit on open files or on memory (ulimit, LimitNOFILE)",
+                )
+            late = {
+                (topic, index)
+                for topic, index, _ in rest
+                if time.monotonic() - since_s.get((topic, index), time.monotonic()) >= GIVE_UP_S
+            }
+            if late - given_up:
+                self.when_stuck(sorted(late - given_up))
+                given_up |= late
+            await asyncio.sleep(pause_s)
+            pause_s = next_pause_s(pause_s)
+            found = self._waiting()
+        if told:
+            event_log.info(
+                "all partitions accept records again", after_s=round(time.monotonic() - began_s, 1)
+            )
+
+    def _report(self, tried: list[_Found], rest: list[_Found]) -> None:
+        still = {(topic, index) for topic, index, _ in rest}
+        healed = [
+            (topic, index) for topic, index, log in tried if (topic, index) not in still and not log.failed
+        ]
+        if healed:
+            self.when_healed(healed)
+
+
+def heal_all(logs: Iterable[PartitionLog]) -> str:
+    """Tries each log once; returns why the last one failed again. Slow: not for the control thread."""
+    from bowstring._native.log.heal import heal
+
+    detail = ""
+    for log in logs:
+        try:
+            heal(log)
+        except LogError as error:
+            detail = str(error)
+    return detail

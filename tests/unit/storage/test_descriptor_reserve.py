@@ -1,0 +1,87 @@
+"""Descriptors that are kept for files: who gets them, and what is said about it."""
+
+import subprocess
+import sys
+
+from bowstring.engine.storage.descriptor_reserve import reserve_size
+from tests.support.waiting import HANG_S
+
+
+def run(code: str) -> list[str]:
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()
+
+
+def test_the_reserve_is_a_part_of_the_limit():
+    assert [reserve_size(limit) for limit in (64, 256, 1024, 1 << 20)] == [16, 32, 128, 1024]
+
+
+SHORT = """
+import asyncio, logging, os, resource, sys
+from bowstring._native.disk import descriptors
+from bowstring.engine.storage.descriptor_reserve import DescriptorWatch
+from bowstring.engine.storage.open_files import open_file
+logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
+logging.getLogger("bowstring").setLevel(logging.INFO)
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+
+async def scenario():
+    watch, over = DescriptorWatch(), asyncio.Event()
+    watch.when_over = over.set
+    watch.keep(200)
+    watch.start()
+    taken = []
+    while True:
+        try:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            break
+    files = [open_file("/dev/null", os.O_RDONLY) for _ in range(25)]
+    print("files", len(files), "held", descriptors.stats()["held"])
+    try:
+        open_file("/dev/null", os.O_RDONLY)
+    except OSError as error:
+        print("then", error.errno)
+    await asyncio.sleep(0.6)
+    for fd in taken:
+        os.close(fd)
+    await over.wait()
+    print("short", descriptors.stats()["short"], "held", descriptors.stats()["held"])
+    watch.stop()
+    watch.give_back()
+    print("at the end", descriptors.stats()["held"], "shortages", descriptors.stats()["shortages"])
+
+asyncio.run(scenario())
+"""
+
+
+def test_files_are_opened_when_no_descriptor_is_left():
+    lines = run(SHORT)
+    assert [line for line in lines if not line.startswith(("ERROR", "INFO"))] == [
+        "files 25 held 0",
+        "then 24",
+        "short False held 25",
+        "at the end 0 shortages 1",
+    ]
+    assert [line.split(" ")[0] for line in lines if line.startswith(("ERROR", "INFO"))] == ["ERROR", "INFO"]
+
+
+LOWERED = """
+import os, resource
+from bowstring._native.disk import descriptors
+from bowstring.engine.storage.open_files import open_file
+event = os.eventfd(0, os.EFD_NONBLOCK)
+first = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
+assert descriptors.reserve(20, event)
+highest = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (45, 45))
+print(len([open_file("/dev/null", os.O_RDONLY) for _ in range(5)]))
+"""
+
+
+def test_a_limit_that_is_lowered_leaves_the_lowest_of_the_reserve():
+    """Only a descriptor below the limit can be opened again."""
+    assert run(LOWERED) == ["5"]

@@ -1,0 +1,69 @@
+"""Logs that are out of service for want of memory return when there is some again."""
+
+import asyncio
+import errno
+import logging
+
+from bowstring._native.log.partition_log import LogError
+from bowstring.engine.storage import log_healer
+from bowstring.engine.storage.log_healer import LogHealer
+from tests.support import faults
+from tests.support.log_batches import fill, open_log
+from tests.support.waiting import wait_until_async
+
+
+def failed_logs(tmp_path, count):
+    logs = []
+    for index in range(count):
+        directory = tmp_path / f"t-{index}"
+        directory.mkdir()
+        log = open_log(directory)
+        fill(log, 2)
+        try:
+            with faults.failing("pwritev", errno.ENOMEM):
+                fill(log, 1)
+        except LogError:
+            pass
+        assert log.failed
+        logs.append(("t", index, log))
+    return logs
+
+
+def test_logs_return_when_the_error_has_passed(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(log_healer, "GIVE_UP_S", 0.2)
+    monkeypatch.setattr(log_healer, "RETRY_MOST_S", 0.1)
+
+    async def scenario():
+        logs = failed_logs(tmp_path, 20)
+        healer = LogHealer(logs)
+        stuck, healed = [], []
+        healer.when_stuck, healer.when_healed = stuck.extend, healed.extend
+        with faults.failing("open", errno.EMFILE):
+            healer.look()
+            healer.look()
+            await wait_until_async(lambda: stuck)
+        await wait_until_async(lambda: len(healed) == 20)
+        assert sorted(stuck) == sorted(healed) == [("t", index) for index in range(20)]
+        for _, _, log in logs:
+            fill(log, 1)
+            assert log.log_end_offset == 30
+        await healer.stop()
+
+    with caplog.at_level(logging.INFO, "bowstring"):
+        asyncio.run(scenario())
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["ERROR", "INFO"], "one line of each for all partitions and attempts"
+
+
+def test_what_fails_while_others_are_healed_is_looked_at_again(tmp_path):
+    async def scenario():
+        logs = failed_logs(tmp_path, 1)
+        healer = LogHealer(logs)
+        healer.look()
+        (tmp_path / "more").mkdir()
+        logs += [("u", index, log) for _, index, log in failed_logs(tmp_path / "more", 1)]
+        healer.look()
+        await wait_until_async(lambda: not any(log.failed for _, _, log in logs))
+        await healer.stop()
+
+    asyncio.run(scenario())
