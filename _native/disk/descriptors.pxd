@@ -1,7 +1,7 @@
 """File descriptors kept for files, so that connections run out of them first.
 
-The process holds a reserve of duplicated descriptors. Whoever cannot open a file borrows one: the reserve closes one of
-its own, and the caller tries again. While the reserve is not full, the acceptors of connections refuse them.
+The process holds a reserve of duplicated descriptors: an eighth of the limit on open files, at most 1,024. Whoever cannot open a file borrows one: the reserve closes one of
+its own, and the caller tries again. While less than half of the reserve is there, the acceptors of connections refuse them.
 
 Any thread may call these; none blocks.
 """
@@ -9,9 +9,10 @@ Any thread may call these; none blocks.
 # Gives up one descriptor of the reserve after `error` (a negated errno). Returns whether the caller should try again; always
 # False for errors that no descriptor of this process cures.
 cdef bint descriptors_lend(int error) noexcept nogil
-# Whether descriptors have run out since the reserve was last full.
+# Whether descriptors have run out, and the reserve was not half full since.
 cdef bint descriptors_short() noexcept nogil
-# Fills the reserve as far as possible. Returns whether it is full, and so the shortage over.
+# Fills the reserve as far as possible, or shrinks it to what the present limit allows. Returns whether it is half full, and so
+# the shortage over.
 cdef bint descriptors_refill() noexcept nogil
 # Counts a connection that was closed for want of descriptors.
 cdef void descriptors_refused() noexcept nogil

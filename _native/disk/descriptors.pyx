@@ -9,7 +9,12 @@ from bowstring._native.base.pthread cimport (
 cdef extern from *:
     """
     #include <fcntl.h>
+    #include <sys/resource.h>
     #include <unistd.h>
+    static int64_t limit_now(void) {
+        struct rlimit limit;
+        return getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT32_MAX ? INT32_MAX : (int64_t)limit.rlim_cur;
+    }
     /* The first descriptor of the reserve is a file of its own, the others are its duplicates: the system's table of open
        files, which all processes share, gets one entry. */
     static int keep_one(int other) {
@@ -17,16 +22,18 @@ cdef extern from *:
     }
     """
     int keep_one(int other) nogil
+    int64_t limit_now() nogil
 
 cdef enum:
-    RESERVE_MAX = 4096
+    RESERVE_MIN = 16
+    RESERVE_MAX = 1024
+    SHARE = 8                       # the reserve's part of the limit: one in so many
     LISTENERS_MAX = 64
 
 # Guarded by `lock`, a leaf; `short` and the counters are atomic.
 cdef pthread_mutex_t lock
 cdef int[RESERVE_MAX] held
 cdef int32_t held_count = 0
-cdef int32_t wanted = 1             # one at least: to accept a connection that is refused
 cdef int32_t users = 0
 cdef int[LISTENERS_MAX] listeners
 cdef int32_t listener_count = 0
@@ -80,22 +87,32 @@ cdef bint descriptors_short() noexcept nogil:
     return load_i32(&short) != 0
 
 
+cdef int32_t size_under(int64_t limit) noexcept nogil:
+    """Returns how many descriptors are kept under a limit on open files."""
+    return <int32_t>min(<int64_t>RESERVE_MAX, max(<int64_t>RESERVE_MIN, limit // SHARE))
+
+
 cdef bint descriptors_refill() noexcept nogil:
     global held_count
     cdef int fd
-    cdef bint full
+    cdef int32_t wanted
+    cdef bint enough
     pthread_mutex_lock(&lock)
+    wanted = size_under(limit_now()) if users > 0 else 1     # one, to accept connections that are refused
+    while held_count > wanted:
+        held_count -= 1
+        close(held[held_count])
     while held_count < wanted:
         fd = keep_one(held[held_count - 1] if held_count > 0 else -1)
         if fd < 0:
             break
         held[held_count] = fd
         held_count += 1
-    full = held_count >= wanted
-    if full:
+    enough = 2 * held_count >= wanted
+    if enough:
         store_i32(&short, 0)
     pthread_mutex_unlock(&lock)
-    return full
+    return enough
 
 
 cdef void descriptors_refused() noexcept nogil:
@@ -115,30 +132,34 @@ def lend(int error):
 
 
 def refill():
-    """Fills the reserve as far as possible; returns whether it is full, which ends a shortage."""
+    """Fills the reserve as far as possible; returns whether it is half full, which ends a shortage."""
     return descriptors_refill()
 
 
-def reserve(int32_t n, int event_fd):
-    """Keeps at least `n` descriptors, 4096 at most, until `release`. An eventfd is written to when a shortage begins.
+def size(int64_t limit):
+    """Returns how many descriptors are kept under a limit on open files."""
+    return size_under(limit)
+
+
+def reserve(int event_fd):
+    """Keeps descriptors until `release`. An eventfd is written to when a shortage begins.
 
     Returns:
-        bool: Whether so many descriptors are there.
+        bool: Whether half of them are there.
     """
-    global wanted, users, listener_count
+    global users, listener_count
     pthread_mutex_lock(&lock)
     users += 1
     if listener_count < LISTENERS_MAX:
         listeners[listener_count] = event_fd
         listener_count += 1
-    wanted = max(wanted, min(n, <int32_t>RESERVE_MAX))
     pthread_mutex_unlock(&lock)
     return descriptors_refill()
 
 
 def release(int event_fd):
     """Ends what `reserve` began; the last one closes the reserve."""
-    global wanted, users, listener_count, held_count
+    global users, listener_count, held_count
     cdef int32_t i
     pthread_mutex_lock(&lock)
     users -= 1
@@ -148,7 +169,6 @@ def release(int event_fd):
             listeners[i] = listeners[listener_count]
             break
     if users == 0:
-        wanted = 1
         for i in range(held_count):
             close(held[i])
         held_count = 0
@@ -157,11 +177,10 @@ def release(int event_fd):
 
 
 def stats():
-    """Returns the counters: how many descriptors are held of how many wanted, whether they are short, how often they were,
-    and how many connections were refused meanwhile."""
+    """Returns the counters: how many descriptors are held, whether they are short, how often they were, and how many
+    connections were refused meanwhile."""
     return {
         "held": held_count,
-        "wanted": wanted,
         "short": load_i32(&short) != 0,
         "shortages": load_i64(&shortages),
         "refused_connections": load_i64(&refused),

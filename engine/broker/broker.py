@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.directory_ids import change_of_directory
-from bowstring.engine.metadata.image import PartitionImage
+from bowstring.engine.metadata.image import PartitionImage, TopicImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
@@ -112,12 +112,12 @@ class Broker(BrokerServices):
             raise ConfigError(
                 "process.roles must include broker: a node without that role has no logs to open"
             )
-        limit = raise_file_limit()
+        raise_file_limit()
         check_metadata_log(self.directory.path)
         self.directories.open(self.node_id)
         untouched = True  # partition logs
         try:
-            self.descriptors.keep(limit)
+            self.descriptors.keep()
             self._open_metadata()
             self.plane = make_plane(self.configs, self.offered)
             self._listen(wanted)
@@ -226,6 +226,8 @@ class Broker(BrokerServices):
             self.share_coordinator  # noqa: B018 - whose log is read before the first share partition asks
         self.descriptors.start()
         self.directories.when_told = self.descriptors.when_over = self.healer.look
+        self.healer.when_healed = self._logs_healed
+        self.changes.missing.when_opened = self._topic_opened
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
         self.directories.look()
         self.dispatcher.start()
@@ -307,6 +309,16 @@ class Broker(BrokerServices):
             self._share_coordinator.topic_deleted(name, topic_id)
         if self._share_partitions is not None:
             self._share_partitions.topic_deleted(topic_id)
+
+    def _logs_healed(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """Coordinators that gave up a partition take it again."""
+        for topic, index in partitions:
+            if topic in self.metadata.image.topics:
+                self.coordinator_role_changed(topic, index)
+
+    def _topic_opened(self, topic: TopicImage) -> None:
+        for index in range(len(topic.partitions)):
+            self.coordinator_role_changed(topic.name, index)
 
     def _log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         self.cleaner.log_replaced(topic, index, log)

@@ -193,7 +193,6 @@ class ClusterBroker(Broker):
         self._is_serving = True
         self._assignments.is_moving = lambda topic, index: self.moves.get(topic, index) is not None
         self.healer.when_stuck = self._give_up
-        self.healer.when_healed = self._take_back
         await self._serve()
         self.replication.start()
         self._assignments.start()
@@ -235,7 +234,8 @@ class ClusterBroker(Broker):
         topics = self.quorum.image.topics
         self._assignments.lose((topics[topic].id, index) for topic, index in partitions if topic in topics)
 
-    def _take_back(self, partitions: Sequence[tuple[str, int]]) -> None:
+    def _logs_healed(self, partitions: Sequence[tuple[str, int]]) -> None:
+        super()._logs_healed(partitions)
         for name in {topic for topic, _ in partitions}:
             if name in self.quorum.image.topics:
                 self._assignments.note(self.quorum.image.topics[name])

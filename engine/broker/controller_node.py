@@ -130,14 +130,14 @@ class ControllerNode:
         """
         if reasons := self.configs.unenforced():
             raise ConfigError("\n".join(reasons))
-        limit = raise_file_limit()
+        raise_file_limit()
         check_formatted(self.directories)
         check_metadata_log(self.directories.metadata.path)
         self.directories.open(self.node_id)
         with ExitStack() as undo:
             undo.callback(self.directories.close)
             undo.callback(self.descriptors.give_back)
-            self.descriptors.keep(limit)
+            self.descriptors.keep()
             self.server.bind()
             undo.callback(self.quorum.close)
             self.quorum.open()

@@ -1,7 +1,7 @@
 """Keeps file descriptors for files: raises the limit, holds a reserve, and says when descriptors run out.
 
-Connections are refused while the reserve is not full (_native/disk/descriptors.pxd), so a crowd of clients
-does not keep the broker from opening its logs.
+Connections are refused while the reserve is not half full (_native/disk/descriptors.pxd), so a crowd of
+clients does not keep the broker from opening its logs.
 """
 
 import asyncio
@@ -14,22 +14,18 @@ from typing import Final
 from bowstring._native.disk import descriptors
 from bowstring.engine import event_log
 
-_SHARE: Final = 8
-"""This part of the limit is the reserve, within the bounds below."""
-_RESERVE_MIN: Final = 16
-_RESERVE_MAX: Final = 1024
 _SMALL: Final = 4096
 """A limit below this is too small for most brokers: each partition and each connection takes a descriptor."""
 _LOOK_S: Final = 0.25
 _QUIET_LOOKS: Final = 4
-"""So many looks in a row must find the reserve full before a shortage is over."""
+"""So many looks in a row must find enough in the reserve before a shortage is over."""
 _CURE: Final = (
     "raise the limit (ulimit -n, LimitNOFILE of systemd), or lower the number of partitions and connections"
 )
 
 
-def raise_file_limit() -> int:
-    """Raises the soft limit on open files to the hard limit and returns it."""
+def raise_file_limit() -> None:
+    """Raises the soft limit on open files to the hard limit; warns if that is small."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -39,12 +35,6 @@ def raise_file_limit() -> int:
             limit=hard,
             cure=f"raise it to {_SMALL} at least (ulimit -n, LimitNOFILE of systemd)",
         )
-    return hard
-
-
-def reserve_size(limit: int) -> int:
-    """Returns how many descriptors are kept for files under a limit."""
-    return min(_RESERVE_MAX, max(_RESERVE_MIN, limit // _SHARE))
 
 
 def descriptor_counters() -> tuple[int, int, int]:
@@ -69,10 +59,10 @@ class DescriptorWatch:
         self._quiet = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def keep(self, limit: int) -> None:
-        """Takes the reserve, as large as the limit on open files allows."""
+    def keep(self) -> None:
+        """Takes the reserve."""
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        descriptors.reserve(reserve_size(limit), self._fd)
+        descriptors.reserve(self._fd)
 
     def start(self) -> None:
         """Begins to report. Call on the control loop."""

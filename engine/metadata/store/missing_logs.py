@@ -1,11 +1,12 @@
 """Creates logs for which there were no descriptors, no memory or no space when their topic was created."""
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
-from bowstring.engine.metadata.image import Metadata
+from bowstring.engine.metadata.image import Metadata, TopicImage
 from bowstring.engine.storage.log_healer import RETRY_FIRST_S, next_pause_s
 
 if TYPE_CHECKING:
@@ -13,11 +14,16 @@ if TYPE_CHECKING:
 
 
 class MissingLogs:
-    """Topics of the metadata log some of whose partitions have no log. Used on the control loop."""
+    """Topics of the metadata log some of whose partitions have no log. Used on the control loop.
+
+    Attributes:
+        when_opened: Called with a topic all of whose partitions have a log now.
+    """
 
     def __init__(self, metadata: Metadata, logs: "TopicLogs") -> None:
         self._metadata = metadata
         self._logs = logs
+        self.when_opened: Callable[[TopicImage], None] = lambda topic: None
         self._topics: dict[bytes, None] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -62,4 +68,6 @@ class MissingLogs:
                     except (OSError, LogError):
                         break
                     del self._topics[topic_id]
+                    if topic is not None:
+                        self.when_opened(topic)
         event_log.info("the partitions of all topics are created")

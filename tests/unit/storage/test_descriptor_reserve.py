@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from bowstring.engine.storage.descriptor_reserve import reserve_size
+from bowstring._native.disk.descriptors import size
 from tests.support.waiting import HANG_S
 
 
@@ -16,7 +16,7 @@ def run(code: str) -> list[str]:
 
 
 def test_the_reserve_is_a_part_of_the_limit():
-    assert [reserve_size(limit) for limit in (64, 256, 1024, 1 << 20)] == [16, 32, 128, 1024]
+    assert [size(limit) for limit in (64, 256, 1024, 1 << 20)] == [16, 32, 128, 1024]
 
 
 SHORT = """
@@ -31,7 +31,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
 async def scenario():
     watch, over = DescriptorWatch(), asyncio.Event()
     watch.when_over = over.set
-    watch.keep(200)
+    watch.keep()
     watch.start()
     taken = []
     while True:
@@ -75,7 +75,8 @@ from bowstring._native.disk import descriptors
 from bowstring.engine.storage.open_files import open_file
 event = os.eventfd(0, os.EFD_NONBLOCK)
 first = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
-assert descriptors.reserve(20, event)
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+assert descriptors.reserve(event)
 highest = [os.open("/dev/null", os.O_RDONLY) for _ in range(30)]
 resource.setrlimit(resource.RLIMIT_NOFILE, (45, 45))
 print(len([open_file("/dev/null", os.O_RDONLY) for _ in range(5)]))

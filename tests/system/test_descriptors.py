@@ -1,0 +1,220 @@
+"""Processes that run out of file descriptors, or of memory, under load: partitions return to service by themselves, and
+nothing that was acknowledged is lost.
+"""
+
+import os
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import bowstring
+from tests.support.acked_load import AckedLoad, produce_one_by_one, read_all
+from tests.support.cluster_processes import Cluster
+from tests.support.serving import Process, hear_hangups
+from tests.support.waiting import HANG_S, wait_until
+
+CONNECTIONS = 150
+TIMEOUT_MS = int(HANG_S * 1000)
+
+
+def used_descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def limit_descriptors(pid: int, limit: int) -> None:
+    hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, hard))
+
+
+@contextmanager
+def crowd(port: int) -> Iterator[None]:
+    """Clients that connect and say nothing; the broker may close their connections at once."""
+    held = []
+    try:
+        for _ in range(CONNECTIONS):
+            held.append(socket.create_connection(("127.0.0.1", port), timeout=HANG_S))
+        yield
+    finally:
+        for each in held:
+            each.close()
+
+
+def create(bootstrap: str, name: str, partitions: int, **options) -> None:
+    """The answer may be an error: the topic exists, and its partitions come later."""
+    with bowstring.Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+        try:
+            admin.create_topic(name, partitions=partitions, **options)
+        except bowstring.ClientError:
+            wait_until(lambda: name in admin.list_topics())
+
+
+def check_partitions(bootstrap: str, topic: str, partitions: int) -> None:
+    """Every partition takes a record, and gives it back."""
+    with bowstring.Producer(bootstrap) as producer:
+        futures = [producer.send(topic, b"%d" % index, partition=index) for index in range(partitions)]
+        for future in futures:
+            future.result(HANG_S)
+    found = read_all(bootstrap, topic, partitions)
+    assert [[value for _, value in each] for each in found] == [
+        [b"%d" % index] for index in range(partitions)
+    ]
+
+
+def errors_of(process: Process) -> list[str]:
+    return [line["message"] for line in process.lines if line["level"] == "error"]
+
+
+def few_descriptors() -> None:
+    hear_hangups()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+
+
+def test_a_broker_alone_keeps_its_partitions_through_a_crowd(tmp_path: Path) -> None:
+    process = Process("--data", str(tmp_path), "--port", "0", preexec_fn=few_descriptors)
+    try:
+        bootstrap = f"127.0.0.1:{process.port}"
+        create(bootstrap, "t", 10)
+        with AckedLoad(bootstrap, "t", 10) as load:
+            load.wait_for_more(count=5)
+            limit_descriptors(process.process.pid, used_descriptors(process.process.pid) + 60)
+            with bowstring.Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+                admin.list_topics()  # it has its connection before the crowd comes
+                for round_ in range(3):
+                    with crowd(process.port):
+                        admin.create_topic(f"n{round_}", partitions=15)
+            for round_ in range(3):
+                check_partitions(bootstrap, f"n{round_}", 15)
+            load.wait_for_more(count=5)
+        load.check()
+        process.wait_for("file descriptors are available again")
+        assert set(errors_of(process)) == {
+            "no file descriptor is left; connections are refused until there are enough for files again"
+        }
+    finally:
+        process.stop()
+
+
+def test_partitions_come_when_the_limit_is_raised(tmp_path: Path) -> None:
+    """There are more partitions than the reserve has descriptors: only the operator can help, without a restart."""
+    process = Process("--data", str(tmp_path), "--port", "0", preexec_fn=few_descriptors)
+    try:
+        bootstrap = f"127.0.0.1:{process.port}"
+        create(bootstrap, "t", 4)
+        with AckedLoad(bootstrap, "t", 4) as load:
+            load.wait_for_more(count=5)
+            create(bootstrap, "n", 100)
+            with bowstring.Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+                limit_descriptors(process.process.pid, used_descriptors(process.process.pid) + 8)
+                with crowd(process.port):
+                    try:
+                        admin.create_topic("many", partitions=100)
+                    except bowstring.ClientError as refused:
+                        assert "the broker tries again" in str(refused)
+            process.wait_for(
+                "the partitions of a new topic could not be created; this is tried again until it works. Fix "
+                "the cause in detail"
+            )
+            limit_descriptors(process.process.pid, 512)
+            process.wait_for("the partitions of all topics are created")
+            check_partitions(bootstrap, "many", 100)
+            check_partitions(bootstrap, "n", 100)
+            load.wait_for_more(count=5)
+        load.check()
+    finally:
+        process.stop()
+
+
+def test_a_cluster_keeps_its_partitions_through_a_crowd(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    try:
+        cluster.start()
+        bootstrap = cluster.bootstrap_of(1, 2, 3)
+        with bowstring.Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+            admin.create_topic("t", partitions=12, replication_factor=3, configs={"min.insync.replicas": "2"})
+            with AckedLoad(bootstrap, "t", 12) as load:
+                load.wait_for_more(count=5)
+                for id in cluster.ports:
+                    pid = cluster.processes[id].process.pid
+                    limit_descriptors(pid, used_descriptors(pid) + 60)
+                for round_, id in enumerate(cluster.ports):
+                    with crowd(cluster.broker_ports[id]):
+                        create(bootstrap, f"n{round_}", 20, replication_factor=3)
+                for round_ in range(3):
+                    check_partitions(bootstrap, f"n{round_}", 20)
+                load.wait_for_more(count=5)
+
+                def in_sync() -> bool:
+                    return all(
+                        set(each.isr) == {1, 2, 3}
+                        for topic in ("t", "n0", "n1", "n2")
+                        for each in admin.describe_topic(topic).partitions.values()
+                    )
+
+                wait_until(in_sync)
+            load.check()
+    finally:
+        cluster.stop()
+
+
+def test_a_node_gives_partitions_up_that_it_cannot_open(tmp_path: Path) -> None:
+    """Another replica leads them until this node can open them."""
+    cluster = Cluster(tmp_path)
+    try:
+        cluster.start()
+        bootstrap = cluster.bootstrap_of(1, 2, 3)
+        with bowstring.Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+            admin.create_topic("t", partitions=3, replication_factor=3)
+            process = cluster.processes[3]
+            # Nothing is left, not even of the reserve: all of it lies above the limit.
+            limit_descriptors(process.process.pid, 3)
+            topic = bowstring.NewTopic("n", assignments={index: [3, 1, 2] for index in range(8)})
+            admin.create_topics([topic])
+
+            def leaders() -> set[int]:
+                return {each.leader for each in admin.describe_topic("n").partitions.values()}
+
+            wait_until(lambda: leaders() and 3 not in leaders(), leaders)
+            check_partitions(cluster.bootstrap_of(1, 2), "n", 8)
+            limit_descriptors(process.process.pid, 4096)
+            wait_until(
+                lambda: all(3 in each.isr for each in admin.describe_topic("n").partitions.values()),
+                lambda: admin.describe_topic("n"),
+            )
+            produce_one_by_one(bootstrap, "n", [b"more"])
+    finally:
+        cluster.stop()
+
+
+def virtual_bytes(pid: int) -> int:
+    text = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(text.partition("VmSize:")[2].split()[0])
+
+
+def test_a_broker_without_memory_loses_nothing(tmp_path: Path) -> None:
+    """Requests fail with errors that clients repeat, or the process ends."""
+    arguments = ("--data", str(tmp_path), "--port")
+    process = Process(*arguments, "0")
+    port = process.port
+    try:
+        bootstrap = f"127.0.0.1:{port}"
+        create(bootstrap, "t", 8)
+        with AckedLoad(bootstrap, "t", 8) as load:
+            load.wait_for_more(count=5)
+            pid = process.process.pid
+            hard = resource.prlimit(pid, resource.RLIMIT_AS)[1]
+            resource.prlimit(pid, resource.RLIMIT_AS, (virtual_bytes(pid), hard))
+            crowd_until = time.monotonic() + 8
+            while time.monotonic() < crowd_until and process.process.poll() is None:
+                with crowd(port):
+                    time.sleep(0.2)
+            if process.process.poll() is None:
+                resource.prlimit(pid, resource.RLIMIT_AS, (hard, hard))
+            else:
+                process = Process(*arguments, str(port))
+            load.wait_for_more(count=5)
+        load.check()
+    finally:
+        process.stop()
