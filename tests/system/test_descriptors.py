@@ -103,24 +103,23 @@ def test_partitions_come_when_the_limit_is_raised(tmp_path: Path) -> None:
     try:
         bootstrap = f"127.0.0.1:{process.port}"
         create(bootstrap, "t", 4)
-        with AckedLoad(bootstrap, "t", 4) as load:
+        create(bootstrap, "n", 150)  # each takes a descriptor when it gets its first record
+        with AckedLoad(bootstrap, "t", 4) as load, bowstring.Producer(bootstrap) as producer:
             load.wait_for_more(count=5)
-            create(bootstrap, "n", 100)
-            with bowstring.Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
-                limit_descriptors(process.process.pid, used_descriptors(process.process.pid) + 8)
-                with crowd(process.port):
-                    try:
-                        admin.create_topic("many", partitions=100)
-                    except bowstring.ClientError as refused:
-                        assert "the broker tries again" in str(refused)
+            producer.partitions_for("n")
+            limit_descriptors(process.process.pid, used_descriptors(process.process.pid) + 8)
+            futures = [producer.send("n", b"%d" % index, partition=index) for index in range(150)]
             process.wait_for(
-                "the partitions of a new topic could not be created; this is tried again until it works. Fix "
-                "the cause in detail"
+                "no file descriptor is left; connections are refused until there are enough for files again"
             )
+            wait_until(lambda: sum(future.done() for future in futures) > 20)
+            load.wait_for_more(count=5)
+            assert not all(future.done() for future in futures)
             limit_descriptors(process.process.pid, 512)
-            process.wait_for("the partitions of all topics are created")
-            check_partitions(bootstrap, "many", 100)
-            check_partitions(bootstrap, "n", 100)
+            for future in futures:
+                future.result(HANG_S)
+            found = read_all(bootstrap, "n", 150)
+            assert [[value for _, value in each] for each in found] == [[b"%d" % i] for i in range(150)]
             load.wait_for_more(count=5)
         load.check()
     finally:

@@ -59,7 +59,8 @@ class MissingLogs:
         while self._topics:
             await asyncio.sleep(pause_s)
             pause_s = next_pause_s(pause_s)
-            async with self._metadata.changing() as image:
+            async with self._metadata.changing() as change:
+                image = change.image
                 for topic_id in list(self._topics):
                     topic = image.topics_by_id.get(topic_id)
                     try:
