@@ -63,6 +63,7 @@ class Broker(BrokerServices):
         scrubber: Looks for damage in the logs; holds its counters.
         descriptors: Keeps file descriptors for the logs.
         healer: Returns logs to service after errors that pass.
+        lost: Set when the node cannot go on with its log directories: its process ends, as Kafka's does.
         local: Gives segment files to readers on this machine; None when it is switched off.
     """
 
@@ -92,6 +93,7 @@ class Broker(BrokerServices):
         self.descriptors = DescriptorWatch()
         self._metrics: MetricsServer | None = None
         self._not_ready: str | None = "the broker is starting"
+        self.lost = asyncio.Event()
 
     # ------------------------------------------------------------ start
 
@@ -225,7 +227,8 @@ class Broker(BrokerServices):
         if SHARE_TOPIC in self.metadata.image.topics:
             self.share_coordinator  # noqa: B018 - whose log is read before the first share partition asks
         self.descriptors.start()
-        self.directories.when_told = self.descriptors.when_over = self.healer.look
+        self.directories.when_told = self._look_at_directories
+        self.descriptors.when_over = self.healer.look
         self.healer.when_healed = self._logs_healed
         self.changes.missing.when_opened = self._topic_opened
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
@@ -285,7 +288,7 @@ class Broker(BrokerServices):
 
     def why_not_ready(self) -> str | None:
         """Returns why this broker cannot serve clients now; None when it can."""
-        return self._not_ready
+        return self._not_ready or self.directories.why_lost
 
     @property
     def metrics_port(self) -> int:
@@ -309,6 +312,11 @@ class Broker(BrokerServices):
             self._share_coordinator.topic_deleted(name, topic_id)
         if self._share_partitions is not None:
             self._share_partitions.topic_deleted(topic_id)
+
+    def _look_at_directories(self) -> None:
+        if self.directories.why_lost is not None:
+            self.lost.set()
+        self.healer.look()
 
     def _logs_healed(self, partitions: Sequence[tuple[str, int]]) -> None:
         """Coordinators that gave up a partition take it again."""

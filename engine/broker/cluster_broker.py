@@ -206,8 +206,8 @@ class ClusterBroker(Broker):
 
         Without a controller it can: data traffic goes on.
         """
-        if self._not_ready is not None:
-            return self._not_ready
+        if (why := super().why_not_ready()) is not None:
+            return why
         if self.lifecycle.is_fenced:
             return "the controller has fenced the broker"
         return behind(self.quorum)

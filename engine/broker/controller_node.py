@@ -104,6 +104,7 @@ class ControllerNode:
     Attributes:
         quorum: This node's replica.
         server: The listeners.
+        lost: Set when the node cannot go on with its directories: its process ends.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -121,6 +122,7 @@ class ControllerNode:
         self.descriptors = DescriptorWatch()
         self._metrics: MetricsServer | None = None
         self._not_ready: str | None = "the controller is starting"
+        self.lost = asyncio.Event()
 
     def open(self) -> None:
         """Locks the directories, binds the listeners, opens the metadata log.
@@ -146,6 +148,7 @@ class ControllerNode:
     async def start(self) -> None:
         """Takes part in the quorum. Call on the control loop, after `open`."""
         self.descriptors.start()
+        self.directories.when_told = self._look_at_directories
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
         self.directories.look()
         self.quorum.start(self.server.voter_endpoints)
@@ -161,6 +164,10 @@ class ControllerNode:
             self._metrics = MetricsServer(self._metrics_registry, self.why_not_ready)
             await self._metrics.start(self.listeners[0].host or None, port)
 
+    def _look_at_directories(self) -> None:
+        if self.directories.why_lost is not None:
+            self.lost.set()
+
     def _metrics_registry(self) -> Any:
         from bowstring.engine.broker import metrics
 
@@ -170,6 +177,8 @@ class ControllerNode:
         """Returns why this controller cannot take part in decisions now; None when it can."""
         if self._not_ready is not None:
             return self._not_ready
+        if self.directories.why_lost is not None:
+            return self.directories.why_lost
         if self.quorum.leader_id == NO_LEADER:
             return "no controller is active"
         return behind(self.quorum)

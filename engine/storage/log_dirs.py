@@ -191,6 +191,17 @@ class LogDirectories:
         return not any(directory.health.failed for directory in self.all)
 
     @property
+    def why_lost(self) -> str | None:
+        """Returns why a node cannot go on with its directories: all of log.dirs have failed, or that of the
+        metadata log. None while it can.
+        """
+        if self.metadata.health.failed:
+            return f"the directory of the metadata log has failed: {self.metadata.path}"
+        if not self.online:
+            return f"every log directory has failed: {', '.join(str(each.path) for each in self.all)}"
+        return None
+
+    @property
     def offline_count(self) -> int:
         """Number of failed directories (Kafka's OfflineLogDirectoryCount)."""
         return sum(directory.health.failed for directory in self._with_metadata())

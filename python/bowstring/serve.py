@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import sys
+import threading
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from bowstring.engine.broker.controller_node import ControllerNode
 
 _STATUS_S: Final = 5.0
+_WAY_OUT_S: Final = 30.0
+"""How long a node that cannot go on may take to end."""
 """How often the status for the service manager is looked at."""
 
 
@@ -252,12 +255,17 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
     asked = await _asked_or_failed(broker, signals)
     telling.cancel()
     event_log.info("stopping", signal=asked.name if asked is not None else "none")
-    notify(
-        STOPPING="1", STATUS="stopping" if asked is not None else "stopping: the metadata quorum has failed"
-    )
-    await broker.stop()
     if asked is None:
-        raise OSError("the replica of the metadata quorum has failed")
+        why = _why_failed(broker)
+        event_log.error(
+            "the node ends, because it cannot go on; repair the cause in detail, then start it", detail=why
+        )
+        notify(STOPPING="1", STATUS=f"stopping: {why}")
+        _end_in_time()
+        await broker.stop()
+        raise OSError(why)
+    notify(STOPPING="1", STATUS="stopping")
+    await broker.stop()
 
 
 def _status(broker: "Broker | ControllerNode") -> str:
@@ -299,15 +307,29 @@ async def _start(broker: "Broker | ControllerNode", signals: StopSignals) -> boo
 
 
 async def _asked_or_failed(broker: "Broker | ControllerNode", signals: StopSignals) -> Signals | None:
-    if broker.quorum is None:
-        return await signals.wait()
     waiting = asyncio.ensure_future(signals.wait())
-    both: set[asyncio.Future[Any]] = {waiting, broker.quorum.failed}
-    done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    lost = asyncio.ensure_future(broker.lost.wait())
+    ends: set[asyncio.Future[Any]] = {waiting, lost}
+    if broker.quorum is not None:
+        ends.add(broker.quorum.failed)
+    done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    lost.cancel()
     if waiting in done:
         return waiting.result()
     waiting.cancel()
     return None
+
+
+def _why_failed(broker: "Broker | ControllerNode") -> str:
+    """Returns why a node ends that nobody has asked to."""
+    return broker.directories.why_lost or "the replica of the metadata quorum has failed"
+
+
+def _end_in_time() -> None:
+    """Ends the process even if a broken disk holds up its orderly end."""
+    watchdog = threading.Timer(_WAY_OUT_S, os._exit, (1,))
+    watchdog.daemon = True
+    watchdog.start()
 
 
 def since_process_start_ms() -> float:
