@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.storage.log_dir import partition_directory
 
 RETRY_FIRST_S: Final = 0.1
@@ -46,7 +46,7 @@ class LogHealer:
             return
         found = self._waiting()
         if found:
-            self._task = asyncio.get_running_loop().create_task(self._heal(found))
+            self._task = background.spawn(self._heal(found), "healing logs")
             self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
@@ -66,14 +66,7 @@ class LogHealer:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._task = None
-        if task.cancelled():
-            return
-        if task.exception() is not None:
-            event_log.error(
-                "bug: logs are not returned to service any more; report detail, and restart the broker",
-                detail=repr(task.exception()),
-            )
-        elif self._again:
+        if not task.cancelled() and task.exception() is None and self._again:
             self._again = False
             self.look()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.metadata.image import Metadata, TopicImage
 from bowstring.engine.storage.log_healer import RETRY_FIRST_S, next_pause_s
 
@@ -37,7 +37,7 @@ class MissingLogs:
                 topic=name,
                 detail=str(error),
             )
-            self._task = asyncio.get_running_loop().create_task(self._create())
+            self._task = background.spawn(self._create(), "creating missing partitions")
             self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
@@ -48,11 +48,6 @@ class MissingLogs:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._task = None
-        if not task.cancelled() and task.exception() is not None:
-            event_log.error(
-                "bug: missing partitions are not created any more; report detail, and restart the broker",
-                detail=repr(task.exception()),
-            )
 
     async def _create(self) -> None:
         pause_s = RETRY_FIRST_S
