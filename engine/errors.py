@@ -242,6 +242,11 @@ class Errors:
     SHARE_SESSION_LIMIT_REACHED = Error(
         133, "The broker has as many share sessions as it allows.", retriable=True
     )
+    GROUP_DELETION_FAILED = Error(134, "The group could not be deleted; its error message says why.")
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = Error(
+        135, "The broker could not process the description of the topology; the error message says why."
+    )
+    CONTROLLER_ID_NOT_REGISTERED = Error(136, "The controller id is not registered.")
 
     @classmethod
     def of(cls, code: int) -> Error:

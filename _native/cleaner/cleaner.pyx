@@ -8,7 +8,7 @@ continue meanwhile, and a batch that loses no record is copied byte for byte. Ta
 Contents: planning · first pass · second pass · for Python (IoThrottle, Cleaning, segment_facts).
 """
 from cpython.ref cimport Py_DECREF
-from libc.errno cimport EBADMSG, ENOMEM, ENOSPC
+from libc.errno cimport EBADMSG, EMSGSIZE, ENOMEM, ENOSPC
 from libc.math cimport INFINITY
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, qsort
@@ -16,7 +16,7 @@ from libc.string cimport memset, strdup, strerror
 from bowstring._native.base.atomics cimport store_i32
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.errno cimport ECANCELED
-from bowstring._native.base.error_codes cimport KAFKA_STORAGE_ERROR
+from bowstring._native.base.error_codes cimport INVALID_RECORD, KAFKA_STORAGE_ERROR
 from bowstring._native.base.pthread cimport (
     pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock)
 from bowstring._native.base.wire cimport writer_free
@@ -433,6 +433,9 @@ cdef object failure(const CleanRun *run, int error):
             f"{directory}/{run.bad_segment:020d}.log cannot be compacted: the batch at position {run.bad_position} "
             f"{run.reason.decode()}. The records before and after it are still served. Restore the file from a copy, "
             "or delete the records up to and including the batch with DeleteRecords")
+    if error == -EMSGSIZE and run.reason != NULL:
+        return LogError(INVALID_RECORD, f"{directory}/{run.bad_segment:020d}.log: the batch at position {run.bad_position} "
+                        f"{run.reason.decode()}; raise it, compaction is retried")
     if error == TABLE_TOO_SMALL:
         return UncleanableLog(f"{directory} cannot be compacted: one batch has more keys than the cleaner's key "
                               "table holds; raise log.cleaner.dedupe.buffer.size or lower log.cleaner.threads")

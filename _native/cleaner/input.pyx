@@ -4,7 +4,7 @@ Contents: stopping and throttling · batches · compression, with the GIL.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.ref cimport PyObject, Py_DECREF, Py_INCREF
-from libc.errno cimport EBADMSG, ENOMEM
+from libc.errno cimport EBADMSG, EMSGSIZE, ENOMEM
 from libc.stdlib cimport realloc
 from libc.string cimport memmove, strcmp
 from posix.time cimport nanosleep, timespec
@@ -18,6 +18,7 @@ from bowstring._native.disk.file_ops cimport read_range
 from bowstring._native.log cimport LogState, Segment, segment_file, segment_floor, state_of
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, BATCH_HEADER_BYTES, BATCH_LENGTH, BATCH_LENGTH_PREFIX_BYTES, batch_crc_ok, batch_parse)
+from bowstring._native.record.record_sizes cimport record_beyond
 
 cdef enum:
     LONGEST_NAP_NS = 50000000       # how often a sleeping run checks whether to stop
@@ -192,6 +193,9 @@ cdef int unpack(CleanRun *run, const uint8_t *batch, const BatchInfo *info, cons
     run.plain = <PyObject *>plain
     at[0] = <const uint8_t *>PyBytes_AS_STRING(plain)
     end[0] = at[0] + PyBytes_GET_SIZE(plain)
+    if record_beyond(at[0], end[0], run.log.config.max_decompressed_message_bytes) != 0:
+        run.reason = b"has a record larger than max.decompressed.message.bytes"
+        return -EMSGSIZE
     return 0
 
 

@@ -27,7 +27,7 @@ class LogError(Exception):
 
 CONFIG_FIELDS = (
     "segment_bytes", "segment_ms", "segment_jitter_ms", "segment_index_bytes", "index_interval_bytes",
-    "max_message_bytes", "retention_ms", "retention_bytes", "file_delete_delay_ms", "timestamp_before_max_ms",
+    "max_message_bytes", "max_decompressed_message_bytes", "retention_ms", "retention_bytes", "file_delete_delay_ms", "timestamp_before_max_ms",
     "timestamp_after_max_ms", "producer_id_expiration_ms", "flush_messages", "flush_ms", "log_append_time",
     "compacted", "delete_enabled", "compression",
 )
@@ -45,6 +45,7 @@ cdef LogConfig read_config(dict values) except *:
     c.segment_index_bytes = values["segment_index_bytes"]
     c.index_interval_bytes = values["index_interval_bytes"]
     c.max_message_bytes = values["max_message_bytes"]
+    c.max_decompressed_message_bytes = values["max_decompressed_message_bytes"]
     c.retention_ms = values["retention_ms"]
     c.retention_bytes = values["retention_bytes"]
     c.file_delete_delay_ms = values["file_delete_delay_ms"]

@@ -9,7 +9,7 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strdup
 from posix.fcntl cimport O_RDONLY
-from bowstring._native.base.error_codes cimport CORRUPT_MESSAGE
+from bowstring._native.base.error_codes cimport CORRUPT_MESSAGE, INVALID_RECORD
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, read_range
 from bowstring._native.log.index cimport index_distrusted_too, offset_index_floor, time_index_floor
@@ -23,6 +23,7 @@ from bowstring._native.log.verified_ranges cimport segment_mark_corrupt
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_LOG_APPEND_TIME, BATCH_HEADER_BYTES, BatchInfo, Record, batch_crc_ok, batch_parse,
     record_read)
+from bowstring._native.record.record_sizes cimport record_beyond
 from bowstring._native.log.python_values import LogError
 
 cdef struct FoundBatch:
@@ -403,7 +404,7 @@ cdef bint find_record(const uint8_t *at, const uint8_t *end, const BatchInfo *in
     return False
 
 
-cdef object search_batch(FoundBatch *batch, BatchInfo *info, int64_t timestamp):
+cdef object search_batch(FoundBatch *batch, BatchInfo *info, int64_t timestamp, int32_t record_max_bytes):
     """Returns (timestamp, offset, leader epoch) of the record in this batch, or None."""
     cdef int64_t found_timestamp = 0, found_offset = 0
     cdef bytes records
@@ -422,6 +423,10 @@ cdef object search_batch(FoundBatch *batch, BatchInfo *info, int64_t timestamp):
             raise LogError(CORRUPT_MESSAGE, f"the batch at offset {info.base_offset}: {error}") from error
         at = <const uint8_t *>PyBytes_AS_STRING(records)
         end = at + len(records)
+        larger = record_beyond(at, end, record_max_bytes)
+        if larger:
+            raise LogError(INVALID_RECORD, f"the batch at offset {info.base_offset} has a record of {larger} bytes, more than "
+                           f"max.decompressed.message.bytes={record_max_bytes}; raise it to look timestamps up here")
     with nogil:
         found = find_record(at, end, info, timestamp, batch.first_offset, &found_timestamp, &found_offset)
     return (found_timestamp, found_offset, info.leader_epoch) if found else None
@@ -440,7 +445,7 @@ cdef object search_timestamp(Log *log, int64_t timestamp):
             check(log, error)
             if batch.data == NULL:
                 return None
-            found = search_batch(&batch, &info, timestamp)
+            found = search_batch(&batch, &info, timestamp, log.config.max_decompressed_message_bytes)
         finally:
             free(batch.data)
         if found is not None:
@@ -457,6 +462,8 @@ cdef object search_max_timestamp(Log *log):
         error = batch_of_max_timestamp(log, &timestamp, &batch)
     try:
         check(log, error)
-        return search_batch(&batch, &info, timestamp) if batch.data != NULL else None
+        if batch.data == NULL:
+            return None
+        return search_batch(&batch, &info, timestamp, log.config.max_decompressed_message_bytes)
     finally:
         free(batch.data)

@@ -33,6 +33,7 @@ cdef struct LogConfig:
     int64_t segment_index_bytes
     int32_t index_interval_bytes
     int32_t max_message_bytes
+    int32_t max_decompressed_message_bytes    # of one record in a compressed batch
     int64_t retention_ms          # -1: for ever
     int64_t retention_bytes       # -1: no limit
     int64_t file_delete_delay_ms

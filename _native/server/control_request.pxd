@@ -46,6 +46,7 @@ cdef class SlowBatch:
     cdef ControlMessage *message            # the batch as produced; NULL: no longer needed
     cdef BatchInfo info                     # of the result if there is one, else of the message
     cdef BatchRules rules
+    cdef readonly int record_max_bytes      # max.decompressed.message.bytes
     cdef uint8_t *result                    # the batch to store in its place
     cdef RecordErrors *record_errors
     cdef int64_t working_bytes

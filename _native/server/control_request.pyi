@@ -27,6 +27,7 @@ class SlowBatch:
     key_required: bool
     look_inside: bool
     size_bytes: int
+    record_max_bytes: int
     transaction: tuple[str, int, int, int] | None
     @property
     def batch(self) -> bytes: ...

@@ -198,6 +198,7 @@ cdef SlowBatch new_slow_batch(ControlMessage *m, Plane *plane, object owner):
     slow.wanted_codec = p.log.config.compression
     slow.key_required = p.log.config.compacted
     slow.look_inside = slow.codec != 0 and slow_look_inside(&p.log.config, &slow.info, wall_clock_ms())
+    slow.record_max_bytes = p.log.config.max_decompressed_message_bytes
     slow.rules.max_message_bytes = p.log.config.max_message_bytes
     slow.rules.key_required = p.log.config.compacted
     slow.rules.log_append_time = p.log.config.log_append_time

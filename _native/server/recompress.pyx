@@ -11,6 +11,7 @@ from libc.string cimport memcpy
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, BATCH_HEADER_BYTES, BatchInfo, BatchRules, RecordErrors, batch_check_records, batch_correct,
     batch_crc_ok, batch_parse, batch_reason, batch_seal, refused_records)
+from bowstring._native.record.record_sizes cimport record_beyond
 from bowstring._native.server.control_request cimport SlowBatch
 from bowstring._native.base.error_codes cimport CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE
 
@@ -40,6 +41,17 @@ cdef int16_t check_records(records, BatchInfo *info, const BatchRules *rules, in
                                     reason, errors)
     PyBuffer_Release(&view)
     return error
+
+
+cdef int64_t larger_record(records, int32_t limit) except -1:
+    """Runs record_beyond() on bytes-like `records`."""
+    cdef Py_buffer view
+    cdef int64_t found
+    PyObject_GetBuffer(records, &view, PyBUF_SIMPLE)
+    with nogil:
+        found = record_beyond(<const uint8_t *>view.buf, <const uint8_t *>view.buf + view.len, limit)
+    PyBuffer_Release(&view)
+    return found
 
 
 cdef void seal(uint8_t *data, BatchInfo *info, const char *records, int64_t n, int codec) noexcept nogil:
@@ -79,8 +91,9 @@ def repack(SlowBatch slow not None, *, int64_t now_ms, level=None, int64_t limit
 
     Returns:
         (Kafka error code or 0, reason or None). As in Kafka, a batch that has become larger than max.message.bytes
-        gets MESSAGE_TOO_LARGE; so does one with more than DECOMPRESSED_MAX_BYTES of records. None: the records exceed
-        `limit` bytes, and `slow` is unchanged.
+        gets MESSAGE_TOO_LARGE; so does one with more than DECOMPRESSED_MAX_BYTES of records. One with a record that
+        exceeds max.decompressed.message.bytes gets INVALID_RECORD. None: the records exceed `limit` bytes, and `slow`
+        is unchanged.
     """
     if slow.message == NULL:
         raise ValueError("the memory of this batch was already freed")
@@ -104,6 +117,11 @@ cdef tuple repacked(SlowBatch slow, int64_t now_ms, level, int64_t limit):
         records = PyMemoryView_FromMemory(<char *>body + BATCH_HEADER_BYTES, slow.size_bytes - BATCH_HEADER_BYTES, PyBUF_READ)
     else:
         records = decompress_in_place(slow.codec, payload_of(body, &slow.info), limit)
+        larger = larger_record(records, slow.record_max_bytes)
+        if larger:
+            return INVALID_RECORD, (
+                f"A record has {larger} bytes when decompressed, more than max.decompressed.message.bytes="
+                f"{slow.record_max_bytes}.")
         error = check_records(records, &slow.info, &slow.rules, now_ms, &reason, &slow.record_errors)
         if error != 0:
             return error, batch_reason(reason, slow.record_errors)

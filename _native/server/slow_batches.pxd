@@ -17,6 +17,7 @@ keeps a large request from waiting forever while small requests of other reactor
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
 from bowstring._native.base.atomics cimport load_i32, load_i64
 from bowstring._native.record.batch cimport ATTR_COMPRESSION_MASK, ATTR_LOG_APPEND_TIME, BatchInfo
+from bowstring._native.record.record_sizes cimport DECOMPRESSED_RECORD_MAX_BYTES
 from bowstring._native.log cimport LogConfig
 from bowstring._native.server.types cimport Connection, Partition, Plane, ProducePart, Reactor, RequestHeader
 from bowstring._native.base.wire cimport Reader
@@ -33,7 +34,8 @@ cdef inline int64_t slow_cost(int64_t batch_bytes) noexcept nogil:
 
 cdef inline bint slow_look_inside(const LogConfig *config, const BatchInfo *info, int64_t now_ms) noexcept nogil:
     """Whether the records of a compressed batch must be read to know if the topic refuses some."""
-    return (config.compacted or info.attributes & ATTR_LOG_APPEND_TIME != 0
+    return (config.compacted or config.max_decompressed_message_bytes < DECOMPRESSED_RECORD_MAX_BYTES
+            or info.attributes & ATTR_LOG_APPEND_TIME != 0
             or (not config.log_append_time
                 and (config.timestamp_before_max_ms != INT64_MAX
                      or (info.max_timestamp > now_ms

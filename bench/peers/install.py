@@ -43,6 +43,9 @@ SPARK_KAFKA_ARTIFACTS = [
 # Kafka Streams and its store, which Kafka's broker and tools do not have.
 STREAMS_ARTIFACTS = ["org.apache.kafka:kafka-streams", "org.rocksdb:rocksdbjni:10.1.3"]
 
+# Has the definitions of Kafka's messages. The newest Kafka is the reference; the peers run an older one.
+REFERENCE_CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
+
 
 class PeerError(Exception):
     """A peer or a tool could not be installed, started or driven; the message says what to do."""
@@ -87,6 +90,16 @@ def streams_jars() -> list[str]:
     """
     versioned = [each if each.count(":") > 1 else f"{each}:{kafka_version()}" for each in STREAMS_ARTIFACTS]
     return _jars("streams", versioned)
+
+
+def reference_clients_jar() -> str:
+    """Returns the jar with the definitions of every message of the reference; installs it at the first call.
+
+    Raises:
+        PeerError: Java or Maven is missing, or Maven failed.
+    """
+    (jar,) = _jars("reference", [REFERENCE_CLIENTS])
+    return jar
 
 
 def _jars(name: str, artifacts: list[str]) -> list[str]:

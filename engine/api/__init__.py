@@ -67,6 +67,7 @@ HANDLERS: Final[dict[int, str]] = {
     90: "describe_share_group_offsets",
     91: "alter_share_group_offsets",
     92: "delete_share_group_offsets",
+    93: "streams_group_topology_description_update",
 }
 """Module by API key; imported on the first request."""
 

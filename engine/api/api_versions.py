@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _API_VERSIONS_KEY: Final = 18
 _PRODUCE_KEY: Final = 0
+_NAMING_VERSION: Final = 5
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
 
 
@@ -29,11 +30,14 @@ async def handle(broker: "BrokerServices", request: "Request") -> ApiVersionsRes
     (KAFKA-18659). `unsupported_version` answers a too new version in version 0.
 
     Versions: 1 adds the throttle time. 3 adds the client's software name, which must be well formed
-    (KIP-511), and features (KIP-584). 4 lists features whose lowest level is 0 (KAFKA-17011).
+    (KIP-511), and features (KIP-584). 4 lists features whose lowest level is 0 (KAFKA-17011). 5 names the
+    cluster and broker that the client means to reach: another one answers REBOOTSTRAP_REQUIRED (KIP-1242).
     """
     body: ApiVersionsRequest = request.body
     if not _is_valid(body, request.version):
         return ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.code)
+    if not _is_meant(broker, body, request.version):
+        return ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED.code)
     return ApiVersionsResponse(
         api_keys=[_offer(key) for key in broker.offered],
         supported_features=[
@@ -75,6 +79,13 @@ def _is_valid(body: ApiVersionsRequest, version: int) -> bool:
     return version < 3 or (
         _is_software_name(body.client_software_name) and _is_software_name(body.client_software_version)
     )
+
+
+def _is_meant(broker: "BrokerServices", body: ApiVersionsRequest, version: int) -> bool:
+    """Whether the client means this broker. Who names no cluster means any; controllers do not look."""
+    if version < _NAMING_VERSION or body.cluster_id is None or broker.controller is not None:
+        return True
+    return body.cluster_id == broker.cluster_id and body.node_id == broker.node_id
 
 
 def _is_software_name(text: str) -> bool:

@@ -1,6 +1,6 @@
 """Handles StreamsGroupDescribe: returns topology, epochs and members of streams groups (KIP-1071)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.group_descriptions import described_groups
 from bowstring.engine.api.streams_group_heartbeat import supports_streams_groups
@@ -15,16 +15,29 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
+_NOT_STORED: Final = 1
+
 
 async def handle(broker: "BrokerServices", request: "Request") -> StreamsGroupDescribeResponse:
-    """Describes every requested group, in order."""
+    """Describes every requested group, in order.
+
+    Versions: 1 adds the assignor (KIP-1357) and descriptions of topologies (KIP-1331), which nothing stores.
+    """
     body: StreamsGroupDescribeRequest = request.body
+    wanted = body.include_topology_description
     described = described_groups(
         broker,
         body.group_ids,
-        lambda shard, group_id: shard.describe_streams_group(group_id),
+        lambda shard, group_id: _described(shard.describe_streams_group(group_id), asked=wanted),
         refused=DescribedGroup,
         with_operations=body.include_authorized_operations,
         enabled=supports_streams_groups(broker),
     )
     return StreamsGroupDescribeResponse(groups=streamed(described))
+
+
+def _described(group: DescribedGroup, *, asked: bool) -> DescribedGroup:
+    """Adds that the description of the topology is not stored, where the client asked for it."""
+    if asked and not group.error_code:
+        group.topology_description_status = _NOT_STORED
+    return group

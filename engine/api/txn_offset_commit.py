@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _LOADING_VERSION: Final = 2
 _ABORTABLE_VERSION: Final = 4
 _ADDING_VERSION: Final = 5
+_TOPIC_ID_VERSION: Final = 6
 _NOT_VERIFIED: Final = -1
 
 
@@ -29,13 +30,14 @@ async def handle(broker: "BrokerServices", request: "Request") -> TxnOffsetCommi
     group's partition is in it.
 
     Versions: 2 leader epochs; 3 the member (KIP-447); 4 TRANSACTION_ABORTABLE; 5 adds the group's partition
-    to the transaction (KIP-890).
+    to the transaction (KIP-890); 6 topic ids instead of names, GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH
+    (KIP-1319).
     """
     body: TxnOffsetCommitRequest = request.body
     refused: list[TxnOffsetCommitResponseTopic] = []
     topics = []
     async for topic in broker.time_slices.each(body.topics):
-        known = _known(broker.metadata.image, topic, refused)
+        known = _known(broker.metadata.image, topic, request.version, refused)
         if known.partitions:
             topics.append(known)
     body.topics = topics
@@ -51,8 +53,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> TxnOffsetCommi
 
 async def _commit(broker: "BrokerServices", request: "Request") -> TxnOffsetCommitResponse:
     body: TxnOffsetCommitRequest = request.body
-    topics = broker.metadata.image.topics
-    topic_ids = {topic.name: topics[topic.name].id for topic in body.topics}
+    topic_ids = {topic.name: topic.topic_id for topic in body.topics}
     try:
         token, error = await _verified(broker, request)
         if error:
@@ -60,7 +61,7 @@ async def _commit(broker: "BrokerServices", request: "Request") -> TxnOffsetComm
         answer: TxnOffsetCommitResponse = await broker.groups.ask(
             body.group_id,
             lambda shard, answer, now_ms: shard.commit_transactional_offsets(
-                body, topic_ids, answer, now_ms, verification=token
+                body, topic_ids, answer, now_ms, verification=token, version=request.version
             ),
         )
     except KafkaError as refusal:
@@ -99,28 +100,36 @@ def _client_error(error: Error, version: int) -> Error:
 
 
 def _known(
-    image: "ClusterImage", topic: TxnOffsetCommitRequestTopic, refused: list[TxnOffsetCommitResponseTopic]
+    image: "ClusterImage",
+    topic: TxnOffsetCommitRequestTopic,
+    version: int,
+    refused: list[TxnOffsetCommitResponseTopic],
 ) -> TxnOffsetCommitRequestTopic:
-    """Returns the topic with its existing partitions; adds the others to `refused`."""
-    found = image.topics.get(topic.name)
+    """Returns the topic with name, id and its existing partitions; adds the others to `refused`."""
+    by_id = version >= _TOPIC_ID_VERSION
+    found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
+    name, topic_id = (topic.name, topic.topic_id) if found is None else (found.name, found.id)
+    error = Errors.UNKNOWN_TOPIC_ID if by_id and found is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
     count = 0 if found is None else len(found.partitions)
     partitions = list(topic.partitions)
     unknown = [part for part in partitions if not 0 <= part.partition_index < count]
     if unknown:
         refused.append(
             TxnOffsetCommitResponseTopic(
-                name=topic.name,
+                name=name,
+                topic_id=topic_id,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
-                        partition_index=part.partition_index,
-                        error_code=Errors.UNKNOWN_TOPIC_OR_PARTITION.code,
+                        partition_index=part.partition_index, error_code=error.code
                     )
                     for part in unknown
                 ],
             )
         )
     return TxnOffsetCommitRequestTopic(
-        name=topic.name, partitions=[part for part in partitions if 0 <= part.partition_index < count]
+        name=name,
+        topic_id=topic_id,
+        partitions=[part for part in partitions if 0 <= part.partition_index < count],
     )
 
 
@@ -130,12 +139,11 @@ async def _merged(
     answered: list[TxnOffsetCommitResponseTopic],
 ) -> list[TxnOffsetCommitResponseTopic]:
     """Returns one entry for each topic; refused partitions come first."""
-    by_name: dict[str, TxnOffsetCommitResponseTopic] = {}
+    topics: dict[tuple[str, bytes], TxnOffsetCommitResponseTopic] = {}
     async for topic in broker.time_slices.each(refused):
-        by_name[topic.name] = topic
+        topics[topic.name, topic.topic_id] = topic
     for topic in answered:
-        if topic.name in by_name:
-            by_name[topic.name].partitions = [*by_name[topic.name].partitions, *topic.partitions]
-        else:
-            by_name[topic.name] = topic
-    return list(by_name.values())
+        known = topics.setdefault((topic.name, topic.topic_id), topic)
+        if known is not topic:
+            known.partitions = [*known.partitions, *topic.partitions]
+    return list(topics.values())

@@ -161,6 +161,7 @@ class BrokerConfigs:
             "segment_index_bytes": value("segment.index.bytes"),
             "index_interval_bytes": value("index.interval.bytes"),
             "max_message_bytes": value("max.message.bytes"),
+            "max_decompressed_message_bytes": value("max.decompressed.message.bytes"),
             "retention_ms": value("retention.ms"),
             "retention_bytes": value("retention.bytes"),
             "file_delete_delay_ms": value("file.delete.delay.ms"),

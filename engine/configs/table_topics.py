@@ -187,6 +187,16 @@ _ROWS: Final = (
         broker_config("log.cleaner.max.compaction.lag.ms"),
     ),
     topic_config(
+        "max.decompressed.message.bytes",
+        INT,
+        "2147483639",
+        "1..2147483639",
+        "Largest record of a compressed batch, in bytes after decompression: in produced batches, in the "
+        "cleaner and in lookups by timestamp. When it is lowered below records that are stored, their "
+        "partitions are not cleaned and not searched by timestamp until it is raised.",
+        broker_config("max.decompressed.message.bytes"),
+    ),
+    topic_config(
         "max.message.bytes",
         INT,
         "1048588",

@@ -289,9 +289,12 @@ class GroupShard:
         now_ms: int,
         *,
         verification: int,
+        version: int,
     ) -> list[Effect]:
         """Handles TxnOffsetCommit of existing topics; answers with a TxnOffsetCommitResponse."""
-        transactional_offsets.commit(self.state, request, topic_ids, token, now_ms, verification=verification)
+        transactional_offsets.commit(
+            self.state, request, topic_ids, token, now_ms, verification=verification, version=version
+        )
         return self.state.take_effects()
 
     def end_transaction(

@@ -1,13 +1,13 @@
-"""The declared versions of every API beside the definitions in Kafka's own jar."""
+"""The declared versions of every API beside the definitions in the jar of Kafka 4.4, the reference."""
 
 import json
 import re
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.peers import install
 from bowstring.engine.api import ADVERTISED
 from bowstring.engine.protocol import API_VERSIONS
 from tests.support import peers
@@ -15,9 +15,9 @@ from tests.support import peers
 
 @pytest.fixture(scope="module")
 def definitions() -> dict[int, dict[str, Any]]:
-    """The JSON of each request that Kafka still has, by API key."""
-    libraries = Path(peers.kafka_classpath()).parent
-    (jar,) = libraries.glob("kafka-clients-[0-9]*.jar")
+    """The JSON of each request that the Kafka of reference still has, by API key."""
+    peers.tool("mvn", "Maven (Debian: maven)")
+    jar = install.reference_clients_jar()
     found = {}
     with zipfile.ZipFile(jar) as archive:
         for name in archive.namelist():

@@ -16,6 +16,7 @@ CONFIG = {
     "segment_index_bytes": 10 << 20,
     "index_interval_bytes": 4096,
     "max_message_bytes": 1048588,
+    "max_decompressed_message_bytes": 2147483639,
     "retention_ms": -1,
     "retention_bytes": -1,
     "file_delete_delay_ms": 60000,

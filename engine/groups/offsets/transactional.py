@@ -3,6 +3,7 @@ end it.
 """
 
 from functools import partial
+from typing import Final
 
 from bowstring.engine.coordinators.effects import TransactionalProducer
 from bowstring.engine.errors import Error, Errors
@@ -20,6 +21,9 @@ from bowstring.engine.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
+# From this version on an unknown group and a stale member epoch have errors of their own (KIP-1319).
+_NAMED_ERRORS_VERSION: Final = 6
+
 
 def commit_error(request: TxnOffsetCommitRequest, error: Error) -> TxnOffsetCommitResponse:
     """Returns a response with the same error for every partition of the request."""
@@ -27,6 +31,7 @@ def commit_error(request: TxnOffsetCommitRequest, error: Error) -> TxnOffsetComm
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
                         partition_index=part.partition_index, error_code=error.code
@@ -47,14 +52,18 @@ def commit(
     now_ms: int,
     *,
     verification: int,
+    version: int,
 ) -> None:
     """Writes the offsets as part of the producer's transaction; answers with a TxnOffsetCommitResponse.
 
     Args:
         topic_ids: Of the topics in the request, which all exist.
         verification: What `PartitionLog.verify` returned before the coordinator confirmed the transaction.
+        version: Of the request.
     """
     error = _check(state, request, topic_ids, now_ms)
+    if version < _NAMED_ERRORS_VERSION and error in (Errors.STALE_MEMBER_EPOCH, Errors.GROUP_ID_NOT_FOUND):
+        error = Errors.ILLEGAL_GENERATION
     if error:
         return state.respond(token, commit_error(request, error))
     collected = CollectedOffsets(request.group_id, now_ms, NO_EXPIRY, state.config.offset_metadata_max_bytes)
@@ -62,6 +71,7 @@ def commit(
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic_ids[topic.name],
                 partitions=collected.add(
                     topic.name, topic_ids[topic.name], topic.partitions, TxnOffsetCommitResponsePartition
                 ),
@@ -89,20 +99,21 @@ def _check(
         return Errors.INVALID_GROUP_ID
     group = state.groups.get(request.group_id)
     if group is None:
-        if request.generation_id >= 0:
-            return Errors.ILLEGAL_GENERATION
+        if request.generation_id_or_member_epoch >= 0:
+            return Errors.GROUP_ID_NOT_FOUND
         group = state.groups[request.group_id] = ClassicGroup(request.group_id, now_ms)
+    generation = request.generation_id_or_member_epoch
     error = group.check_offset_commit(
-        request.member_id, request.group_instance_id, request.generation_id, transactional=True
+        request.member_id, request.group_instance_id, generation, transactional=True
     )
-    check = None if error else group.partition_check(request.member_id, request.generation_id)
+    check = None if error else group.partition_check(request.member_id, generation)
     if check is not None:
         error = first_error(
             check(topic.name, topic_ids[topic.name], part.partition_index)
             for topic in request.topics
             for part in topic.partitions
         )
-    return Errors.ILLEGAL_GENERATION if error is Errors.STALE_MEMBER_EPOCH else error
+    return error
 
 
 def _apply(

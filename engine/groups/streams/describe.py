@@ -1,6 +1,7 @@
 """Describes streams groups for StreamsGroupDescribe (KIP-1071)."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from bowstring.engine.errors import KafkaError
 from bowstring.engine.groups.descriptions import converted
@@ -13,6 +14,8 @@ from bowstring.engine.groups.streams.tasks import Tasks, in_order
 from bowstring.engine.groups.streams.topology import Topology
 from bowstring.engine.protocol.messages import streams_group_describe as messages
 from bowstring.engine.protocol.records.streams_group import TopicInfo
+
+_ASSIGNOR: Final = "sticky"  # the one there is
 
 
 def describe(state: ShardState, group_id: str) -> messages.DescribedGroup:
@@ -33,6 +36,7 @@ def describe(state: ShardState, group_id: str) -> messages.DescribedGroup:
         members=converted(
             [(each, group.target_of(each.member_id)) for each in group.members.values()], _member
         ),
+        assignor_name=_ASSIGNOR,
     )
 
 

@@ -93,5 +93,7 @@ API_MODULES: dict[int, str] = {
     90: "describe_share_group_offsets",
     91: "alter_share_group_offsets",
     92: "delete_share_group_offsets",
+    93: "streams_group_topology_description_update",
+    94: "unregister_controller",
 }
 """Module name by API key. The class names are its CamelCase with ``Request`` and ``Response``."""

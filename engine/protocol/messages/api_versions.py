@@ -15,9 +15,11 @@ from bowstring.engine.protocol.schema import (
 )
 
 
-class ApiVersionsRequest(Request, key=18, versions="0-4", flexible="3+", served_by=("broker", "controller")):
+class ApiVersionsRequest(Request, key=18, versions="0-5", flexible="3+", served_by=("broker", "controller")):
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)
+    cluster_id: str | None = string("5+", nullable="5+", default=None, ignorable=True)
+    node_id: int = int32("5+", default=-1, ignorable=True)
 
 
 class ApiVersion(Struct):

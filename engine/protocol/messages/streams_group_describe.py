@@ -8,6 +8,7 @@ from bowstring.engine.protocol.schema import (
     Struct,
     array,
     boolean,
+    int8,
     int16,
     int32,
     int64,
@@ -17,9 +18,10 @@ from bowstring.engine.protocol.schema import (
 )
 
 
-class StreamsGroupDescribeRequest(Request, key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeRequest(Request, key=89, versions="0-1", flexible="0+"):
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")
+    include_topology_description: bool = boolean("1+")
 
 
 class KeyValue(Struct):
@@ -87,6 +89,30 @@ class Member(Struct):
     is_classic: bool = boolean("0+")
 
 
+class TopologyDescriptionNode(Struct):
+    name: str = string("1+")
+    node_type: int = int8("1+")
+    source_topics: list[str] = array(string, "1+")
+    sink_topic: str | None = string("1+", nullable="1+", default=None)
+    stores: list[str] = array(string, "1+")
+    successors: list[str] = array(string, "1+")
+
+
+class TopologyDescriptionSubtopology(Struct):
+    subtopology_id: str = string("1+")
+    nodes: list[TopologyDescriptionNode] = array(TopologyDescriptionNode, "1+")
+
+
+class TopologyDescriptionGlobalStore(Struct):
+    source: TopologyDescriptionNode = struct(TopologyDescriptionNode, "1+")
+    processor: TopologyDescriptionNode = struct(TopologyDescriptionNode, "1+")
+
+
+class TopologyDescription(Struct):
+    subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology, "1+")
+    global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore, "1+")
+
+
 class DescribedGroup(Struct):
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+", default=None)
@@ -97,6 +123,11 @@ class DescribedGroup(Struct):
     topology: Topology | None = struct(Topology, "0+", nullable="0+", default=None)
     members: list[Member] = array(Member, "0+")
     authorized_operations: int = int32("0+", default=-2147483648)
+    topology_description: TopologyDescription | None = struct(
+        TopologyDescription, "1+", nullable="1+", default=None
+    )
+    topology_description_status: int = int8("1+")
+    assignor_name: str | None = string("1+", nullable="1+", default=None, ignorable=True)
 
 
 class StreamsGroupDescribeResponse(Response, to=StreamsGroupDescribeRequest):

@@ -67,7 +67,7 @@ class TaskOffset(Struct):
     offset: int = int64("0+")
 
 
-class StreamsGroupHeartbeatRequest(Request, key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatRequest(Request, key=88, versions="0-1", flexible="0+"):
     group_id: str = string("0+")
     member_id: str = string("0+")
     member_epoch: int = int32("0+")
@@ -110,12 +110,14 @@ class StreamsGroupHeartbeatResponse(Response, to=StreamsGroupHeartbeatRequest):
     member_id: str = string("0+")
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")
-    acceptable_recovery_lag: int = int32("0+")
+    acceptable_recovery_lag_legacy: int = int32("0")
     task_offset_interval_ms: int = int32("0+")
+    acceptable_recovery_lag: int = int64("1+", default=-1, ignorable=True)
     status: list[Status] | None = array(Status, "0+", nullable="0+")
     active_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = array(TaskIds, "0+", nullable="0+", default=None)
+    topology_description_required: bool = boolean("1+")
     endpoint_information_epoch: int = int32("0+")
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = array(
         EndpointToPartitions, "0+", nullable="0+", default=None

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from bowstring.engine.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
+from bowstring.engine.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
 
 
 class TxnOffsetCommitRequestPartition(Struct):
@@ -13,16 +23,17 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    name: str = string("0+")
+    name: str = string("0-5", ignorable=True)
+    topic_id: bytes = uuid("6+", ignorable=True)
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
 
 
-class TxnOffsetCommitRequest(Request, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Request, key=28, versions="0-6", flexible="3+"):
     transactional_id: str = string("0+")
     group_id: str = string("0+")
     producer_id: int = int64("0+")
     producer_epoch: int = int16("0+")
-    generation_id: int = int32("3+", default=-1)
+    generation_id_or_member_epoch: int = int32("3+", default=-1)
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None)
     topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic, "0+")
@@ -34,7 +45,8 @@ class TxnOffsetCommitResponsePartition(Struct):
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    name: str = string("0+")
+    name: str = string("0-5", ignorable=True)
+    topic_id: bytes = uuid("6+", ignorable=True)
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+")
 
 

@@ -3,6 +3,8 @@
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple, Protocol
 
+from tests.conformance.differential import older_peer
+
 
 class _Found(Protocol):
     @property
@@ -58,6 +60,7 @@ _BROKER_CONFIG_REASONS: Final = {
     ),
 }
 _API_VERSIONS = "test_cluster::test_api_versions*"
+_OLDER: Final = "Kafka 4.4 has it, the peer 4.3 does not"
 
 _TAKEN: Final = "test_batches_that_only_one_takes"
 _PRODUCE: Final[tuple[tuple[str, str, str, tuple[Any, Any] | None], ...]] = (
@@ -112,6 +115,10 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         for reason, keys in _NOT_OFFERED.items()
         for key in keys
     ),
+    *(Deliberate(_API_VERSIONS, f"api_keys.{key}.max_version", _OLDER) for key in older_peer.HIGHEST),
+    *(Deliberate(_API_VERSIONS, f"api_keys.{key}", _OLDER) for key in older_peer.APIS),
+    *(Deliberate("test_*", f"*.configs.{name}*", _OLDER) for name in older_peer.CONFIGS),
+    *(Deliberate("test_configs::test_documentation*", name, _OLDER) for name in older_peer.CONFIGS),
     Deliberate(
         _API_VERSIONS,
         "*_features.eligible.leader.replicas.version",

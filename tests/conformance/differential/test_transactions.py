@@ -249,7 +249,7 @@ def test_offsets(talk: Talk) -> None:
     commit("in the transaction", 7)
     commit("no such partition", 7, 9)
     if version >= 3:
-        commit("wrong generation", 7, generation_id=4, member_id="nobody")
+        commit("wrong generation", 7, generation_id_or_member_epoch=4, member_id="nobody")
     fetch("unstable", require_stable=True)
     fetch("what counts now", require_stable=False)
     client.end("commits", version=BUMPS if version >= 5 else 4)

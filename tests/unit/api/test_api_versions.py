@@ -6,6 +6,7 @@ from bowstring.engine.api import ADVERTISED
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import API_VERSIONS, decode_response, encode_request
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.engine.protocol.messages.describe_cluster import DescribeClusterRequest
 from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest
 
 CLIENT = {"client_software_name": "test", "client_software_version": "1.0"}
@@ -19,7 +20,7 @@ def offered(served, version=4):
     return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}, response
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_every_version_lists_the_same_apis(served, version):
     apis, response = offered(served, version)
     assert response.error_code == 0
@@ -32,7 +33,7 @@ def test_every_version_lists_the_same_apis(served, version):
 def test_all_types_of_groups_are_offered(served):
     apis, response = offered(served)
     assert apis[68] == apis[69] == (0, 1)
-    assert apis[88] == apis[89] == (0, 0)
+    assert apis[88] == apis[89] == (0, 1)
     assert {each.name: each.max_version_level for each in response.finalized_features} == {
         "metadata.version": 30,
         "transaction.version": 2,
@@ -55,12 +56,34 @@ def test_a_malformed_software_name_is_refused(served, name, version):
     assert served.ask(request, 3).error_code == Errors.INVALID_REQUEST.code
 
 
+@pytest.mark.parametrize(
+    "cluster, node, error",
+    [
+        (None, -1, Errors.NONE),
+        (None, 7, Errors.NONE),
+        ("own", 1, Errors.NONE),
+        ("own", 7, Errors.REBOOTSTRAP_REQUIRED),
+        ("own", -1, Errors.REBOOTSTRAP_REQUIRED),
+        ("other", 1, Errors.REBOOTSTRAP_REQUIRED),
+    ],
+)
+def test_a_client_that_means_another_broker_is_sent_away(served, cluster, node, error):
+    """KIP-1242."""
+    if cluster == "own":
+        cluster = served.ask(DescribeClusterRequest()).cluster_id
+    request = ApiVersionsRequest(**CLIENT, cluster_id=cluster, node_id=node)
+    answer = served.ask(request, 5)
+    assert answer.error_code == error.code
+    assert bool(answer.api_keys) == (error is Errors.NONE)
+    assert served.ask(request, 4).error_code == 0
+
+
 def test_a_version_that_kafka_holds_back_closes_the_connection(served):
     with pytest.raises(ConnectionError):
         served.ask(InitProducerIdRequest(transaction_timeout_ms=1000), 6)
 
 
-@pytest.mark.parametrize("version", [5, 99])
+@pytest.mark.parametrize("version", [6, 99])
 def test_a_version_too_new_is_answered_in_version_0(served, version):
     frame = bytearray(encode_request(ApiVersionsRequest(**CLIENT), 4, 7, "test"))
     frame[2:4] = version.to_bytes(2, "big")

@@ -10,6 +10,9 @@ from bowstring.engine.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     TaskIds,
 )
+from bowstring.engine.protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from tests.support.served_broker import Served
 from tests.support.streams_topologies import counting, subtopology, topic, topology
 
@@ -62,6 +65,26 @@ def test_a_life(served):
     assert empty.error_code == Errors.INVALID_GROUP_ID.code
     assert beat(served, -1).member_epoch == -1
     assert describe(served, "g")[0].group_state == "Empty"
+
+
+def test_descriptions_of_topologies_are_not_stored(served):
+    """KIP-1331 without its plugin: members are not asked, what they send is refused, and describing says so."""
+    served.create_topic("words", partitions=2)
+    joining = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": [], "process_id": "p"}
+    request = StreamsGroupHeartbeatRequest(
+        group_id="g", member_id="m", rebalance_timeout_ms=1000, topology=counting(), **joining
+    )
+    joined = served.ask(request, 1)
+    assert (joined.error_code, joined.topology_description_required) == (0, False)
+    assert joined.acceptable_recovery_lag == -1, "there are no warm-up tasks"
+    update = StreamsGroupTopologyDescriptionUpdateRequest(group_id="g", member_id="m", topology_epoch=1)
+    assert served.ask(update, 0).error_code == Errors.UNSUPPORTED_VERSION.code
+    for asked, status in ((False, 0), (True, 1)):
+        describe = StreamsGroupDescribeRequest(group_ids=["g", "none"], include_topology_description=asked)
+        found, none = served.ask(describe, 1).groups
+        assert (found.assignor_name, found.topology_description_status) == ("sticky", status)
+        assert found.topology_description is None
+        assert (none.assignor_name, none.topology_description_status) == (None, 0)
 
 
 def test_configs_of_internal_topics(served):

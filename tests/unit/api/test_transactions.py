@@ -329,6 +329,65 @@ def test_offsets_count_with_their_transaction(topic, client, commit):
     assert fetched_offset(topic, stable=True) == (7 if commit else -1)
 
 
+def test_offsets_by_topic_id_have_errors_of_their_own(topic):
+    """TxnOffsetCommit 6 (KIP-1319): topic ids, UNKNOWN_TOPIC_ID, GROUP_ID_NOT_FOUND."""
+    client = Client(topic).init()
+    topic.ask(fc.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+    known, unknown = topic.engine.metadata.image.topics["t"].id, bytes(range(16))
+
+    def commit(version=6):
+        parts = [
+            toc.TxnOffsetCommitRequestPartition(
+                partition_index=index, committed_offset=7, committed_metadata=""
+            )
+            for index in (0, 9)
+        ]
+        ids = [known, unknown] if version == 6 else [known]
+        request = toc.TxnOffsetCommitRequest(
+            transactional_id=client.id,
+            group_id="g",
+            producer_id=client.producer_id,
+            producer_epoch=client.epoch,
+            topics=[
+                toc.TxnOffsetCommitRequestTopic(name="t", topic_id=each, partitions=list(parts))
+                for each in ids
+            ],
+        )
+        answer = topic.ask(request, version)
+        return {
+            (each.topic_id if version == 6 else each.name, part.partition_index): part.error_code
+            for each in answer.topics
+            for part in each.partitions
+        }
+
+    wait_until(lambda: commit()[known, 0] == 0)
+    no_topic, no_partition = Errors.UNKNOWN_TOPIC_ID.code, Errors.UNKNOWN_TOPIC_OR_PARTITION.code
+    rest = {(known, 9): no_partition, (unknown, 0): no_topic, (unknown, 9): no_topic}
+    assert commit() == {(known, 0): 0} | rest
+    assert fetched_offset(topic, stable=True) is Errors.UNSTABLE_OFFSET_COMMIT
+    assert client.end() == 0
+    client.wait_for("CompleteCommit")
+    assert fetched_offset(topic, stable=True) == 7
+
+    stale = {"generation_id_or_member_epoch": 4, "member_id": "nobody", "group_id": "none"}
+
+    def stale_code(version):
+        part = toc.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=7, committed_metadata=""
+        )
+        request = toc.TxnOffsetCommitRequest(
+            transactional_id=client.id,
+            producer_id=client.producer_id,
+            producer_epoch=client.epoch,
+            topics=[toc.TxnOffsetCommitRequestTopic(name="t", topic_id=known, partitions=[part])],
+            **stale,
+        )
+        return topic.ask(request, version).topics[0].partitions[0].error_code
+
+    assert stale_code(6) == Errors.GROUP_ID_NOT_FOUND.code
+    assert stale_code(5) == Errors.ILLEGAL_GENERATION.code
+
+
 def test_offsets_without_their_transaction_are_refused(topic):
     """An anomaly: offsets that are committed without the records."""
     client = Client(topic, bumps=False).init()

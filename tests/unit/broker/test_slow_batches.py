@@ -219,3 +219,31 @@ def test_timestamps_that_a_header_hides_are_put_right(served):
     assert served.produce("t", seal(made, compress(GZIP, encode_records(made)))).error_code == 0
     (header,) = batch_headers(stored(served))
     assert (header.codec, header.max_timestamp) == (GZIP, now + 5)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("name", ["producer", "lz4"])
+def test_a_record_too_large_once_decompressed_is_refused(served, codec, name):
+    """To the byte of what a record's length field says; records that come uncompressed are not bounded, as in Kafka."""
+    value = bytes(990)
+    (plain,) = decode_batches(batch(value))
+    assert plain.value == value
+    body = len(encode_records(Batch(((None, value, 0, ()),)))) - 2  # without the length field itself
+    for limit, error in ((body, Errors.NONE), (body - 1, Errors.INVALID_RECORD)):
+        topic = f"t-{limit}"
+        served.create_topic(topic, compression_type=name, max_decompressed_message_bytes=str(limit))
+        answer = served.produce(topic, batch(value, codec))
+        assert Errors.of(answer.error_code) is error
+        if error:
+            assert f"max.decompressed.message.bytes={limit}" in answer.error_message
+        assert served.produce(topic, batch(bytes(5000))).error_code == 0
+        assert served.produce(topic, batch(b"v", codec)).error_code == 0
+
+
+def test_the_bound_of_decompressed_records_is_the_brokers_and_changes_at_once(serve):
+    served = serve(max_decompressed_message_bytes="100")
+    served.create_topic("t")
+    assert served.produce("t", batch(bytes(90), ZSTD)).error_code == 0
+    assert Errors.of(served.produce("t", batch(bytes(100), ZSTD)).error_code) is Errors.INVALID_RECORD
+    served.create_topic("other", max_decompressed_message_bytes="1000")
+    assert served.produce("other", batch(bytes(900), ZSTD)).error_code == 0

@@ -236,3 +236,18 @@ def test_the_replaced_files_keep_their_age(tmp_path):
     os.utime(path, (1000, 1000))
     clean(log)
     assert path.stat().st_mtime == 1000
+
+
+def test_records_beyond_the_bound_wait_until_it_is_raised(tmp_path):
+    """As in Kafka, a bound below records that are stored stops compaction, for as long as it is."""
+    log = compacted(tmp_path / "t-0")
+    for i in range(40):
+        put(log, [(b"key", b"%d" % i * 500)], codec=4)
+    before = newest(records_of(log))
+    log.configure(config_of(segment_bytes=2000, max_decompressed_message_bytes=400))
+    with pytest.raises(LogError, match=r"larger than max\.decompressed\.message\.bytes; raise it"):
+        clean(log)
+    assert len(stored(log)) > 0 and newest(records_of(log)) == before
+    log.configure(config_of(segment_bytes=2000))
+    clean(log)
+    assert newest(records_of(log)) == before

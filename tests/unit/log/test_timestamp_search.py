@@ -7,10 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bowstring._native.cleaner.cleaner import segment_facts
+from bowstring._native.log.partition_log import LogError
+from bowstring._native.server.recompress import recompress
+from bowstring.engine.errors import Errors
 from tests.support import faults
-from tests.support.log_batches import NOW_MS, batch, open_log
+from tests.support.log_batches import CONFIG, NOW_MS, batch, open_log
 from tests.support.waiting import HANG_S
 
+INVALID_RECORD = Errors.INVALID_RECORD.code
 SMALL = {"segment_bytes": 3000, "index_interval_bytes": 300}
 
 
@@ -163,4 +167,18 @@ def test_searches_beside_retention_truncation_and_appends(tmp_path):
         stop.set()
         writer.join()
     assert failures == []
+    log.close()
+
+
+def test_records_beyond_the_bound_are_not_searched_until_it_is_raised(tmp_path):
+    log = open_log(tmp_path)
+    log.append(recompress(batch([b"x" * 500], timestamp=NOW_MS), 4), 0, NOW_MS)
+    log.advance_high_watermark(1)
+    log.configure(CONFIG | {"max_decompressed_message_bytes": 400})
+    for search in (lambda: log.offset_for_timestamp(NOW_MS), log.max_timestamp):
+        with pytest.raises(LogError, match=r"max\.decompressed\.message\.bytes=400") as caught:
+            search()
+        assert caught.value.code == INVALID_RECORD
+    log.configure(CONFIG)
+    assert log.offset_for_timestamp(NOW_MS)[:2] == log.max_timestamp()[:2] == (NOW_MS, 0)
     log.close()

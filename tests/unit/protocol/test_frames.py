@@ -83,7 +83,7 @@ def test_versions_the_project_promises():
         "Fetch": (4, 18),
         "ListOffsets": (1, 11),
         "Metadata": (0, 13),
-        "ApiVersions": (0, 4),
+        "ApiVersions": (0, 5),
         "JoinGroup": (0, 9),
         "OffsetCommit": (2, 10),
         "OffsetFetch": (1, 10),

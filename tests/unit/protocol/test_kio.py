@@ -5,6 +5,7 @@ import io
 import random
 
 import pytest
+from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from bowstring.engine.errors import Errors
@@ -14,7 +15,10 @@ from tests.support.declared_messages import name_of, requests_and_responses, str
 from tests.support.example_messages import example
 
 EXAMPLES = 4
-CODES = sorted(Errors.BY_CODE)
+CODES = sorted(code for code in Errors.BY_CODE if code <= max(ErrorCode))
+# What Kafka 4.4 added and kio does not have yet.
+NEWER_APIS = {93, 94}
+NEWER_VERSIONS = {18: 5, 28: 6, 42: 3, 88: 1, 89: 1}
 
 
 def kio_class(declared, version):
@@ -36,9 +40,15 @@ def keep_to_what_kio_has_types_for(instance, version):
                 setattr(struct, field.name, value % 10**9)
 
 
-@pytest.mark.parametrize("declared", requests_and_responses(), ids=name_of)
+def known_to_kio():
+    return [each for each in requests_and_responses() if each.api_key not in NEWER_APIS]
+
+
+@pytest.mark.parametrize("declared", known_to_kio(), ids=name_of)
 def test_same_bytes(declared):
     for version in versions(declared):
+        if version == NEWER_VERSIONS.get(declared.api_key):
+            continue
         theirs = kio_class(declared, version)
         read, write = entity_reader(theirs), entity_writer(theirs)
         for seed in range(EXAMPLES):

@@ -25,7 +25,7 @@ API_VERSIONS_HIGHEST = 4
 
 # The newest versions that these clients use if not the newest declared: committed offsets are addressed by
 # topic name here; later versions use topic ids only. Those of AddPartitionsToTxn from 4 on are for brokers.
-HIGHEST_SPOKEN = {8: 9, 9: 9, 24: 3}
+HIGHEST_SPOKEN = {8: 9, 9: 9, 24: 3, 28: 5}
 
 # The newest versions that transactional producers use where transaction.version is below 2 (KIP-890): later
 # ones rely on brokers that add partitions to transactions and raise epochs.

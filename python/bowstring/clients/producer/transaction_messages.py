@@ -105,7 +105,7 @@ def offset_commit(
             group_id=group.group_id,
             producer_id=identity[0],
             producer_epoch=identity[1],
-            generation_id=group.generation_id if known else -1,
+            generation_id_or_member_epoch=group.generation_id if known else -1,
             member_id=group.member_id if known else "",
             group_instance_id=group.group_instance_id if known else None,
             topics=[

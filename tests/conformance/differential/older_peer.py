@@ -1,0 +1,20 @@
+"""What Kafka 4.4, the reference, has and the peer of the comparisons, Kafka 4.3, lacks.
+
+The unit tests of these APIs and configs take their answers from Kafka 4.4's code. Empty this file when the peer is 4.4.
+"""
+
+from typing import Final
+
+from bowstring.engine.protocol import API_VERSIONS
+
+HIGHEST: Final = {18: 4, 28: 5, 42: 2, 88: 0, 89: 0}
+"""The peer's newest version of an API, by its key."""
+APIS: Final = frozenset({93})
+"""APIs that the peer does not have."""
+CONFIGS: Final = ("max.decompressed.message.bytes",)
+"""Configs that the peer does not have."""
+
+
+def highest(key: int) -> int:
+    """Returns the newest version of an API that both brokers have."""
+    return HIGHEST.get(key, API_VERSIONS[key].highest)
