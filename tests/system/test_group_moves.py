@@ -20,9 +20,10 @@ TOPIC = "t"
 PARTITION = TopicPartition(TOPIC, 0)
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with bowstring.Cluster(3, start_timeout_s=HANG_S) as made:
+@pytest.fixture(scope="module", params=["os", "commit"])
+def cluster(request):
+    config = {"bowstring.durability": request.param}
+    with bowstring.Cluster(3, config=config, start_timeout_s=HANG_S) as made:
         yield made
 
 

@@ -19,9 +19,10 @@ GROUP, SHARE = 0, 2
 PARTITIONS = 6
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with bowstring.Cluster(3, start_timeout_s=HANG_S) as made:
+@pytest.fixture(scope="module", params=["os", "commit"])
+def cluster(request):
+    config = {"bowstring.durability": request.param}
+    with bowstring.Cluster(3, config=config, start_timeout_s=HANG_S) as made:
         yield made
 
 

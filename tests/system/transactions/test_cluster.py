@@ -15,9 +15,10 @@ from tests.support.waiting import HANG_S, wait_until
 TRANSACTION = 1
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with bowstring.Cluster(3, start_timeout_s=HANG_S) as made:
+@pytest.fixture(scope="module", params=["os", "commit"])
+def cluster(request):
+    config = {"bowstring.durability": request.param}
+    with bowstring.Cluster(3, config=config, start_timeout_s=HANG_S) as made:
         yield made
 
 
