@@ -43,7 +43,7 @@ class Cluster:
     `controller.quorum.fetch.timeout.ms=600`, `replica.lag.time.max.ms=2000`), records are acknowledged from
     the page cache (`bowstring.durability=os`), groups do not wait for members
     (`group.initial.rebalance.delay.ms=0`), and topics have three replicas if there are three brokers
-    (`default.replication.factor`).
+    (`default.replication.factor`). ``config={"bowstring.durability": "commit"}`` is a server's default.
 
     Args:
         brokers: Number of brokers.
