@@ -12,6 +12,7 @@ cdef class RecordSender:
     cdef public object key_serializer
     cdef public object value_serializer
 
+    cdef int64_t given_ms(self, object timestamp) except? -1
     cdef Batch append(
         self, object topic, object key, const uint8_t *key_at, int64_t key_length, const uint8_t *value_at,
         int64_t value_length, const uint8_t *headers_at, int64_t headers_length, int64_t timestamp_ms,

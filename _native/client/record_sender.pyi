@@ -1,4 +1,5 @@
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 from bowstring._native.client.accumulator import Accumulator
@@ -24,7 +25,7 @@ class RecordSender:
         | Mapping[bytes, Payload]
         | Iterable[tuple[str | bytes, Payload]]
         | None = None,
-        timestamp: int | None = None,
+        timestamp: int | datetime | None = None,
         partition: int | None = None,
         on_delivery: Callable[[RecordFuture], Any] | None = None,
     ) -> RecordFuture: ...

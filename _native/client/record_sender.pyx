@@ -5,7 +5,7 @@ send with linger 0. Everything that is slow or rare (a topic looked up, room wai
 own) is a method of the Producer, called without anything half done.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.client.accumulator cimport RECORD_OVERHEAD_BYTES, Accumulator, Lane, TopicRoute
 from bowstring._native.client.partitioner cimport (
@@ -15,6 +15,11 @@ from bowstring._native.client.socket_io cimport give_turn, turn_wanted
 from bowstring._native.record.encode cimport APPEND_FULL, APPENDED, AppendResult, batch_writer_append
 
 from bowstring._native.record.encode import encode_headers
+
+cdef enum:
+    YEAR_1980_S = 315532800
+
+cdef int64_t YEAR_1980_MS = <int64_t>YEAR_1980_S * 1000
 
 cdef inline void lend(object data, const uint8_t **at, int64_t *length) noexcept:
     """Bytes or None, nothing else."""
@@ -28,7 +33,8 @@ cdef inline void lend(object data, const uint8_t **at, int64_t *length) noexcept
 
 cdef class RecordSender:
     """The half of Producer that is called for every record. The other half has `_payload`, `_header_pairs`,
-    `_send_route`, `_send_room`, `_outside`, `_no_partition` and `_too_large`."""
+    `_timestamp_ms`, `_partition_number`, `_send_route`, `_send_room`, `_outside`, `_no_partition` and
+    `_too_large`."""
 
     def send(self, topic, value=None, key=None, *, headers=None, timestamp=None, partition=None, on_delivery=None):
         """Takes a record for `topic`; its future tells where it went.
@@ -38,22 +44,21 @@ cdef class RecordSender:
             value: bytes, or text to be encoded as UTF-8; None is a tombstone.
             key: records of one key go to one partition, by Kafka's murmur2.
             headers: pairs of a name (text, or bytes as they are to be sent) and bytes, or a mapping.
-            timestamp: milliseconds since the epoch; default now.
+            timestamp: milliseconds since the epoch, or a datetime; default now.
             partition: where to; default by key, else one partition after another.
             on_delivery: called with the future once it is done, in the producer's thread.
 
         Raises:
+            ConfigError: an argument is of a wrong type, or the timestamp looks like seconds.
             UnknownTopicError: no such topic, and the brokers do not create it.
-            NoBrokerError, BufferFullError: within max_block_ms.
-            RecordTooLargeError: larger than max_request_size.
+            NoBrokerError, BufferFullError: within max_block_ms. RecordTooLargeError: larger than max_request_size.
             ClosedError: after close(). ForkedError: in a process forked from the one that made the producer.
         """
         cdef Accumulator shared = self.accumulator
         cdef Lane lane
         cdef Batch batch
         cdef RecordFuture future
-        cdef const uint8_t *value_at
-        cdef const uint8_t *key_at
+        cdef const uint8_t *value_at, *key_at
         cdef const uint8_t *headers_at = NULL
         cdef int64_t value_length, key_length, headers_length = 0, timestamp_ms
         cdef int32_t index = 0
@@ -71,7 +76,9 @@ cdef class RecordSender:
         if headers is not None and headers:
             packed = encode_headers(self._header_pairs(headers))
             lend(packed, &headers_at, &headers_length)
-        timestamp_ms = wall_clock_ms() if timestamp is None else timestamp
+        timestamp_ms = wall_clock_ms() if timestamp is None else self.given_ms(timestamp)
+        if on_delivery is not None and not callable(on_delivery):
+            raise self._no_function("on_delivery", on_delivery)
         batch = self.append(topic, key, key_at, key_length, value_at, value_length, headers_at, headers_length,
                             timestamp_ms, partition, &index)
         future = RecordFuture.__new__(RecordFuture)
@@ -88,6 +95,12 @@ cdef class RecordSender:
             except Exception:                            # no memory, no stack: the record is taken, the sender goes on
                 shared.wake()
         return future
+
+    cdef int64_t given_ms(self, object timestamp) except? -1:
+        """The milliseconds of a timestamp that is given."""
+        if type(timestamp) is int and YEAR_1980_MS <= timestamp <= INT64_MAX:
+            return timestamp
+        return self._timestamp_ms(timestamp)
 
     def submit(self, topic, int partition, Batch batch not None):
         """Puts a batch last that was made elsewhere; waits for room and metadata as `send` does.
@@ -153,7 +166,10 @@ cdef class RecordSender:
         while True:
             if shared.outside:
                 self._outside()
-            route = shared.last_route if topic is shared.last_topic else shared.routes.get(topic)
+            if topic is shared.last_topic:
+                route = shared.last_route
+            else:
+                route = shared.routes.get(topic if type(topic) is str else self._topic_name(topic))
             if shared.halted or route is None or route.version != shared.metadata_version:
                 self._send_route(topic)
                 continue
@@ -169,7 +185,7 @@ cdef class RecordSender:
             shared.last_route = route
         chooser = &route.chooser
         if asked is not None:
-            number = asked
+            number = asked if type(asked) is int and -1 <= asked <= INT32_MAX else self._partition_number(topic, asked)
         elif chooser_by_key(chooser, key_length):
             number = chooser_keyed(chooser, key_at, key_length)
         else:

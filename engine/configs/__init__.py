@@ -1,6 +1,6 @@
 """Holds the table of topic and broker configs, reads config files, and computes the values in force.
 
-Imported by: cli, cluster, engine.*, pipeline, serve, spark.
+Imported by: broker, cli, cluster, engine.*, pipeline, serve, spark.
 May import: nothing.
 """
 

@@ -11,12 +11,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bowstring.clients.arguments import checked_methods
+from bowstring.clients.errors import ConfigError
 from bowstring.engine import background
 from bowstring.engine.broker.broker import Broker as _Broker
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs import ConfigError as EngineConfigError
 
 START_TIMEOUT_S = 60.0
 
 
+class BrokerConfigError(ConfigError, EngineConfigError):
+    """A broker config is unknown or invalid; the message says which and why."""
+
+
+@checked_methods()
 class Broker:
     """A single-node broker on a thread of this process.
 
@@ -29,7 +38,8 @@ class Broker:
             ``config={"bowstring.listen.unauthenticated": True}``, because clients are not authenticated.
 
     Raises:
-        ConfigError: From `start`; the message says what is wrong and what to do.
+        ConfigError: A config is unknown or invalid, or, from `start`, does not go with others; the message
+            says what to do.
         DataDirectoryError: From `start`, likewise.
         OSError: From `start`, likewise.
 
@@ -51,6 +61,10 @@ class Broker:
         self._port = port
         self._given_dir = None if data_dir is None else Path(data_dir)
         self._config = dict(config or {})
+        try:
+            BrokerConfigs(self._settings(Path("unused") if self._given_dir is None else self._given_dir))
+        except EngineConfigError as error:
+            raise BrokerConfigError(str(error)) from error
         self._temporary: Path | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -113,6 +127,8 @@ class Broker:
             self._thread.join()
             self._thread = None
             self._remove_temporary()
+            if isinstance(error, EngineConfigError):
+                raise BrokerConfigError(str(error)) from error
             raise error
         atexit.register(self.stop)
         return self

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bowstring.clients.arguments import checked
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import ClientError, CommitFailedError, ConfigError, ProducerFencedError
 from bowstring.clients.producer.producer import Producer
@@ -28,6 +29,7 @@ _log = logging.getLogger("bowstring.transform")
 POLL_S = 1.0
 
 
+@checked
 def transform(
     consumer: Consumer,
     function: Callable[[list[Record], Producer], object] | Callable[[pa.RecordBatch, Producer], object],

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bowstring.clients.arguments import checked
 from bowstring.clients.arrow.columns import ArrowFormat, pyarrow
 from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat
 from bowstring.clients.consumer.range_reader import BoundedConsumer
@@ -182,6 +183,7 @@ def _has_offsets(bounds: Bounds) -> bool:
     return any(isinstance(bound, int) for bound in given)
 
 
+@checked
 def read(
     topic: str | Iterable[str],
     start: Bounds = "earliest",
@@ -256,6 +258,7 @@ def _fused(
     return Fused(where, aggregate, by)
 
 
+@checked
 def scan(
     topic: str | Iterable[str],
     start: Bounds = "earliest",

@@ -33,6 +33,9 @@ class OfflineProducer(RecordSender):
     _payload = Producer._payload
     _header_pairs = Producer._header_pairs
     _no_partition = Producer._no_partition
+    _timestamp_ms = Producer._timestamp_ms
+    _partition_number = Producer._partition_number
+    _topic_name = Producer._topic_name
 
     def find_topic(self, topic):
         assert topic == "t"

@@ -49,6 +49,9 @@ PRIVATE = {
         "_payload": "a producer without its constructor, which would connect",
         "_header_pairs": "the same",
         "_no_partition": "the same",
+        "_partition_number": "the same",
+        "_timestamp_ms": "the same",
+        "_topic_name": "the same",
     },
     "system/bad_input/test_clients_and_bad_input.py": {
         "_sender": "makes a producer forget its broker, which no broker can do",
@@ -57,6 +60,9 @@ PRIVATE = {
         "_max_poll_records": "what became of a setting; it shows only with a broker that is slow in the right way",
         "_group": "the same",
         "_timeout_s": "the same",
+    },
+    "unit/clients/net/test_purposes.py": {
+        "_failures": "how often a broker has failed, which only slows clients"
     },
     "unit/clients/consumer/test_fetcher.py": {"_positions": "waits until records wait for polls"},
     "unit/clients/consumer/test_local_fetch.py": {

@@ -186,8 +186,8 @@ OUTER_PACKAGES = {
         *("clients.share", "exactly_once"),
     },
     "kernels": {"clients"},
-    "broker": {"engine", "engine.broker"},
-    "cluster": {"serve", "engine.broker", "engine.configs", "engine.protocol", "engine.quorum"},
+    "broker": {"clients", "engine", "engine.broker", "engine.configs"},
+    "cluster": {"clients", "serve", "engine.broker", "engine.configs", "engine.protocol", "engine.quorum"},
     "signals": {"engine"},
     "service_manager": {"engine"},
     "serve": {

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from bowstring.aio.worker import Worker, WorkersClient, awaited, listen_on_loop, same_arguments
+from bowstring.clients.arguments import checked_methods
 from bowstring.clients.arrow.columns import pyarrow
 from bowstring.clients.consumer.consumer import Consumer as ThreadedConsumer
 from bowstring.clients.consumer.coordinator import Listener
@@ -41,6 +42,7 @@ class Taken(NamedTuple, Generic[T]):
     after: Positions
 
 
+@checked_methods()
 class Consumer(WorkersClient):
     """Reads records; belongs to one event loop.
 

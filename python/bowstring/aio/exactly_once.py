@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bowstring import exactly_once
 from bowstring.aio.consumer import Consumer, OnLoop
 from bowstring.aio.producer import Producer
+from bowstring.clients.arguments import checked
 from bowstring.clients.consumer.consumer import Consumer as ThreadedConsumer
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from bowstring.clients.records import Record
 
 
+@checked
 async def transform(
     consumer: Consumer,
     function: Callable[[list[Record], Producer], Awaitable[object]]

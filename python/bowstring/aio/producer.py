@@ -23,6 +23,7 @@ from bowstring.aio.worker import (
     post,
     same_arguments,
 )
+from bowstring.clients.arguments import checked_methods
 from bowstring.clients.errors import (
     BufferFullError,
     ClientTimeoutError,
@@ -70,6 +71,7 @@ class Waiting(NamedTuple):
     size_bytes: int
 
 
+@checked_methods(hot=("send",))
 class Producer(WorkersClient):
     """Sends records to a cluster. Belongs to one event loop; any number of its tasks may share it.
 

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bowstring.aio.worker import Worker, WorkersClient, awaited, listen_on_loop, same_arguments
+from bowstring.clients.arguments import checked_methods
 from bowstring.clients.records import TopicPartition
 from bowstring.clients.share.consumer import ShareConsumer as ThreadedShareConsumer
 from bowstring.clients.share.records import ShareRecord
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@checked_methods()
 class ShareConsumer(WorkersClient):
     """Reads records of a share group; belongs to one event loop.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from bowstring.clients.ranges import PartitionNumber
+
 # Special timestamps of ListOffsets.
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
@@ -26,7 +28,7 @@ class TopicPartition(NamedTuple):
     """
 
     topic: str
-    partition: int
+    partition: PartitionNumber
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

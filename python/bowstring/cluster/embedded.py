@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from bowstring.clients.arguments import checked_methods
 from bowstring.cluster import layout
 from bowstring.cluster.layout import Node
 from bowstring.cluster.links import Links
@@ -33,6 +34,7 @@ FAST: Final[Mapping[str, str]] = {
 }
 
 
+@checked_methods()
 class Cluster:
     """A cluster of processes on this machine.
 

@@ -69,7 +69,7 @@ def test_what_is_no_number_of_records(consumer_for, wrong):
     for call in (consumer.poll, consumer.poll_arrow):
         with pytest.raises(ConfigError, match=r"max_records is .* whole number.*timeout="):
             call(max_records=wrong)
-    with pytest.raises(ConfigError, match=r"max_records is"):
+    with pytest.raises(ConfigError, match=r"(max_records|num_messages) is"):
         consumer.consume(wrong)
 
 

@@ -15,8 +15,16 @@ from bowstring.clients.admin.cluster import AdminCluster
 from bowstring.clients.admin.configs import AdminConfigs
 from bowstring.clients.admin.features import AdminFeatures
 from bowstring.clients.admin.groups import AdminGroups
-from bowstring.clients.admin.results import ClusterDescription, LogDir, NewTopic, ReplicaSize
+from bowstring.clients.admin.results import (
+    ClusterDescription,
+    ConfigValue,
+    LogDir,
+    NewTopic,
+    ReplicaSize,
+    config_text,
+)
 from bowstring.clients.admin.transactions import AdminTransactions
+from bowstring.clients.arguments import checked_methods
 from bowstring.clients.config.client import ADMIN
 from bowstring.clients.config.names import configurable
 from bowstring.clients.errors import ClientError, ConfigError, ForkedError, broker_error
@@ -82,6 +90,7 @@ QUESTIONS = {
 }
 
 
+@checked_methods()
 class Admin(AdminConfigs, AdminGroups, AdminCluster, AdminFeatures, AdminTransactions):
     """Inspects and changes a cluster. Any number of threads may share one.
 
@@ -226,7 +235,7 @@ class Admin(AdminConfigs, AdminGroups, AdminCluster, AdminFeatures, AdminTransac
         name: str,
         partitions: int = -1,
         replication_factor: int = -1,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, ConfigValue] | None = None,
     ) -> bytes:
         """Creates one topic (-1: the broker's default); returns its id. Raises like create_topics.
 
@@ -484,7 +493,9 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
         num_partitions=-1 if assignments else topic.partitions,
         replication_factor=-1 if assignments else topic.replication_factor,
         assignments=assignments,
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+        configs=[
+            CreatableTopicConfig(name=name, value=config_text(value)) for name, value in topic.configs.items()
+        ],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bowstring.clients.admin.results import ConfigEntry
+from bowstring.clients.admin.results import ConfigEntry, ConfigValue, config_text
 from bowstring.clients.errors import ConfigError, broker_error
 from bowstring.engine.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -130,10 +130,10 @@ class AdminConfigs:
         kind: str,
         name: str,
         *,
-        set: Mapping[str, str] | None = None,
+        set: Mapping[str, ConfigValue] | None = None,
         delete: Iterable[str] = (),
-        append: Mapping[str, str] | None = None,
-        subtract: Mapping[str, str] | None = None,
+        append: Mapping[str, ConfigValue] | None = None,
+        subtract: Mapping[str, ConfigValue] | None = None,
         validate_only: bool = False,
     ) -> None:
         """Changes single configs of a resource and keeps the others (KIP-339).
@@ -156,7 +156,9 @@ class AdminConfigs:
         changes = [AlterableConfig(name=key, config_operation=DELETE, value=None) for key in delete]
         for operation, values in ((SET, set), (APPEND, append), (SUBTRACT, subtract)):
             for key, value in (values or {}).items():
-                changes.append(AlterableConfig(name=key, config_operation=operation, value=value))
+                changes.append(
+                    AlterableConfig(name=key, config_operation=operation, value=config_text(value))
+                )
         resource = AlterConfigsResource(resource_type=_type(kind), resource_name=name, configs=changes)
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
         response = self._call(self._config_node(kind, name), IncrementalAlterConfigsRequest, request)

@@ -9,6 +9,18 @@ from typing import NamedTuple
 from bowstring.clients.errors import ClientError
 from bowstring.clients.records import Node, TopicPartition
 
+# True is sent as "true", and a list as its elements with commas.
+ConfigValue = str | int | float | bool | list[str] | tuple[str, ...] | None
+
+
+def config_text(value: ConfigValue) -> str | None:
+    """Returns a config's value as Kafka's text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return None if value is None else str(value)
+
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
@@ -25,7 +37,7 @@ class NewTopic:
     name: str
     partitions: int = -1
     replication_factor: int = -1
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, ConfigValue] = field(default_factory=dict)
     assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from bowstring.clients.config.names import (
+    INT_MAX,
+    LONG_MAX,
     ConfigName,
     ConfigTable,
     Setting,
     as_given,
     boolean,
     choice,
+    in_range,
     integer,
     multiplied,
     one_of,
@@ -194,7 +197,7 @@ CONSUMER = ConfigTable(
             integer,
             "max.poll.interval.ms",
         ),
-        setting("max_poll_records", 500, integer, "max.poll.records"),
+        setting("max_poll_records", 500, integer, "max.poll.records", check=in_range(1, INT_MAX)),
         setting("fetch_min_bytes", 1, integer, "fetch.min.bytes"),
         setting("fetch_max_bytes", 52_428_800, integer, "fetch.max.bytes"),
         setting(
@@ -209,6 +212,7 @@ CONSUMER = ConfigTable(
             67_108_864,
             integer,
             ("queued.max.messages.kbytes", multiplied(1024)),
+            check=in_range(0, LONG_MAX),
         ),
         setting(
             "fetch_max_wait_ms",
@@ -300,7 +304,7 @@ SHARE_CONSUMER = ConfigTable(
             "share.acquire.mode",
             check=one_of("batch_optimized", "record_limit"),
         ),
-        setting("max_poll_records", 500, integer, "max.poll.records"),
+        setting("max_poll_records", 500, integer, "max.poll.records", check=in_range(1, INT_MAX)),
         setting("max_poll_interval_ms", 300_000, integer, "max.poll.interval.ms"),
         setting("fetch_min_bytes", 1, integer, "fetch.min.bytes"),
         setting("fetch_max_bytes", 52_428_800, integer, "fetch.max.bytes"),

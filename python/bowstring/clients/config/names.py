@@ -15,6 +15,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, ParamSpec
 
+from bowstring.clients.arguments import argument_check
 from bowstring.clients.errors import ConfigError
 
 P = ParamSpec("P")
@@ -24,6 +25,8 @@ Check = Callable[[str, Any], None]
 _TRUE = ("true", "1", "t", "yes", "on")
 _FALSE = ("false", "0", "f", "no", "off")
 _SUGGESTION_LIKENESS = 0.6
+INT_MAX = 0x7FFF_FFFF
+LONG_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 
 class ConfigName(NamedTuple):
@@ -74,7 +77,11 @@ def setting(
     *names: str | tuple[str, Reader],
     check: Check | None = None,
 ) -> Setting:
-    """Returns the row of a setting."""
+    """Returns the row of a setting. A number without a check of its own may not be negative."""
+    if check is None and read is integer:
+        check = in_range(0, INT_MAX)
+    elif check is None and read is number:
+        check = in_range(0, float("inf"))
     return Setting(argument, default, read, names, check)
 
 
@@ -82,11 +89,12 @@ def setting(
 
 
 def in_range(lowest: float, highest: float) -> Check:
-    """Returns a check for numbers from `lowest` to `highest`."""
+    """Returns a check for numbers from `lowest` to `highest`; None says that it is not given."""
+    words = f"at least {lowest}" if highest == float("inf") else f"{lowest} to {highest}"
 
     def check(argument: str, value: Any) -> None:
-        if not lowest <= value <= highest:
-            raise ConfigError(f"{argument} is {value}, it must be {lowest} to {highest}")
+        if value is not None and not lowest <= value <= highest:
+            raise ConfigError(f"{argument} is {value}, it must be {words}")
 
     return check
 
@@ -261,6 +269,15 @@ class ConfigTable:
         return f"{self.client} has no setting {name!r}; {hint}"
 
 
+def _check_first(client: str, given: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
+    """Refuses topics where bootstrap servers belong, as in `KafkaConsumer("topic", bootstrap_servers=…)`."""
+    where = "the first argument is bootstrap_servers; name topics in subscribe(), assign() or send()"
+    if len(given) > 1:
+        raise ConfigError(f"{client} takes one argument without a name, not {len(given)}: {where}")
+    if "bootstrap_servers" in keywords or "bootstrap.servers" in keywords:
+        raise ConfigError(f"bootstrap_servers is given twice, {given[0]!r} without a name: {where}")
+
+
 def _plain(name: str) -> str:
     return str(name).replace("_", ".").casefold()
 
@@ -276,11 +293,14 @@ def configurable(table: ConfigTable) -> Callable[[Callable[P, None]], Callable[P
     def decorate(init: Callable[P, None]) -> Callable[P, None]:
         code = init.__code__
         known = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+        check = argument_check(init)
 
         @functools.wraps(init)
         def wrapper(self: Any, *given: Any, **keywords: Any) -> None:
             foreign = {name: keywords.pop(name) for name in tuple(keywords) if name not in known}
             config: dict[str, Any] = {}
+            if given and not isinstance(given[0], Mapping):
+                _check_first(table.client, given, keywords)
             if given and isinstance(given[0], Mapping):
                 config, given = table.arguments(given[0]), given[1:]
             if foreign:
@@ -290,9 +310,11 @@ def configurable(table: ConfigTable) -> Callable[[Callable[P, None]], Callable[P
                     raise ConfigError(f"{twice} is given twice, once under another client's name; remove one")
                 config.update(more)
             config.update(keywords)
+            check((self, *given), config)
             table.check(**config)
             init(self, *given, **config)
 
+        wrapper.is_checked = True  # type: ignore[attr-defined]
         return wrapper  # type: ignore[return-value]
 
     return decorate

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from bowstring.clients.arguments import checked_methods
 from bowstring.clients.config.client import CONSUMER
 from bowstring.clients.config.names import configurable
 from bowstring.clients.consumer.compat import FamiliarNames
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("bowstring.consumer")
 
 
+@checked_methods()
 class Consumer(
     RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading, TransactionalReading
 ):
@@ -277,6 +279,12 @@ class Consumer(
         self._fetcher.start()
         if self._group is not None or not self._fetcher.only_asked:
             self._client.poll(0)
+
+    def _begin_poll(self) -> None:
+        subscribed = self._group is not None and self._group.subscribed
+        if not subscribed and not len(self._positions):
+            raise ConfigError("there is nothing to read: subscribe() to topics or assign() partitions first")
+        self._positions.begin_poll()
 
     def _step(self) -> float:
         """Runs all periodic work except reading; returns seconds until the next step is due."""

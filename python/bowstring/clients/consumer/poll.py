@@ -42,6 +42,7 @@ class RecordReading:
     _max_poll_records: int
     _woken = False
     _until: Callable[..., None]
+    _begin_poll: Callable[[], None]
 
     def poll(self, timeout: float | None = 1.0, *, max_records: int | None = None) -> list[Record]:
         """Returns records that have arrived; waits for the first up to `timeout` seconds, with None or -1
@@ -62,7 +63,7 @@ class RecordReading:
         deadline = time.monotonic() + seconds(timeout)
         with self._owner:
             records: list[Record] = []
-            self._positions.begin_poll()
+            self._begin_poll()
             self._until(deadline, lambda: self._take(limit, records))
             return records
 
@@ -77,7 +78,7 @@ class RecordReading:
         deadline = time.monotonic() + seconds(timeout)
         with self._owner:
             taken: list[RawBatches] = []
-            self._positions.begin_poll()
+            self._begin_poll()
             self._until(deadline, lambda: self._take_raw(taken))
             return taken
 
@@ -92,7 +93,7 @@ class RecordReading:
         """
         deadline = time.monotonic() + seconds(timeout)
         with self._owner:
-            self._positions.begin_poll()
+            self._begin_poll()
             self._until(deadline, self._has_buffered)
             return self._has_buffered()
 
@@ -123,7 +124,7 @@ class RecordReading:
         while not self._owner.closed:
             found: list[Iterator[Record]] = []
             with self._owner:
-                self._positions.begin_poll()
+                self._begin_poll()
                 self._until(time.monotonic() + ITERATION_WAIT_S, lambda to=found: self._take_stretch(to))
             yield from found
 

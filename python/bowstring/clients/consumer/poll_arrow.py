@@ -34,6 +34,7 @@ class ArrowReading:
     _owner: OneThread
     _check_crcs: bool
     _until: Callable[..., None]
+    _begin_poll: Callable[[], None]
     take_back: Callable[[], None]
     _formats: dict[tuple[tuple[str, ...] | None, str, str], ArrowFormat]
     _typed: dict[str, ValueFormat | None]
@@ -96,7 +97,7 @@ class ArrowReading:
         rows = form.rows(most_records(max_records, ROWS_MAX), max_bytes or POLL_BYTES_MAX)
         deadline = time.monotonic() + seconds(timeout)
         with self._owner:
-            self._positions.begin_poll()
+            self._begin_poll()
             self._until(deadline, lambda: self._take_arrow(rows))
             batch = form.batch(rows, tuple(self._topic_numbers))
         typed = self._typed_columns(form)

@@ -8,6 +8,8 @@ from typing import Any
 
 from bowstring.clients.config.client import connection
 from bowstring.clients.config.names import (
+    INT_MAX,
+    LONG_MAX,
     ConfigTable,
     as_given,
     boolean,
@@ -201,6 +203,7 @@ PRODUCER = ConfigTable(
             "compression.gzip.level",
             "compression.lz4.level",
             "compression.zstd.level",
+            check=in_range(-131_072, 22),
         ),
         setting(
             "linger_ms",
@@ -217,6 +220,7 @@ PRODUCER = ConfigTable(
             integer,
             "buffer.memory",
             ("queue.buffering.max.kbytes", multiplied(1024)),
+            check=in_range(0, LONG_MAX),
         ),
         setting(
             "max_request_size",
@@ -251,6 +255,7 @@ PRODUCER = ConfigTable(
             _retries,
             "retries",
             "message.send.max.retries",
+            check=in_range(0, INT_MAX),
         ),
         setting("retry_backoff_ms", 100, number, "retry.backoff.ms"),
         setting("retry_backoff_max_ms", 1_000, number, "retry.backoff.max.ms"),

@@ -14,7 +14,9 @@ from bowstring._native.client.producer_batch import Batch
 from bowstring._native.client.record_sender import RecordSender
 from bowstring._native.record.encode_columns import binary_column
 from bowstring._native.record.encode_columns import encode_columns as native_encode_columns
-from bowstring.clients.config.names import configurable
+from bowstring.clients.arguments import TEXT, WHOLE, Kind, check_value, checked_methods
+from bowstring.clients.config.moments import milliseconds
+from bowstring.clients.config.names import INT_MAX, configurable
 from bowstring.clients.errors import (
     BufferFullError,
     ClientError,
@@ -45,6 +47,8 @@ from bowstring.engine.errors import Errors
 
 _log = logging.getLogger("bowstring.producer")
 
+PARTITION = Kind(lambda value: WHOLE.fits(value) and value >= -1, "the number of a partition")
+
 Payload = bytes | bytearray | memoryview | str | None
 # A name given as bytes is sent as it is, as is a name that poll() decoded from bytes that are not UTF-8.
 HeadersLike = Mapping[str, Payload] | Mapping[bytes, Payload] | Iterable[tuple[str | bytes, Payload]]
@@ -65,6 +69,7 @@ Column = tuple[Any, Any] | tuple[Any, Any, Any]
 MISSING_TOPIC_GRACE_S = 5.0
 
 
+@checked_methods(hot=("would_block", "record_failed"))
 class Producer(TransactionalSending, RecordSender):
     """Sends records to a cluster; any number of threads may share one.
 
@@ -490,7 +495,23 @@ class Producer(TransactionalSending, RecordSender):
     def _payload(self, data: Any, what: str) -> bytes | None:
         return _to_bytes(data, what)
 
+    def _timestamp_ms(self, timestamp: Any) -> int:
+        return milliseconds("timestamp", timestamp)
+
+    def _partition_number(self, topic: str, partition: Any) -> int:
+        check_value("partition", PARTITION, partition)
+        return min(int(partition), INT_MAX)
+
+    def _topic_name(self, topic: Any) -> str:
+        check_value("topic", TEXT, topic)
+        return str(topic)
+
+    def _no_function(self, name: str, value: Any) -> ConfigError:
+        return ConfigError(f"{name} is {value!r}, it must be a function of the record's future")
+
     def _header_pairs(self, headers: HeadersLike) -> list[tuple[str | bytes, bytes | None]]:
+        if not hasattr(headers, "__iter__"):
+            raise ConfigError(f"headers is {headers!r}, it must be pairs of a name and bytes, or a mapping")
         items = headers.items() if isinstance(headers, Mapping) else headers
         return [_header_pair(each) for each in items]
 

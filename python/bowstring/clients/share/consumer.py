@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
+from bowstring.clients.arguments import checked_methods
 from bowstring.clients.config.client import SHARE_CONSUMER
 from bowstring.clients.config.names import configurable
 from bowstring.clients.errors import ClientError, ConfigError, broker_error
@@ -32,6 +33,7 @@ from bowstring.clients.troubles import GRACE_S, OnError, Troubles
 _log = logging.getLogger("bowstring.share")
 
 
+@checked_methods()
 class ShareConsumer(ShareReading, Acknowledging):
     """Reads records of a share group (KIP-932). Any number of members share each partition. Each record goes
     to one member, and the group remembers which records are done. Used by one thread at a time.

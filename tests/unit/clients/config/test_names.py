@@ -83,8 +83,8 @@ def test_a_setting_is_one_row():
         ("auto_offset_reset", "middle", 'must be "earliest", "latest" or "none"'),
         ("isolation_level", "serializable", 'must be "read_uncommitted" or "read_committed"'),
         ("assignors", ("roundrobin",), "assignor 'roundrobin' is unknown"),
-        ("local", "yes", 'must be True, False or "auto"'),
-        ("local", 1, 'must be True, False or "auto"'),
+        ("local", "yes", 'must be True or False or "auto"'),
+        ("local", 1, 'must be True or False or "auto"'),
     ],
 )
 def test_values_of_a_consumer_are_checked(argument, value, message):

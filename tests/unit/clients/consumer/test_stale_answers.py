@@ -23,6 +23,7 @@ from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.fake_broker import TOPIC_ID
 from tests.support.fake_group import MEMBER, FakeGroup, Gate, poll_until
+from tests.support.waiting import wait_until
 
 P = TopicPartition("t", 0)
 
@@ -178,7 +179,7 @@ def test_a_group_left_while_joining(broker, consumer_of):
     poll_until(consumer, gate.reached.is_set)
     consumer.unsubscribe()
     gate.open.set()
-    poll_until(consumer, lambda: broker.seen(LeaveGroupRequest))
+    wait_until(lambda: consumer.end_offsets([P]) and broker.seen(LeaveGroupRequest))
     assert broker.seen(LeaveGroupRequest)[0].members[0].member_id == MEMBER
     assert not broker.seen(SyncGroupRequest) and not consumer.assignment()
     consumer.subscribe(["other"])

@@ -313,7 +313,7 @@ def test_metrics_go_by_javas_names(broker):
 
 
 def test_a_topic_is_a_name(broker):
-    with producer_for(broker) as producer, pytest.raises(ConfigError, match=r"give its name"):
+    with producer_for(broker) as producer, pytest.raises(ConfigError, match=r"topic is b't'"):
         producer.send(b"t", b"x")
 
 
