@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import bowstring
-from tests.support.acked_load import AckedLoad, produce_one_by_one, read_all
+from tests.support.acked_load import AckedLoad, read_all
 from tests.support.cluster_processes import Cluster
 from tests.support.serving import Process, hear_hangups
 from tests.support.waiting import HANG_S, wait_until
@@ -154,35 +154,6 @@ def test_a_cluster_keeps_its_partitions_through_a_crowd(tmp_path: Path) -> None:
 
                 wait_until(in_sync)
             load.check()
-    finally:
-        cluster.stop()
-
-
-def test_a_node_gives_partitions_up_that_it_cannot_open(tmp_path: Path) -> None:
-    """Another replica leads them until this node can open them."""
-    cluster = Cluster(tmp_path)
-    try:
-        cluster.start()
-        bootstrap = cluster.bootstrap_of(1, 2, 3)
-        with bowstring.Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
-            admin.create_topic("t", partitions=3, replication_factor=3)
-            process = cluster.processes[3]
-            # Nothing is left, not even of the reserve: all of it lies above the limit.
-            limit_descriptors(process.process.pid, 3)
-            topic = bowstring.NewTopic("n", assignments={index: [3, 1, 2] for index in range(8)})
-            admin.create_topics([topic])
-
-            def leaders() -> set[int]:
-                return {each.leader for each in admin.describe_topic("n").partitions.values()}
-
-            wait_until(lambda: leaders() and 3 not in leaders(), leaders)
-            check_partitions(cluster.bootstrap_of(1, 2), "n", 8)
-            limit_descriptors(process.process.pid, 4096)
-            wait_until(
-                lambda: all(3 in each.isr for each in admin.describe_topic("n").partitions.values()),
-                lambda: admin.describe_topic("n"),
-            )
-            produce_one_by_one(bootstrap, "n", [b"more"])
     finally:
         cluster.stop()
 
