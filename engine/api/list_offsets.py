@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.protocol.message_steps import PAUSE
+from bowstring._native.record.decode import decode_batches
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -132,7 +133,7 @@ def _search(searches: list[tuple[ListOffsetsPartitionResponse, "Search"]], versi
     """Runs searches on a thread that may wait for the disk."""
     for response, (log, timestamp, end, unknown) in searches:
         try:
-            found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+            found = _latest(log) if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
         except LogError as error:
             response.error_code = error.code
             continue
@@ -142,6 +143,18 @@ def _search(searches: list[tuple[ListOffsetsPartitionResponse, "Search"]], versi
             response.error_code = unknown
         else:
             _fill(response, found, version)
+
+
+def _latest(log: PartitionLog) -> Position | None:
+    """Returns the first record with the largest timestamp; the first of all if none has one, as in Kafka."""
+    found = log.max_timestamp()
+    start = log.log_start_offset
+    if found is not None or start >= log.log_end_offset:
+        return found
+    for record in decode_batches(log.read(start, 1)):
+        if record.offset >= start:
+            return -1, record.offset, log.epoch_for_offset(record.offset)
+    return None
 
 
 def _answer(

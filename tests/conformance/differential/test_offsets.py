@@ -88,6 +88,16 @@ def test_list_offsets_of_data(talk: Talk) -> None:
         list_offsets(talk, f"replica {replica}", topic, -1, -2, START_MS + 10, replica_id=replica)
 
 
+@conversation(versions("ListOffsets", 7))
+def test_the_latest_of_records_without_timestamps(talk: Talk) -> None:
+    topic = talk.topic("untimed")
+    for _ in range(2):
+        talk.write(topic, records(-1 - START_MS, -1 - START_MS))
+    list_offsets(talk, "no timestamps", topic, -3, 0)
+    talk.write(topic, records(5))
+    list_offsets(talk, "one timestamp", topic, -3, 0)
+
+
 @conversation(versions("ListOffsets", 4))
 def test_list_offsets_with_epochs(talk: Talk) -> None:
     topic = talk.topic("epochs")

@@ -76,6 +76,18 @@ def test_a_timestamp_in_an_empty_log_finds_nothing(served):
     assert (list_offset(served, LATEST).offset, list_offset(served, EARLIEST).offset) == (0, 0)
 
 
+def test_the_latest_of_records_without_timestamps_is_the_first(served):
+    served.create_topic("t")
+    for _ in range(2):
+        served.produce("t", batch(-1 - NOW, -1 - NOW, -1 - NOW))
+    for start in (0, 2, 3):
+        delete_records(served, start)
+        found = list_offset(served, MAX_TIMESTAMP)
+        assert (found.error_code, found.offset, found.timestamp, found.leader_epoch) == (0, start, -1, 0)
+    delete_records(served, 6)
+    assert list_offset(served, MAX_TIMESTAMP).offset == -1
+
+
 def test_read_committed_sees_the_last_stable_offset(topic):
     assert list_offset(topic, LATEST, isolation_level=1).offset == 6
 
