@@ -4,9 +4,9 @@ A module here has ``async def handle(broker, request)``, which returns the respo
 write its module and add one row below; the broker then offers the API.
 
 Imported by: broker.
-May import: _native.log, _native.protocol, _native.share, configs, controller, coordinators, engine, groups,
-metadata, protocol, quorum, requests, share, share.leader, share.persister, storage, transactions,
-transactions.shell.
+May import: _native.log, _native.protocol, _native.record, _native.share, configs, controller, coordinators,
+engine, groups, metadata, protocol, quorum, requests, share, share.leader, share.persister, storage,
+transactions, transactions.shell.
 """
 
 from collections.abc import Mapping

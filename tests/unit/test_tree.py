@@ -139,7 +139,7 @@ ENGINE_PACKAGES = {
         *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
         *("engine.metadata", "engine.protocol", "engine.quorum", "engine.requests", "engine.share"),
         *("engine.share.leader", "engine.share.persister", "engine.storage", "engine.transactions"),
-        *("engine.transactions.shell", "_native.log", "_native.protocol", "_native.share"),
+        *("engine.transactions.shell", "_native.log", "_native.protocol", "_native.record", "_native.share"),
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local", "engine.metadata"),
