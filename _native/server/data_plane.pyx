@@ -27,7 +27,7 @@ from bowstring._native.server.control_request cimport SlowBatch, take_message
 from bowstring._native.server.counters cimport counters_of, events_of
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.reactor cimport (
-    reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
+    reactor_accept, reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
 from bowstring._native.server.slow_batches cimport slow_begin
 from bowstring._native.server.topic_table cimport (
     partition_advanced, partition_free, partition_new, partition_release, partition_take_advanced, partition_watch,
@@ -61,6 +61,11 @@ cdef extern from *:
 
 cdef enum:
     COPIED_MAX_BYTES = 65536        # a larger response is sent from the memory it was encoded in
+    BACKLOG = 1024                  # connections that the kernel queues before they are accepted
+
+
+def _cannot_listen(error, host, port):
+    return OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}")
 
 
 cdef int enter_partition(Plane *plane, Topic *topic, int index, PartitionLog log, int leader_epoch,
@@ -190,7 +195,8 @@ cdef class DataPlane:
         return self.plane.control_fd
 
     def listen(self, str host, int port):
-        """Binds a TCP listener and returns its port (``port`` 0: any free port). Call it before :meth:`start`.
+        """Binds a TCP listener and returns its port (``port`` 0: any free port). Call it before :meth:`start`. Connections
+        are refused until :meth:`accept`: a client that connected would wait for its answers instead of asking others.
 
         Raises:
             OSError: The address is in use or not this machine's; the message names it.
@@ -198,17 +204,25 @@ cdef class DataPlane:
         if self.started:
             raise RuntimeError("call listen() before start()")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        bound = socket.socket(family)
         try:
-            # Resolve only names: resolution takes milliseconds.
-            bound = socket.create_server((host, port), family=family, backlog=1024)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.bind((host, port))
         except OSError as error:
-            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+            bound.close()
+            raise _cannot_listen(error, host, port) from error
         bound.setblocking(False)
         self.sockets.append(bound)
         return bound.getsockname()[1]
 
-    def start(self):
-        """Starts the reactor threads, which accept connections."""
+    def start(self, *, bint accepts=True):
+        """Starts the reactor threads. Without ``accepts``, connections are refused until :meth:`accept`.
+
+        Raises:
+            OSError: As :meth:`accept`, or a thread cannot be started.
+        """
         cdef int i
         self.plane.listeners = <int *>malloc((len(self.sockets) + 1) * sizeof(int))
         if self.plane.listeners == NULL:
@@ -220,6 +234,22 @@ cdef class DataPlane:
         for i in range(self.plane.reactor_count):
             if not reactor_start(&self.plane.reactors[i]):
                 raise OSError("cannot start a reactor thread; raise the limit on threads (ulimit -u)")
+        if accepts:
+            self.accept()
+
+    def accept(self):
+        """Begins to accept connections. Call it once, after :meth:`start`.
+
+        Raises:
+            OSError: Another process has begun to listen on an address since it was bound here; the message names it.
+        """
+        for bound in self.sockets:
+            try:
+                bound.listen(BACKLOG)
+            except OSError as error:
+                raise _cannot_listen(error, *bound.getsockname()[:2]) from error
+        if not reactor_accept(&self.plane.reactors[0]):
+            raise OSError("the kernel does not watch the listeners; raise ulimit -n")
 
     cdef void _stop_threads(self):
         cdef int i

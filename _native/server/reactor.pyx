@@ -173,9 +173,13 @@ cdef bint watch_listeners(Reactor *r) noexcept nogil:
     cdef int32_t i
     r.accept_again_ms = 0
     for i in range(r.plane.listener_count):
-        if epoll_add(r.epoll_fd, r.plane.listeners[i], <void *>(<uint64_t>i << 1 | LISTENER_TAG)) != 0:
+        if not watch_listener(r, i):
             return False
     return True
+
+
+cdef bint watch_listener(Reactor *r, int32_t i) noexcept nogil:
+    return epoll_add(r.epoll_fd, r.plane.listeners[i], <void *>(<uint64_t>i << 1 | LISTENER_TAG)) == 0
 
 
 # ---------------------------------------------------------------- mail and timers
@@ -484,14 +488,21 @@ cdef bint reactor_init(Reactor *r, Plane *plane, int index) noexcept nogil:
 
 cdef bint reactor_start(Reactor *r) noexcept nogil:
     cdef char name[16]
-    if r.index == 0:
-        if not watch_listeners(r):
-            return False
     r.running = True
     snprintf(name, sizeof(name), b"reactor-%d", r.index)
     if start_thread(&r.thread, run, r, name) != 0:
         r.running = False
         return False
+    return True
+
+
+cdef bint reactor_accept(Reactor *r) noexcept nogil:
+    """Has reactor 0 accept connections. Call it from the control thread, once the sockets listen: epoll would report one
+    that does not yet again and again. Before, no other thread watches them."""
+    cdef int32_t i
+    for i in range(r.plane.listener_count):
+        if not watch_listener(r, i):
+            return False
     return True
 
 

@@ -140,10 +140,19 @@ def _refusal(body: MetadataRequest, error: Error) -> MetadataResponse:
 
 
 def _brokers(broker: "BrokerServices", listener: str) -> list[MetadataResponseBroker]:
+    """Returns the brokers that are not fenced.
+
+    If all are, as after every process stood still, it returns all: librdkafka forgets every broker that an
+    answer lacks, and never comes back from an empty one.
+    """
+    known = [
+        (each, endpoint)
+        for each in broker.metadata.image.brokers.values()
+        if (endpoint := each.endpoint(listener)) is not None
+    ]
     return [
         MetadataResponseBroker(node_id=each.id, host=endpoint.host, port=endpoint.port, rack=each.rack)
-        for each in broker.metadata.image.brokers.values()
-        if not each.fenced and (endpoint := each.endpoint(listener)) is not None
+        for each, endpoint in [pair for pair in known if not pair[0].fenced] or known
     ]
 
 

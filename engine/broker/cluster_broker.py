@@ -85,7 +85,8 @@ class ClusterBroker(Broker):
     """A broker whose metadata comes from the quorum.
 
     `open` opens the metadata log and binds the listeners. `start` registers with the controller, opens the
-    logs that the cluster has assigned to this broker, and serves.
+    logs that the cluster has assigned to this broker, and serves. Clients are refused until the controller
+    has unfenced it: before, its metadata would name no leaders, and not this broker.
 
     Attributes:
         server: The listeners of this node's controller; None without that role.
@@ -170,9 +171,13 @@ class ClusterBroker(Broker):
         """Joins the cluster, opens the logs and serves. Call on the control loop, after `open`.
 
         Raises:
-            RegistrationError: The controller does not take this broker in.
-            DataDirectoryError, LogError, OSError: A log could not be opened.
+            RegistrationError: The controller does not take this broker in, or does not unfence it in time.
+            DataDirectoryError, LogError, OSError: A log could not be opened, or another process listens at
+                this broker's address.
         """
+        deadline_s = (
+            asyncio.get_running_loop().time() + self.configs.value("server.max.startup.time.ms") / 1000
+        )
         self.lifecycle = BrokerLifecycle(
             self.quorum,
             self.configs,
@@ -187,6 +192,7 @@ class ClusterBroker(Broker):
         self._not_ready = "the broker waits for a controller that registers it"
         await self.lifecycle.register()
         self.quorum.on_applied.append(self.lifecycle.note_applied)
+        self.quorum.on_snapshot.append(self.lifecycle.note_applied)
         self._not_ready = "the broker opens its logs"
         await self._open_logs_of_image()
         self._warn()
@@ -197,9 +203,13 @@ class ClusterBroker(Broker):
         self.replication.start()
         self._assignments.start()
         self._follower.start()
-        self.plane.start()
+        self.plane.start(accepts=False)
+        self._not_ready = "the broker gives its replicas their roles"
+        await self._follower.begun()
+        self._not_ready = "the broker waits until the controller unfences it"
+        await self.lifecycle.unfence(deadline_s)
+        self.plane.accept()
         self._not_ready = None
-        await self.lifecycle.unfence()
 
     def why_not_ready(self) -> str | None:
         """Returns why this broker cannot serve clients now; None when it can.

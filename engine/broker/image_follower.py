@@ -99,6 +99,7 @@ class ImageFollower:
         self._missing_since_s: dict[PartitionKey, float] = {}
         self._transaction: list[MetadataRecord] | None = None
         self._is_due = asyncio.Event()
+        self._has_begun = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.when_roles_changed: RolesListener = lambda topic, index: None
 
@@ -119,6 +120,10 @@ class ImageFollower:
         """
         self._add(_everything(self._quorum.image, self._names))
         self._task = background.keep_running(self._follow, "changes of the cluster")
+
+    async def begun(self) -> None:
+        """Waits until the replicas of the image that `start` met have their roles, as far as possible."""
+        await self._has_begun.wait()
 
     async def stop(self) -> None:
         """Carries nothing out any more."""
@@ -170,6 +175,7 @@ class ImageFollower:
                 else:
                     self._left |= left
                 self._changes.when_changed()
+            self._has_begun.set()
             if not any(self._left):
                 self._end_of_retries()
 

@@ -36,6 +36,8 @@ NO_CONTROLLER_S: Final = 5.0
 NO_MAJORITY_S: Final = 0.5
 """How long it waits while so many processes of controllers have ended that none can be active: one may start
 again."""
+_STILL_FENCED_S: Final = 10.0
+"""How often the log tells that a starting broker is still fenced."""
 
 
 class RegistrationError(ConfigError):
@@ -75,6 +77,7 @@ class BrokerLifecycle:
         self._beaten = asyncio.Event()
         self._heard_s = 0.0
         self._told_features = ""
+        self._refusal = ""
         self._beating: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------ registration
@@ -157,22 +160,59 @@ class BrokerLifecycle:
 
     # ------------------------------------------------------------ heartbeats
 
-    async def unfence(self) -> None:
-        """Tells the controller that this broker can serve, and waits until it may."""
+    async def unfence(self, deadline_s: float) -> None:
+        """Tells the controller that this broker can serve, and waits until it may and its own image says so.
+
+        Args:
+            deadline_s: Of the event loop's clock.
+
+        Raises:
+            RegistrationError: It is too late.
+        """
+        loop = asyncio.get_running_loop()
         self._wants_fence = False
         self._hurry.set()
-        await self._unfenced.wait()
+        while not self._unfenced.is_set():
+            try:
+                async with asyncio.timeout_at(min(deadline_s, loop.time() + _STILL_FENCED_S)):
+                    await self._unfenced.wait()
+            except TimeoutError:
+                why = self._why_fenced()
+                if loop.time() >= deadline_s:
+                    raise RegistrationError(
+                        f"the broker was not unfenced within server.max.startup.time.ms: {why}"
+                    ) from None
+                event_log.warning(
+                    "the controller has not unfenced this broker yet, so it accepts no clients; see detail",
+                    detail=why,
+                    broker_epoch=self.epoch,
+                    metadata_offset=self._quorum.end_offset - 1,
+                )
+
+    def _why_fenced(self) -> str:
+        if self._refusal:
+            return self._refusal
+        if self.is_fenced:
+            return "the controller waits until this broker has the metadata of its registration"
+        return "this node has not applied the record yet that unfences it"
 
     def note_applied(self, *_: object) -> None:
-        """Has the next heartbeat tell soon how far this broker is: one that stops waits for that.
+        """Looks whether the image has this broker as unfenced, and has the next heartbeat tell soon how far
+        this broker is: one that stops waits for that.
 
         Call for each change of the image. Kafka waits for the next interval.
         """
+        self._look_whether_unfenced()
         if any(
             each.in_controlled_shutdown and not each.fenced and each.id != self._node_id
             for each in self._quorum.image.brokers.values()
         ):
             self._hurry.set()
+
+    def _look_whether_unfenced(self) -> None:
+        own = self._quorum.image.brokers.get(self._node_id)
+        if not self.is_fenced and own is not None and own.epoch == self.epoch and not own.fenced:
+            self._unfenced.set()
 
     async def _beat(self) -> None:
         interval_s = self._configs.value("broker.heartbeat.interval.ms") / 1000
@@ -203,8 +243,10 @@ class BrokerLifecycle:
         )
         try:
             answer: BrokerHeartbeatResponse = await self._quorum.ask_leader(request)
-        except KafkaError:
+        except KafkaError as error:
+            self._refusal = str(error)
             return False
+        self._refusal = Errors.of(answer.error_code).message if answer.error_code else ""
         if answer.error_code == Errors.STALE_BROKER_EPOCH.code:
             # As in Kafka: the registration has not reached the new leader, or another process has taken over.
             event_log.warning(
@@ -219,8 +261,7 @@ class BrokerLifecycle:
         elif answer.is_fenced and not self.is_fenced and not self._wants_stop:
             event_log.warning("the controller has fenced this broker", broker_epoch=self.epoch)
         self.is_fenced = answer.is_fenced
-        if not answer.is_fenced:
-            self._unfenced.set()
+        self._look_whether_unfenced()
         if answer.should_shut_down:
             self._may_stop.set()
         return True

@@ -4,6 +4,7 @@ The decisions about replicas are those of `tests/simulation/cluster/plane.py`, w
 needs around it, under the names of _native/server/data_plane.pyi and replicas.pyi.
 """
 
+from functools import partial
 from types import SimpleNamespace
 
 from bowstring._native.protocol.message_steps import Encoding
@@ -71,8 +72,6 @@ class Connection:
 
     def received(self, data):
         self._bytes += data
-        if not self.plane.is_started:
-            return  # it waits to be accepted
         while len(self._bytes) >= 4:
             size = int.from_bytes(self._bytes[:4], "big")
             if len(self._bytes) < 4 + size:
@@ -109,8 +108,6 @@ class NodePlane:
         self.reactors = Reactors(self, node)
         self._apis = apis
         self._listeners: list[tuple[str, int]] = []
-        self.is_started = False
-        self._early: list[Connection] = []
         self._requests: list = []
         self._ended: list[int] = []
         self._advanced: dict[tuple[str, int], None] = {}
@@ -121,26 +118,24 @@ class NodePlane:
     # ---- listeners and connections
 
     def listen(self, host, port):
-        number = len(self._listeners)
         self._listeners.append((host, port))
-        self.node.network.listen(host, port, self.node.name, lambda end: self._accept(number, end))
         return port
 
     def _accept(self, listener, end):
         connection = Connection(self, self.node.kernel.number(), listener, end)
-        if not self.is_started:
-            self._early.append(connection)
         self.connections[connection.id] = connection
         end.owner = connection
 
-    def start(self):
-        self.is_started = True
-        early, self._early = self._early, []
-        for each in early:
-            each.received(b"")
+    def start(self, *, accepts=True):
+        if accepts:
+            self.accept()
+
+    def accept(self):
+        """Before, connections are refused."""
+        for number, (host, port) in enumerate(self._listeners):
+            self.node.network.listen(host, port, self.node.name, partial(self._accept, number))
 
     def stop(self):
-        self.is_started = False
         for at in self._listeners:
             self.node.network.listeners.pop(at, None)
         for each in list(self.connections.values()):

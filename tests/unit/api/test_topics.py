@@ -297,3 +297,16 @@ def test_named_topics_may_be_missing_and_a_cursor_must_be_among_them(served):
     stray = dtp.Cursor(topic_name="other", partition_index=0)
     refused = served.ask(dtp.DescribeTopicPartitionsRequest(topics=names, cursor=stray)).topics
     assert {Errors.of(each.error_code) for each in refused} == {Errors.INVALID_REQUEST}
+
+
+def test_metadata_names_fenced_brokers_only_if_all_are(served):
+    """librdkafka forgets every broker that an answer lacks: after an empty one it never asks again."""
+    brokers = served.engine.metadata.image.brokers
+    own = brokers[1]
+    brokers[1] = own._replace(fenced=True)
+    brokers[2] = own._replace(id=2, fenced=True)
+    assert {each.node_id for each in metadata(served).brokers} == {1, 2}
+    brokers[2] = own._replace(id=2)
+    assert [each.node_id for each in metadata(served).brokers] == [2]
+    brokers[1] = own
+    del brokers[2]

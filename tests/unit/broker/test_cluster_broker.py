@@ -24,7 +24,11 @@ from bowstring.engine.protocol.records.cluster_metadata.markers import (
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.nodes import BrokerEndpoint, RegisterBrokerRecord
+from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+    BrokerEndpoint,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.engine.protocol.records.cluster_metadata.topics import (
     PartitionChangeRecord,
@@ -48,13 +52,14 @@ class PlayedController:
         self.controllers = controllers
         self.heartbeats = []
         self.answers_with = {}
+        self.fences = False
 
     async def ask(self, request, timeout_ms=None):
         leader = await self.controllers.leader()
         if isinstance(request, BrokerHeartbeatRequest):
             self.heartbeats.append(request)
             return BrokerHeartbeatResponse(
-                is_fenced=request.want_fence, should_shut_down=request.want_shut_down
+                is_fenced=request.want_fence or self.fences, should_shut_down=request.want_shut_down
             )
         assert isinstance(request, BrokerRegistrationRequest)
         if self.answers_with.get("registration"):
@@ -70,7 +75,7 @@ class PlayedController:
             incarnation_id=request.incarnation_id,
             end_points=points,
             log_dirs=request.log_dirs,
-            fenced=False,
+            fenced=self.fences,
         )
         await leader.quorum.append([record])
         return BrokerRegistrationResponse(broker_epoch=epoch)
@@ -115,6 +120,40 @@ def partition(leader=BROKER, epoch=0):
 
 def created():
     return [TopicRecord(name="t", topic_id=TOPIC_ID), partition()]
+
+
+async def is_refused(broker):
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", broker.listeners[0].port)
+    except ConnectionRefusedError:
+        return True
+    writer.close()
+    return False
+
+
+def test_clients_are_refused_until_the_broker_is_unfenced(tmp_path):
+    """In the answers of a controller, in its own image, and with the roles of its replicas."""
+
+    async def scenario(broker, controllers, played):
+        played.fences = True
+        assert await is_refused(broker)
+        starting = asyncio.ensure_future(broker.start())
+        await wait_until_async(lambda: played.heartbeats and not played.heartbeats[-1].want_fence)
+        assert await is_refused(broker)
+        assert "unfences" in broker.why_not_ready()
+        played.fences = False
+        await wait_until_async(lambda: not broker.lifecycle.is_fenced)
+        assert await is_refused(broker)
+        leader = await controllers.leader()
+        epoch = broker.lifecycle.epoch
+        await leader.quorum.append(
+            [BrokerRegistrationChangeRecord(broker_id=BROKER, broker_epoch=epoch, fenced=-1)]
+        )
+        await starting
+        assert not await is_refused(broker)
+        assert broker.why_not_ready() is None
+
+    run(tmp_path, scenario)
 
 
 def test_a_broker_follows_topics_leaders_and_configs(tmp_path):

@@ -14,7 +14,9 @@ from bowstring.engine.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from tests.support.waiting import FOR_EVER_MS, HANG_S, pause_async
+from tests.support.waiting import FOR_EVER_MS, HANG_S, pause_async, wait_until_async
+
+FOR_EVER = float("inf")
 
 
 class Refusing:
@@ -70,8 +72,8 @@ class Beating:
         self.is_silent = self.lost = False
         self.end_offset = 7
         self.other = SimpleNamespace(id=2, fenced=False, in_controlled_shutdown=False)
-        own = SimpleNamespace(id=1, fenced=False, in_controlled_shutdown=False)
-        self.image = SimpleNamespace(brokers={1: own, 2: self.other})
+        self.own = SimpleNamespace(id=1, epoch=5, fenced=False, in_controlled_shutdown=False)
+        self.image = SimpleNamespace(brokers={1: self.own, 2: self.other})
 
     async def ask_leader(self, request):
         if isinstance(request, BrokerRegistrationRequest):
@@ -102,7 +104,7 @@ def test_a_broker_that_stops_does_not_wait_for_the_intervals_of_others():
         directories = SimpleNamespace(cluster_id="cluster", clean_epoch=-1, ids=list, opened=[])
         lifecycle = BrokerLifecycle(quorum, configs, directories, node_id=1, listeners=list)
         await lifecycle.register()
-        await lifecycle.unfence()
+        await lifecycle.unfence(FOR_EVER)
         before = len(quorum.heard)
         lifecycle.note_applied((), 8, 1)  # nobody stops
         quorum.other.in_controlled_shutdown, quorum.end_offset = True, 9
@@ -121,8 +123,52 @@ async def started(quorum):
     directories = SimpleNamespace(cluster_id="cluster", clean_epoch=-1, ids=list, opened=[])
     lifecycle = BrokerLifecycle(quorum, configs, directories, node_id=1, listeners=list)
     await lifecycle.register()
-    await lifecycle.unfence()
+    await lifecycle.unfence(FOR_EVER)
     return lifecycle
+
+
+def test_a_broker_is_unfenced_once_its_own_image_says_so(caplog, monkeypatch):
+    """Before, its metadata would have no broker at all: librdkafka then forgets all that it knows, for ever."""
+    monkeypatch.setattr(lifecycle_module, "_STILL_FENCED_S", 0.01)
+
+    def is_told(words):
+        return any(words in line.facts.get("detail", "") for line in caplog.records if hasattr(line, "facts"))
+
+    async def scenario():
+        quorum = Beating()
+        configs = BrokerConfigs({"broker.heartbeat.interval.ms": str(FOR_EVER_MS)})
+        directories = SimpleNamespace(cluster_id="cluster", clean_epoch=-1, ids=list, opened=[])
+        lifecycle = BrokerLifecycle(quorum, configs, directories, node_id=1, listeners=list)
+        await lifecycle.register()
+        quorum.own.fenced, quorum.is_silent = True, True
+        unfenced = asyncio.ensure_future(lifecycle.unfence(FOR_EVER))
+        await wait_until_async(lambda: is_told("no controller is active"))
+        quorum.is_silent = False
+        await wait_until_async(lambda: is_told("has not applied the record yet"))
+        quorum.own.fenced, quorum.own.epoch = False, 4
+        lifecycle.note_applied((), 8, 1)
+        assert not lifecycle.is_fenced and not unfenced.done()
+        quorum.own.epoch = 5
+        lifecycle.note_applied((), 9, 1)
+        await unfenced
+        await lifecycle.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_is_not_unfenced_in_time_gives_up():
+    async def scenario():
+        quorum = Beating()
+        quorum.own.fenced = True
+        configs = BrokerConfigs({"controlled.shutdown.enable": "false"})
+        directories = SimpleNamespace(cluster_id="cluster", clean_epoch=-1, ids=list, opened=[])
+        lifecycle = BrokerLifecycle(quorum, configs, directories, node_id=1, listeners=list)
+        await lifecycle.register()
+        with pytest.raises(RegistrationError, match=r"server\.max\.startup\.time\.ms"):
+            await lifecycle.unfence(asyncio.get_running_loop().time() + 0.05)
+        await lifecycle.stop()
+
+    asyncio.run(scenario())
 
 
 def test_a_broker_that_stops_asks_again_soon_until_it_may(caplog):
