@@ -14,7 +14,7 @@ import bowstring
 from tests.support.acked_load import AckedLoad, read_all
 from tests.support.cluster_processes import Cluster
 from tests.support.serving import Process, hear_hangups
-from tests.support.waiting import HANG_S, wait_until
+from tests.support.waiting import HANG_S, pause, wait_until
 
 CONNECTIONS = 150
 TIMEOUT_MS = int(HANG_S * 1000)
@@ -179,7 +179,7 @@ def test_a_broker_without_memory_loses_nothing(tmp_path: Path) -> None:
             crowd_until = time.monotonic() + 8
             while time.monotonic() < crowd_until and process.process.poll() is None:
                 with crowd(port):
-                    time.sleep(0.2)
+                    pause(0.2, "connections are open for a moment")
             if process.process.poll() is None:
                 resource.prlimit(pid, resource.RLIMIT_AS, (hard, hard))
             else:

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from bowstring.engine import background
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import pause_async, wait_until_async
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ def test_a_task_that_fails_logs_its_traceback(log):
 
 def test_a_task_that_is_cancelled_or_ends_logs_nothing(log):
     async def main():
-        tasks = [background.spawn(asyncio.sleep(s), "some work") for s in (0, 99)]
+        tasks = [background.spawn(pause_async(s, "work that takes long"), "some work") for s in (0, 99)]
         tasks[1].cancel()
         await asyncio.wait(tasks)
         await asyncio.sleep(0)

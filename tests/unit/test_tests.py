@@ -94,6 +94,106 @@ PRIVATE = {
         "_sender": "the same",
     },
     "unit/groups/test_administration.py": {"_heap": "bounds what a queue keeps for timers that are gone"},
+    "simulation/nodes/faults.py": {
+        "_ServedLogs": "a fault is patched in where the decision is",
+        "_send_heartbeat": "the same",
+    },
+    "simulation/nodes/invariants.py": {
+        "_groups": "rules look at the coordinators of a shipped node, which shows them to nobody",
+        "_running": "the same",
+        "_share_coordinator": "the same",
+        "_transactions": "the same",
+    },
+    "simulation/nodes/logs.py": {
+        "_durable": "of its own double of the write-ahead log",
+    },
+    "simulation/nodes/loop.py": {
+        "_max_workers": "asyncio has it for loops that others write",
+        "_run": "the same",
+        "_set_running_loop": "the same",
+    },
+    "simulation/nodes/network.py": {
+        "_end": "of the other end of its own connection",
+        "_random": "the same",
+    },
+    "simulation/nodes/node.py": {
+        "_control_fd": "a shipped node without its threads and descriptors",
+        "_is_open": "the same",
+        "_log": "the same",
+        "_supply_fd": "the same",
+        "_with_metadata": "the same",
+    },
+    "simulation/nodes/plane.py": {
+        "_durable": "of its own double of the write-ahead log",
+        "_tell": "the same",
+    },
+    "simulation/nodes/process.py": {
+        "_fail": "a killed process ends the streams that it has open",
+    },
+    "simulation/nodes/world.py": {
+        "_end": "of its own network and loop",
+        "_queue": "the same",
+    },
+    "spark/test_exactly_once.py": {
+        "_pack": "a decision as an earlier version wrote it",
+    },
+    "unit/broker/test_cluster.py": {
+        "_act": "holds an event of replication back until the test lets it go",
+        "_events": "the same",
+    },
+    "unit/broker/test_lifecycle.py": {
+        "_STILL_FENCED_S": "shorter pauses between lines of the log",
+    },
+    "unit/broker/test_order_of_requests.py": {
+        "_answer_at_once": "sees each request begin, whatever answers it",
+        "_count": "the same",
+    },
+    "unit/controller/test_shell.py": {
+        "_leadership": "the state that a decision had when it failed",
+    },
+    "unit/groups/test_shell_roles.py": {
+        "_FIRST_PAUSE_S": "a shorter pause before a shard is loaded again",
+    },
+    "unit/metadata/store/test_log.py": {
+        "_log": "fails below the metadata log",
+    },
+    "unit/metadata/test_image_check.py": {
+        "_transaction": "an image in the middle of a metadata transaction",
+    },
+    "unit/quorum/test_forwards.py": {
+        "_bytes": "what is counted is given back on every way out",
+        "_count": "the same",
+        "_free": "the same",
+        "_on_their_way": "the same",
+        "_waiting": "the same",
+    },
+    "unit/quorum/test_network.py": {
+        "_reader": "a connection that its peer has closed while it was idle",
+    },
+    "unit/quorum/test_repair.py": {
+        "_append": "writes records that a controller refuses to write",
+        "_log": "the same",
+    },
+    "unit/quorum/test_shell.py": {
+        "_turns": "holds the turn that requests wait for",
+        "_urgent": "the same",
+    },
+    "unit/spark/test_python_source.py": {
+        "_say_which_engine": "the warning of a process, made anew",
+    },
+    "unit/storage/test_commit_mode.py": {
+        "_loop": "the loop that callbacks are posted to",
+    },
+    "unit/storage/test_log_manager.py": {
+        "_configs": "a log that is gone while its configs change",
+        "_logs": "the same",
+    },
+    "unit/test_background.py": {
+        "_PAUSE_S": "a shorter pause before a task begins anew",
+    },
+    "unit/transactions/shell/test_coordinator.py": {
+        "_FIRST_PAUSE_S": "a shorter pause before a shard is loaded again",
+    },
 }
 # What changes or reads an attribute by its name.
 PATCHING = {"setattr", "getattr", "delattr", "hasattr", "patch", "object"}

@@ -1,7 +1,5 @@
 """Clients that send random requests of every kind to random nodes, about so few names that they collide."""
 
-import asyncio
-
 from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.quorum.network import NoAnswerError, PeerConnection, UnsupportedByPeerError
 from tests.simulation.nodes.administration import ADMINISTRATION
@@ -11,6 +9,7 @@ from tests.simulation.nodes.loop import NodeLoop
 from tests.simulation.nodes.node import LISTENER_PORT
 from tests.simulation.nodes.pace import Instant
 from tests.simulation.nodes.transactions import PRODUCERS
+from tests.support.waiting import pause_async
 
 # After so long a request is one that gets no answer: longer than any timeout of a node.
 FOREVER_S = 600.0
@@ -91,7 +90,7 @@ class Client:
 
     async def run(self):
         plan = self.world.plan
-        await asyncio.sleep(self.random.uniform(0, plan.think_ms) / 1000)
+        await pause_async(self.random.uniform(0, plan.think_ms) / 1000, "clients begin at random")
         # Mostly one kind of work: clients of one kind keep what the others need changing under them.
         kinds = [ADMINISTRATION, PRODUCERS, MEMBERS]
         usual = KINDS.get(plan.mostly, kinds[self.number % len(kinds)])
@@ -102,7 +101,7 @@ class Client:
                 await self.ask(work(self))
             else:
                 await work(self)
-            await asyncio.sleep(self.random.expovariate(1 / plan.think_ms) / 1000)
+            await pause_async(self.random.expovariate(1 / plan.think_ms) / 1000, "the pace of a client")
 
     def image(self):
         """What some node knows of the cluster; None when none serves."""

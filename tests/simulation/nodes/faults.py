@@ -3,15 +3,12 @@
 Most are a change in the text of a shipped function. A fault names the rules that may notice it first.
 """
 
-import asyncio
 import inspect
 import sys
 import textwrap
 
-from bowstring._native.log.partition_log import LogError
-from bowstring.engine import event_log
 from bowstring.engine.broker.dispatch import Dispatcher
-from bowstring.engine.broker.image_follower import ImageFollower, _Change
+from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.replication import Replication, _ServedLogs
 from bowstring.engine.broker.transaction_checks import TransactionChecks
@@ -28,6 +25,7 @@ from bowstring.engine.transactions.shell.marker_writer import MarkerWriter
 from bowstring.engine.transactions.shell.verifier import TransactionVerifier
 from bowstring.engine.turns import Turn
 from tests.simulation.quorum.faults import Fault, into
+from tests.support.waiting import pause_async
 
 FAULTS: list[Fault] = []
 fault = into(FAULTS)
@@ -127,23 +125,6 @@ def connection_outlives_a_cancelled_request(patches):
 
 
 @fault(
-    "A change of the cluster is dropped when a log of it cannot be opened",
-    "BecomesHealthy",
-)
-def change_is_dropped(patches):
-    right = ImageFollower._carry_out
-
-    async def carry_out(self, change):
-        try:
-            await right(self, change)
-        except (OSError, LogError) as error:
-            event_log.error("a change of the cluster could not be carried out", detail=str(error))
-        return _Change({}, set(), [], brokers=False)  # nothing is left to do
-
-    patches.set(ImageFollower, "_carry_out", carry_out)
-
-
-@fault(
     "A partition that comes to a broker while it opens the logs of a change gets a role without a log",
     "NoBugIsLogged",
     **{**ADMINISTRATION, "thread_ms": (1.0, 15.0), "stall": 0.003, "clients": 8},
@@ -190,21 +171,6 @@ def deaf_while_logs_are_opened(patches):
 
 
 @fault(
-    "Removals of topics are merged with later changes",
-    *("BecomesHealthy", "NoBugIsLogged", "ReplicasAreInSync"),
-    **ADMINISTRATION,
-)
-def removals_are_merged(patches):
-    change(
-        patches,
-        ImageFollower,
-        "_next",
-        "while self._waiting and not change.removed and not self._waiting[0].removed:",
-        "while self._waiting:",
-    )
-
-
-@fault(
     "A failed request to change in-sync replicas is never sent again",
     "BecomesHealthy",
     **FILES_OPEN,
@@ -224,7 +190,7 @@ def heartbeats_end(patches):
     async def send_heartbeat(self):
         heard = await right(self)
         if not heard:
-            await asyncio.sleep(1000)
+            await pause_async(1000, "heartbeats that do not come again")
         return heard
 
     patches.set(BrokerLifecycle, "_send_heartbeat", send_heartbeat)

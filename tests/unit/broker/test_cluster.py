@@ -307,8 +307,9 @@ def test_producers_of_a_partition_are_told_by_any_replica(tmp_path):
         leader.plane.append("t", 0, batch, leader_epoch=leader.plane.led_epoch("t", 0), now_ms=1)
         wanted = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 1])])
         for broker in cluster.brokers.values():
-            log = broker.logs.get("t", 0)
-            await wait_until_async(lambda log=log: log.log_end_offset == 1)
+            await wait_until_async(
+                lambda broker=broker: (log := broker.logs.get("t", 0)) and log.log_end_offset == 1
+            )
             request = Request(api_key=61, version=0, body=wanted, listener=broker.advertised[0])
             (topic,) = (await describe_producers.handle(broker, request)).topics
             found, missing = topic.partitions

@@ -4,6 +4,7 @@ import asyncio
 import datetime as dt
 import inspect
 import math
+from typing import Any
 
 import pytest
 
@@ -183,7 +184,7 @@ def test_a_broker_refuses_configs_when_it_is_made():
         bowstring.Broker(config={"num.partitions": "many"})
 
 
-SENT = {
+SENT: dict[str, list[Any]] = {
     "topic": [5, b"t", ["t"], None],
     "value": [5, {"a": 1}],
     "key": [5],

@@ -7,8 +7,8 @@ import pytest
 from bowstring._native.log.heal import heal, may_heal
 from bowstring._native.log.partition_log import LogError
 from tests.support import faults
+from tests.support.acknowledged_batches import acknowledged_until_it_fails, values
 from tests.support.log_batches import NOW_MS, TRANSACTIONAL, batch, fill, marker, open_log
-from tests.unit.log.test_faults import acknowledged_until_it_fails, values
 
 PASSING = [errno.EMFILE, errno.ENFILE, errno.ENOMEM]
 

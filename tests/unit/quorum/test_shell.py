@@ -19,7 +19,7 @@ from bowstring.engine.raft.messages import FetchRequest
 from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY
 from tests.support import faults
 from tests.support.quorum_nodes import Controllers
-from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until_async
+from tests.support.waiting import FOR_EVER_MS, HANG_S, pause_async, wait_until_async
 
 
 def topic(number):
@@ -214,7 +214,7 @@ def test_what_keeps_a_node_alive_does_not_wait_behind_clients(tmp_path):
                 asyncio.ensure_future(other.quorum.ask_leader(asked, FOR_EVER_MS, None, f"{number % 10}"))
                 for number in range(100)
             ]
-            await asyncio.sleep(0.05)  # they reach the controller, and wait for its turn
+            await pause_async(0.05, "they reach the controller, and wait for its turn")
             heartbeat = BrokerHeartbeatRequest(broker_id=9, broker_epoch=9)
             answer = await other.quorum.ask_leader(heartbeat, FOR_EVER_MS)
             assert answer.error_code == Errors.STALE_BROKER_EPOCH.code

@@ -4,7 +4,6 @@ import random
 import socket
 import struct
 import threading
-import time
 
 import pytest
 
@@ -283,7 +282,7 @@ class Control(threading.Thread):
                 )
             if self.wal is not None and self.random.randrange(3) == 0:
                 self.wal.commit()
-            time.sleep(self.random.choice((0, 0, 0.0005)))
+            pause(self.random.choice((0, 0, 0.0005)), "answers come at random moments")
 
 
 class Pipeline:

@@ -24,6 +24,7 @@ import asyncio, logging, os, resource, sys
 from bowstring._native.disk import descriptors
 from bowstring.engine.storage.descriptor_reserve import DescriptorWatch
 from bowstring.engine.storage.open_files import open_file
+from tests.support.waiting import pause_async
 logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
 logging.getLogger("bowstring").setLevel(logging.INFO)
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
@@ -45,7 +46,7 @@ async def scenario():
         open_file("/dev/null", os.O_RDONLY)
     except OSError as error:
         print("then", error.errno)
-    await asyncio.sleep(0.6)
+    await pause_async(0.6, "the watch looks meanwhile")
     for fd in taken:
         os.close(fd)
     await over.wait()
