@@ -16,6 +16,7 @@ from bowstring.engine.protocol.messages import create_topics as ct
 from bowstring.engine.protocol.messages import elect_leaders as el
 from bowstring.engine.protocol.messages import metadata as md
 from bowstring.engine.protocol.schema import Request
+from tests.conformance.differential.older_peer import highest
 from tests.support import peers
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import directory_id, run_format
@@ -266,10 +267,10 @@ class MixedCluster:
         return [node.id for node in self.nodes.values() if node.is_broker and node.program == program]
 
     def ask(self, id: int, request: Request, version: int | None = None) -> Any:
-        """Sends one request to a broker."""
+        """Sends one request to a broker, by default in the newest version that both programs have."""
         client = WireClient(self.nodes[id].port)
         try:
-            return client.ask(request, version)
+            return client.ask(request, highest(request.api_key) if version is None else version)
         finally:
             client.close()
 
