@@ -256,7 +256,7 @@ def test_other_configs_as_typed(talk: Talk) -> None:
     for kind, resource, name, value, parsed, default in (
         (BROKER, "", "log.retention.ms", " +5000000 ", "5000000", None),
         (BROKER, "1", "log.cleanup.policy", " compact , delete ", "compact,delete", "delete"),
-        (BROKER, "1", "log.cleaner.min.cleanable.ratio", "5e-1", "0.5", "0.5"),
+        (BROKER, "1", "log.cleaner.min.cleanable.ratio", "4e-1", "0.4", "0.5"),
         (BROKER, "1", "log.preallocate", " TRUE", "true", "false"),
         (GROUP, group, "consumer.session.timeout.ms", " +50000", "50000", "45000"),
         (GROUP, group, "share.isolation.level", " read_committed ", "read_committed", "read_uncommitted"),

@@ -100,7 +100,7 @@ def test_a_follower_drops_what_the_new_leader_lacks(planes):
     write(planes, 1, 2)
     planes.await_equal()
     assert [header.leader_epoch for header in headers(everything(planes.log(0)))] == [1, 3]
-    assert ("truncated", TOPIC, 0, 3, 0, 3) in planes.events[0]
+    wait_until(lambda: ("truncated", TOPIC, 0, 3, 0, 3) in planes.events[0], lambda: planes.events[0])
 
 
 def test_a_follower_says_when_there_is_nothing_to_cut(planes):
@@ -114,7 +114,7 @@ def test_a_follower_says_when_there_is_nothing_to_cut(planes):
     planes.elect(0, 3, isr=[0], followers=[1, 2])
     write(planes, 0, 1)
     planes.await_equal()
-    assert ("truncated", TOPIC, 0, 3, 1, 3) in planes.events[1]
+    wait_until(lambda: ("truncated", TOPIC, 0, 3, 1, 3) in planes.events[1], lambda: planes.events[1])
     assert not any(event[0] == "truncated" and event[4] == 0 for event in planes.events[1])
 
 
