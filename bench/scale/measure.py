@@ -208,7 +208,9 @@ def _start_and_lead(parent: Connection, node: Node) -> None:
     figures, subject = Figures(), f"a node starts{node.remark}"
     data, log = (node.work / "snapshot").read_bytes(), (node.work / "log").read_bytes()
     before = _resident_bytes()
-    image, _ = figures.timed(subject, "it decodes the snapshot", lambda: decode_snapshot(data))
+    image, _ = figures.timed(
+        subject, "it decodes the snapshot", lambda: decode_snapshot(data, SnapshotId(1, 0))
+    )
     figures.add(subject, "memory of the image", (_resident_bytes() - before) / MIB, "MiB", "every node")
 
     def replay() -> None:

@@ -100,12 +100,13 @@ CONTROLLER_HANDLERS: Final[dict[int, str]] = {
     80: "quorum_messages",
     81: "quorum_messages",
     82: "quorum_messages",
+    94: "controller_requests",
 }
 """The same on the listeners of controllers, where Fetch is that of the metadata log."""
 
 FORWARDED: Final = "forwarded"
 
-FORWARDED_KEYS: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 57, 64, 80, 81})
+FORWARDED_KEYS: Final = frozenset({19, 20, 33, 37, 43, 44, 45, 46, 57, 64, 80, 81, 94})
 """What brokers send on to the active controller, inside Envelope."""
 
 CLUSTER_HANDLERS: Final = HANDLERS | dict.fromkeys(

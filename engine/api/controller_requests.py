@@ -31,6 +31,7 @@ _WITH_BODY: Final[dict[int, Callable[[ControllerState, Any], Decision[Any]]]] = 
     67: producer_ids.allocate,
     70: controllers.register_controller,
     73: directories.assign_replicas,
+    94: controllers.unregister_controller,
 }
 _WITH_VERSION: Final[dict[int, Callable[[ControllerState, Any, int], Decision[Any]]]] = {
     56: alter_partition.alter_partition,

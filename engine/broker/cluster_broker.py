@@ -14,12 +14,12 @@ from bowstring.engine.broker.forwarding import AllocatedProducerIds, ForwardedCh
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.node import behind, check_formatted, node_id_of
-from bowstring.engine.broker.registration import BOOTSTRAP_CHECKPOINT
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.quorum import QUORUM_STATE, has_voters_in_log
+from bowstring.engine.metadata.store.bootstrap import is_for_cluster
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.requests.listeners import Listener
@@ -49,7 +49,7 @@ def is_alone(settings: Mapping[str, str]) -> bool:
     if not (path / META_PROPERTIES).exists():
         _tell_alone(path, "stop it and run bowstring format before its first start")
         return True
-    if quorum.voters or (path / BOOTSTRAP_CHECKPOINT).exists() or _is_in_its_log(configs, path):
+    if quorum.voters or is_for_cluster(path) or _is_in_its_log(configs, path):
         return False
     voter = f"{node_id}@{quorum.bootstrap[0].host}:{quorum.bootstrap[0].port}"
     _tell_alone(

@@ -10,7 +10,7 @@ from bowstring.engine.metadata.features import (
     SUPPORTED_FEATURES,
     missing_levels,
 )
-from bowstring.engine.metadata.snapshot import SnapshotError, decode_bootstrap
+from bowstring.engine.metadata.store.bootstrap import read_bootstrap
 from bowstring.engine.protocol import random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
@@ -20,15 +20,12 @@ from bowstring.engine.protocol.records.cluster_metadata.nodes import (
 )
 from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
 from bowstring.engine.protocol.schema import MetadataRecord
-from bowstring.engine.storage.directory_lock import DataDirectoryError
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
 
 _PLAINTEXT: Final = 0
 _YES: Final = 1
-# Kafka's storage tool writes the first records of a new cluster to this file.
-BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
 
 
 def start_records(broker: "Broker") -> list[MetadataRecord]:
@@ -36,7 +33,7 @@ def start_records(broker: "Broker") -> list[MetadataRecord]:
     one.
 
     Raises:
-        DataDirectoryError: bootstrap.checkpoint cannot be read.
+        DataDirectoryError: What formatting has left cannot be read.
     """
     image = broker.metadata.image
     # As in Kafka, a finalized level stays: raising it is the operator's decision.
@@ -79,16 +76,7 @@ def stop_records(broker: "Broker") -> list[MetadataRecord]:
 
 
 def _first_records(broker: "Broker") -> list[MetadataRecord]:
-    path = broker.directory.path / BOOTSTRAP_CHECKPOINT
-    try:
-        found = decode_bootstrap(path.read_bytes())
-    except FileNotFoundError:
-        found = []
-    except SnapshotError as error:
-        raise DataDirectoryError(
-            f"{path} is damaged ({error}); format the directory again with Kafka's storage tool, or delete "
-            "the file to start with the features of this version"
-        ) from error
+    found = read_bootstrap(broker.directory.path)
     named = {each.name: each.feature_level for each in found if isinstance(each, FeatureLevelRecord)}
     return found + [
         FeatureLevelRecord(name=name, feature_level=level) for name, level in missing_levels(named).items()

@@ -29,7 +29,7 @@ def activation_records(
 
     Args:
         image: The image after all committed records.
-        bootstrap: The records of bootstrap.checkpoint.
+        bootstrap: The records that formatting has left.
         configs: The configs of this node.
     """
     records: list[MetadataRecord] = []

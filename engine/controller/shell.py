@@ -117,7 +117,7 @@ class Controller:
     """The controller of this node; it decides only while the node leads the quorum.
 
     Args:
-        bootstrap: The first records of a new cluster, from bootstrap.checkpoint.
+        bootstrap: The first records of a new cluster, which formatting has left.
         voters: Returns the ids of the quorum's voters.
         now_ms: Steady time.
 

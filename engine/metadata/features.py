@@ -11,15 +11,15 @@ HIGHEST_TRANSACTION_VERSION: Final = 2
 GROUP_VERSION: Final = "group.version"
 HIGHEST_GROUP_VERSION: Final = 1
 SHARE_VERSION: Final = "share.version"
-HIGHEST_SHARE_VERSION: Final = 1
+HIGHEST_SHARE_VERSION: Final = 2
 STREAMS_VERSION: Final = "streams.version"
 HIGHEST_STREAMS_VERSION: Final = 1
-HIGHEST_METADATA_VERSION: Final = 30
+HIGHEST_METADATA_VERSION: Final = 33
 BOWSTRING_VERSION: Final = "bowstring.version"
 """In the registration of a node alone: tells Bowstring's registration from Kafka's. It is never finalized."""
 REGISTERED_BY_BOWSTRING: Final = (0, 1)
 
-# Level 30 is Kafka 4.3's; 7 is the first that Kafka 4 reads. A level that another broker finalized in the
+# Level 33 is Kafka 4.4's; 7 is the first that Kafka 4 reads. A level that another broker finalized in the
 # same metadata log is kept.
 SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: (7, HIGHEST_METADATA_VERSION),
@@ -42,20 +42,24 @@ DIRECTORIES_SINCE: Final = 17
 """... partitions name the directories of their replicas (KIP-858)."""
 ELR_SINCE: Final = 23
 """... partitions name their eligible leader replicas (KIP-966)."""
-GROUP_VERSION_BY_DEFAULT_SINCE: Final = 22
-"""... new clusters have group.version 1 unless formatted otherwise (KIP-848)."""
-TRANSACTION_VERSION_BY_DEFAULT_SINCE: Final = 24
-"""... new clusters have the newest transaction.version unless formatted otherwise (KIP-890)."""
-SHARE_VERSION_BY_DEFAULT_SINCE: Final = 28
-"""... new clusters have share.version 1 unless formatted otherwise (KIP-932)."""
-STREAMS_VERSION_BY_DEFAULT_SINCE: Final = 29
-"""... new clusters have streams.version 1 unless formatted otherwise (KIP-1071)."""
-ELR_BY_DEFAULT_SINCE: Final = 26
-"""... new clusters have eligible leader replicas unless formatted without."""
 CORDONED_DIRECTORIES_SINCE: Final = 30
 """... brokers name directories that take no new replicas (KIP-1066)."""
-CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30)
-"""Levels that added records or fields; a downgrade may not pass one of them."""
+CONTROLLER_UNREGISTRATIONS_SINCE: Final = 33
+"""... registrations of controllers can be removed (KIP-1312)."""
+CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)
+"""Levels that added records or fields, or values of them; a downgrade may not pass one of them."""
+
+DEFAULT_LEVELS_SINCE: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
+    TRANSACTION_VERSION: ((24, 2),),
+    GROUP_VERSION: ((22, 1),),
+    ELIGIBLE_LEADER_REPLICAS: ((26, 1),),
+    SHARE_VERSION: ((28, 1), (31, 2)),
+    STREAMS_VERSION: ((29, 1),),
+}
+"""By feature, the metadata.version from which on new clusters have a level unless formatted otherwise.
+
+KIP-890, KIP-848, KIP-966, KIP-932 with dead-letter topics in level 2 (KIP-1191), KIP-1071.
+"""
 
 FINALIZED_FEATURES: Final = {
     METADATA_VERSION: HIGHEST_METADATA_VERSION,
@@ -75,6 +79,14 @@ def missing_levels(named: Mapping[str, int]) -> dict[str, int]:
     if METADATA_VERSION in named:
         return {}
     return {name: level for name, level in FINALIZED_FEATURES.items() if name not in named}
+
+
+def default_levels(metadata_version: int) -> dict[str, int]:
+    """Returns the levels of the other features with which a cluster at `metadata_version` is formatted."""
+    return {
+        name: max((level for since, level in levels if metadata_version >= since), default=0)
+        for name, levels in DEFAULT_LEVELS_SINCE.items()
+    }
 
 
 _NONE: Final = (0, 0)

@@ -45,6 +45,10 @@ class SnapshotId(NamedTuple):
     epoch: int
 
 
+BOOTSTRAP_ID: Final = SnapshotId(0, 0)
+"""Of the snapshot that formatting writes. Its records are not in effect: the first leader appends them."""
+
+
 class SnapshotError(Exception):
     """Bytes that are not a complete snapshot; the message says what is wrong."""
 
@@ -102,8 +106,10 @@ def encode_snapshot(
     yield batch([footer], control=True)
 
 
-def decode_snapshot(data: bytes) -> tuple[ClusterImage, QuorumFacts]:
+def decode_snapshot(data: bytes, id: SnapshotId) -> tuple[ClusterImage, QuorumFacts]:
     """Returns the image and the quorum facts in a snapshot.
+
+    The image of the one that formatting writes is empty: other nodes do not have its records (KIP-1170).
 
     Raises:
         SnapshotError: The snapshot is truncated, fails a CRC, or holds records that this version cannot read.
@@ -113,7 +119,7 @@ def decode_snapshot(data: bytes) -> tuple[ClusterImage, QuorumFacts]:
         for record in _whole(data):
             if record.control:
                 quorum.apply(decode_control_key(record.key or b""), record.value or b"")
-            else:
+            elif id != BOOTSTRAP_ID:
                 image.apply(decode_record(record.value or b""))
     except (ProtocolError, MetadataError) as error:
         raise SnapshotError(str(error)) from error

@@ -25,6 +25,7 @@ _KEYS: Final[dict[type[MetadataRecord], Callable[[Any], Hashable]]] = {
     security.AccessControlEntryRecord: lambda record: record.id,
 }
 _REMOVALS: Final[dict[type[MetadataRecord], tuple[type[MetadataRecord], Callable[[Any], Hashable]]]] = {
+    nodes.UnregisterControllerRecord: (nodes.RegisterControllerRecord, lambda record: record.controller_id),
     security.RemoveUserScramCredentialRecord: (
         security.UserScramCredentialRecord,
         lambda record: (record.name, record.mechanism),

@@ -205,7 +205,7 @@ def _check(done: Migration, state: MetadataState, home: Path, accept_unclean: bo
     if done.metadata_version > HIGHEST_METADATA_VERSION:
         raise DataDirectoryError(
             f"{home} is at metadata.version {done.metadata_version}; this version supports at most "
-            f"{HIGHEST_METADATA_VERSION} (Kafka 4.3)"
+            f"{HIGHEST_METADATA_VERSION} (Kafka 4.4)"
         )
     if (voters := state.quorum.voter_ids()) not in ([], [done.node_id]):
         raise DataDirectoryError(

@@ -15,32 +15,22 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
-    ELR_BY_DEFAULT_SINCE,
     ELR_SINCE,
-    FINALIZED_FEATURES,
-    GROUP_VERSION,
-    GROUP_VERSION_BY_DEFAULT_SINCE,
+    HIGHEST_METADATA_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
-    SHARE_VERSION,
-    SHARE_VERSION_BY_DEFAULT_SINCE,
-    STREAMS_VERSION,
-    STREAMS_VERSION_BY_DEFAULT_SINCE,
     SUPPORTED_FEATURES,
-    TRANSACTION_VERSION,
-    TRANSACTION_VERSION_BY_DEFAULT_SINCE,
+    default_levels,
 )
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.snapshot import (
-    SnapshotError,
     SnapshotId,
-    decode_bootstrap,
     encode_snapshot,
 )
+from bowstring.engine.metadata.store.bootstrap import BOOTSTRAP_CHECKPOINT
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.protocol.ids import ZERO_UUID, format_uuid, parse_uuid, random_uuid
-from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.voters import Endpoint, Endpoints, Voter, VoterSet
@@ -51,7 +41,6 @@ from bowstring.engine.storage.log_dir import (
     METADATA_PARTITION_DIRECTORY,
 )
 
-BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
 _FIRST: Final = SnapshotId(0, 0)
 _CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -158,24 +147,6 @@ def carry_out(plan: FormatPlan) -> None:
         sync_directory(path.parent)
 
 
-def read_bootstrap(directory: Path) -> list[MetadataRecord]:
-    """Returns the first records of a new cluster, which formatting has left in a directory.
-
-    Raises:
-        DataDirectoryError: They cannot be read.
-    """
-    path = directory / BOOTSTRAP_CHECKPOINT
-    try:
-        return decode_bootstrap(path.read_bytes())
-    except FileNotFoundError:
-        return []
-    except SnapshotError as error:
-        raise DataDirectoryError(
-            f"{path} is damaged ({error}); copy it from another controller, or delete it to start with the "
-            "features of this version"
-        ) from error
-
-
 def _write_first_metadata(plan: FormatPlan) -> None:
     now_ms = time.time_ns() // 1_000_000
     image = ClusterImage()
@@ -274,7 +245,8 @@ def _initial_controller(text: str, listener: str) -> Voter:
 
 
 def _features(asked: Mapping[str, int], *, dynamic: bool) -> dict[str, int]:
-    features = dict(FINALIZED_FEATURES) | {KRAFT_VERSION: int(dynamic)}
+    version = asked.get(METADATA_VERSION, HIGHEST_METADATA_VERSION)
+    features = {METADATA_VERSION: version, **default_levels(version), KRAFT_VERSION: int(dynamic)}
     for name, level in asked.items():
         supported = SUPPORTED_FEATURES.get(name)
         if supported is None:
@@ -292,16 +264,6 @@ def _features(asked: Mapping[str, int], *, dynamic: bool) -> dict[str, int]:
             )
             raise ConfigError(f"--feature {name}={level}: {instead}")
         features[name] = level
-    version = features[METADATA_VERSION]
-    for name, since in (
-        (TRANSACTION_VERSION, TRANSACTION_VERSION_BY_DEFAULT_SINCE),
-        (GROUP_VERSION, GROUP_VERSION_BY_DEFAULT_SINCE),
-        (SHARE_VERSION, SHARE_VERSION_BY_DEFAULT_SINCE),
-        (STREAMS_VERSION, STREAMS_VERSION_BY_DEFAULT_SINCE),
-    ):
-        if version < since and name not in asked:
-            del features[name]
-    features.setdefault(ELIGIBLE_LEADER_REPLICAS, int(version >= ELR_BY_DEFAULT_SINCE))
     if features[ELIGIBLE_LEADER_REPLICAS] and version < ELR_SINCE:
         raise ConfigError(
             f"--feature {ELIGIBLE_LEADER_REPLICAS}=1 needs {METADATA_VERSION}={ELR_SINCE} or higher, but "

@@ -208,7 +208,7 @@ class MetadataRaftLog:
         """
         part = self._part_path(id)
         try:
-            content = decode_snapshot(with_reserve(part.read_bytes))
+            content = decode_snapshot(with_reserve(part.read_bytes), SnapshotId(*id))
         except Exception:
             part.unlink(missing_ok=True)
             raise
@@ -288,7 +288,7 @@ class MetadataRaftLog:
 
     def load_snapshot(self, id: OffsetAndEpoch) -> tuple[ClusterImage, QuorumFacts]:
         """Returns the content of a complete snapshot."""
-        return decode_snapshot(with_reserve(self._path(id).read_bytes))
+        return decode_snapshot(with_reserve(self._path(id).read_bytes), SnapshotId(*id))
 
     def _path(self, id: OffsetAndEpoch) -> Path:
         return self._files.path(SnapshotId(*id))

@@ -28,11 +28,11 @@ from bowstring.engine.metadata.image import ClusterImage, ImageChange
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import encode_record
 from bowstring.engine.metadata.snapshot import SnapshotError
+from bowstring.engine.metadata.store.bootstrap import read_bootstrap
 from bowstring.engine.metadata.store.log import metadata_log_config
 from bowstring.engine.protocol.schema import Message, MetadataRecord
 from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
-from bowstring.engine.quorum.formatting import read_bootstrap
 from bowstring.engine.quorum.forwards import Forwards
 from bowstring.engine.quorum.log import MetadataRaftLog
 from bowstring.engine.quorum.network import Peers, has_ended
@@ -432,7 +432,7 @@ class Quorum:
             await asyncio.sleep(self._settings.config.retry_backoff_ms / 1000)  # the next Fetch tells more
 
     def bootstrap_records(self) -> list[MetadataRecord]:
-        """Returns the records of bootstrap.checkpoint, for the first leader.
+        """Returns the records that formatting has left, for the first leader.
 
         Raises:
             DataDirectoryError: It cannot be read.

@@ -74,7 +74,7 @@ class ControllerCluster:
     """
 
     def __init__(
-        self, live: int = 0, *, eligible_leaders: bool = False, level: int = 30, **configs: str
+        self, live: int = 0, *, eligible_leaders: bool = False, level: int = 33, **configs: str
     ) -> None:
         self.now_ms = 1000
         self.log: list[MetadataRecord] = []

@@ -5,13 +5,19 @@ from pathlib import Path
 
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
-from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
+from bowstring.engine.metadata.snapshot import BOOTSTRAP_ID, encode_snapshot
+from bowstring.engine.metadata.store.bootstrap import BOOTSTRAP_CHECKPOINT, bootstrap_snapshot
 
 
-def write_first_levels(directory: Path, levels: Mapping[str, int]) -> None:
-    """Writes bootstrap.checkpoint, as Kafka's storage tool does; features that it does not name are at 0."""
+def write_first_levels(directory: Path, levels: Mapping[str, int], *, as_kafka_4_4: bool = False) -> None:
+    """Writes what Kafka's storage tool does; features that it does not name are at 0.
+
+    Args:
+        as_kafka_4_4: Write the snapshot that ends at offset 0, as it does since 4.4, in place of
+            bootstrap.checkpoint.
+    """
     image = ClusterImage()
     image.features = dict(levels)
-    directory.mkdir(parents=True)
-    batches = encode_snapshot(image, QuorumFacts(), SnapshotId(0, 0), 0, 0)
-    (directory / "bootstrap.checkpoint").write_bytes(b"".join(batches))
+    path = bootstrap_snapshot(directory) if as_kafka_4_4 else directory / BOOTSTRAP_CHECKPOINT
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"".join(encode_snapshot(image, QuorumFacts(), BOOTSTRAP_ID, 0, 0)))

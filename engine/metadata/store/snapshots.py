@@ -52,7 +52,7 @@ class MetadataSnapshots:
         for id in reversed(self.ids()):
             path = self.path(id)
             try:
-                image, quorum = decode_snapshot(path.read_bytes())
+                image, quorum = decode_snapshot(path.read_bytes(), id)
             except (SnapshotError, OSError) as error:
                 event_log.error(
                     "a snapshot of the metadata log cannot be read; the broker uses an older one or the "

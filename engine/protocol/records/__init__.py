@@ -102,6 +102,7 @@ _CLUSTER_METADATA: dict[int, Row] = {
     26: ("security", "RemoveDelegationTokenRecord"),
     27: ("nodes", "RegisterControllerRecord"),
     28: ("topics", "ClearElrRecord"),
+    29: ("nodes", "UnregisterControllerRecord"),
 }
 
 

@@ -56,6 +56,7 @@ class Admin(WorkersClient):
     move_replicas = awaited(ThreadedAdmin.move_replicas)
     describe_brokers = awaited(ThreadedAdmin.describe_brokers)
     unregister_broker = awaited(ThreadedAdmin.unregister_broker)
+    unregister_controller = awaited(ThreadedAdmin.unregister_controller)
     alter_reassignments = awaited(ThreadedAdmin.alter_reassignments)
     list_reassignments = awaited(ThreadedAdmin.list_reassignments)
     elect_leaders = awaited(ThreadedAdmin.elect_leaders)

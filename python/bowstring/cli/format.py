@@ -105,5 +105,5 @@ def _level(text: str) -> tuple[str, int]:
 
     name, equals, level = text.partition("=")
     if not equals or not level.isdigit():
-        raise ConfigError(f"--feature '{text}': write NAME=LEVEL, such as metadata.version=30")
+        raise ConfigError(f"--feature '{text}': write NAME=LEVEL, such as metadata.version=33")
     return name.strip(), int(level)

@@ -1,4 +1,4 @@
-"""Implements `bowstring quorum`: describe, add, remove, repair."""
+"""Implements `bowstring quorum`: describe, add, remove, unregister, repair."""
 
 from __future__ import annotations
 
@@ -214,6 +214,22 @@ def remove(
         print_json({"id": node_id, "directory_id": format_uuid(own_id), "removed": True})
     else:
         print_note(f"controller {node_id} is no voter any more")
+
+
+@app.command()
+def unregister(
+    node_id: Annotated[int, typer.Argument(metavar="ID", help="Id of the controller.", min=0)],
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT_S,
+    json: Json = False,
+) -> None:
+    """Forget a controller that is stopped for good: it then bounds no feature level any more."""
+    with _admin(bootstrap, timeout) as admin:
+        admin.unregister_controller(node_id)
+    if json:
+        print_json({"id": node_id, "unregistered": True})
+    else:
+        print_note(f"controller {node_id} is unregistered")
 
 
 @app.command()

@@ -181,7 +181,7 @@ class ClusterWorld(World):
     def bootstrap_records(self):
         level = 1 if self.plan.eligible_leaders else 0
         return [
-            FeatureLevelRecord(name="metadata.version", feature_level=30),
+            FeatureLevelRecord(name="metadata.version", feature_level=33),
             *([FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)] * level),
             *(
                 [FeatureLevelRecord(name="transaction.version", feature_level=self.plan.transaction_version)]

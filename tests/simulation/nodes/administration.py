@@ -205,10 +205,10 @@ def raise_features(client):
     random = client.random
     name, levels = random.choice(
         [
-            ("metadata.version", (20, 25, 26, 27, 29, 30)),
+            ("metadata.version", (20, 25, 26, 27, 29, 30, 31, 32, 33)),
             ("transaction.version", (0, 1, 2)),
             ("group.version", (0, 1)),
-            ("share.version", (0, 1)),
+            ("share.version", (0, 1, 2)),
             ("eligible.leader.replicas.version", (0, 1)),
         ]
     )

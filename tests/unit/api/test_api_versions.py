@@ -35,10 +35,10 @@ def test_all_types_of_groups_are_offered(served):
     assert apis[68] == apis[69] == (0, 1)
     assert apis[88] == apis[89] == (0, 1)
     assert {each.name: each.max_version_level for each in response.finalized_features} == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "transaction.version": 2,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
     }
     assert response.finalized_features_epoch >= 0

@@ -5,11 +5,13 @@ import pytest
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.features import FINALIZED_FEATURES
+from bowstring.engine.metadata.store.bootstrap import bootstrap_snapshot
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.engine.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.first_levels import write_first_levels
+from tests.support.quorum_nodes import format_directory
 from tests.support.waiting import wait_until
 
 UPGRADE, SAFE = 1, 2
@@ -56,6 +58,18 @@ def test_an_old_data_directory_gets_the_features_of_this_release(old):
     old.restart()
     assert levels(old) == FINALIZED_FEATURES
     assert old.produce("t", RECORDS).base_offset == 2
+
+
+def test_a_directory_that_kafka_4_4_formatted_has_its_levels(serve, tmp_path):
+    """They are in the log from the first start on, not only in the snapshot that formatting wrote (KIP-1170)."""
+    first = {"metadata.version": 30, "share.version": 1}
+    write_first_levels(tmp_path / "data", first, as_kafka_4_4=True)
+    format_directory(tmp_path / "data", 1)
+    served = serve()
+    assert levels(served) == first
+    bootstrap_snapshot(tmp_path / "data").unlink()
+    served.restart()
+    assert levels(served) == first
 
 
 @pytest.mark.parametrize(

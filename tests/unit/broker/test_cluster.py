@@ -28,11 +28,13 @@ from bowstring.engine.protocol.messages.incremental_alter_configs import (
 )
 from bowstring.engine.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from bowstring.engine.protocol.messages.unregister_controller import UnregisterControllerRequest
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 from bowstring.engine.quorum.network import Peers
 from bowstring.engine.requests.request import Request
 from tests.support.broker_cluster import BROKERS, run
+from tests.support.first_levels import write_first_levels
 from tests.support.waiting import wait_until_async
 
 
@@ -80,6 +82,9 @@ def test_configs_features_and_elections(tmp_path):
         assert (answer.error_code, list(answer.topics)) == (0, [])
         answer = await cluster.ask(UnregisterBrokerRequest(broker_id=99))
         assert answer.error_code == Errors.BROKER_ID_NOT_REGISTERED.code
+        answer = await cluster.ask(UnregisterControllerRequest(controller_id=99))
+        assert answer.error_code == Errors.CONTROLLER_ID_NOT_REGISTERED.code
+        assert answer.error_message == "Controller ID 99 is not currently registered."
 
     run(tmp_path, scenario)
 
@@ -96,6 +101,19 @@ def test_controllers_register_so_that_features_can_rise(tmp_path):
         await wait_until_async(
             lambda: cluster.image().resource_configs(4, "") == {"min.insync.replicas": "1"}
         )
+
+    run(tmp_path, scenario)
+
+
+def test_brokers_have_the_levels_that_kafka_4_4_wrote_on_controllers(tmp_path):
+    """Its storage tool writes them into a snapshot that no other node fetches (KIP-1170)."""
+    first = {"metadata.version": 30, "share.version": 1}
+    for id in (1, 2, 3):
+        write_first_levels(tmp_path / str(id), first, as_kafka_4_4=True)
+
+    async def scenario(cluster):
+        assert cluster.image().features == first
+        assert (await cluster.controllers.leader()).quorum.image.features == first
 
     run(tmp_path, scenario)
 

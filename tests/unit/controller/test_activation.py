@@ -43,10 +43,10 @@ def test_without_bootstrap_records_the_newest_level_counts():
     image = ClusterImage()
     image.apply_all(activation_records(image, [], BrokerConfigs()))
     assert image.features == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "transaction.version": 2,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
     }
 

@@ -10,7 +10,7 @@ from bowstring.engine.protocol.messages.broker_registration import Feature
 from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.support.controller import ControllerCluster, directory, error_of, registration_request
 
-METADATA = Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
+METADATA = Feature(name="metadata.version", min_supported_version=7, max_supported_version=33)
 
 
 # ------------------------------------------------------------ registration
@@ -74,7 +74,7 @@ def test_the_epochs_of_a_broker_grow():
         (
             {
                 "features": [
-                    Feature(name="metadata.version", min_supported_version=1, max_supported_version=29)
+                    Feature(name="metadata.version", min_supported_version=1, max_supported_version=32)
                 ]
             },
             Errors.UNSUPPORTED_VERSION,
@@ -303,4 +303,4 @@ def test_a_registration_says_all_of_the_request():
     broker = cluster.state.image.brokers[1]
     assert (broker.rack, broker.directories) == ("r", (directory(1),))
     assert broker.endpoints[0].port == 9092
-    assert ("metadata.version", 7, 30) in broker.features
+    assert ("metadata.version", 7, 33) in broker.features

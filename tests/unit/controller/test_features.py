@@ -2,12 +2,13 @@
 
 import pytest
 
-from bowstring.engine.controller.controllers import register_controller
+from bowstring.engine.controller.controllers import register_controller, unregister_controller
 from bowstring.engine.controller.features import update_features
 from bowstring.engine.controller.producer_ids import allocate
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from bowstring.engine.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
+from bowstring.engine.protocol.messages.unregister_controller import UnregisterControllerRequest
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
@@ -30,21 +31,21 @@ def update(cluster: ControllerCluster, *updates, version: int = 2, validate_only
 
 def test_metadata_version_rises():
     cluster = ControllerCluster(level=20)
-    assert update(cluster, ("metadata.version", 30, UPGRADE), validate_only=True).error_code == 0
+    assert update(cluster, ("metadata.version", 33, UPGRADE), validate_only=True).error_code == 0
     assert cluster.state.metadata_version == 20
-    update(cluster, ("metadata.version", 30, UPGRADE))
-    assert cluster.state.metadata_version == 30
+    update(cluster, ("metadata.version", 33, UPGRADE))
+    assert cluster.state.metadata_version == 33
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        ("metadata.version", 31, UPGRADE),
-        ("metadata.version", 29, UPGRADE),
-        ("metadata.version", 29, SAFE),
-        ("metadata.version", 29, UNSAFE),
+        ("metadata.version", 34, UPGRADE),
+        ("metadata.version", 32, UPGRADE),
+        ("metadata.version", 32, SAFE),
+        ("metadata.version", 32, UNSAFE),
         ("metadata.version", -1, SAFE),
-        ("metadata.version", 30, 0),
+        ("metadata.version", 33, 0),
         ("group.version", 1, UPGRADE),
         ("kraft.version", 2, UPGRADE),
         ("kraft.version", -1, SAFE),
@@ -54,6 +55,15 @@ def test_metadata_version_rises():
 def test_what_is_refused(change):
     cluster = ControllerCluster(1)
     assert error_of(lambda: update(cluster, change)) is Errors.INVALID_UPDATE_VERSION
+
+
+@pytest.mark.parametrize(("present", "lowered", "refused"), [(31, 30, 29), (32, 32, 31), (33, 33, 32)])
+def test_levels_of_kafka_4_4(present, lowered, refused):
+    """Level 31 has no new metadata (KIP-1191); 32 has new host patterns (KIP-1276), 33 a new record (KIP-1312)."""
+    cluster = ControllerCluster(level=present)
+    assert update(cluster, ("metadata.version", lowered, SAFE), validate_only=True).error_code == 0
+    down = ("metadata.version", refused, SAFE)
+    assert error_of(lambda: update(cluster, down)) is Errors.INVALID_UPDATE_VERSION
 
 
 def test_levels_without_new_metadata_can_be_lowered():
@@ -112,6 +122,42 @@ def test_controllers_register_once_the_cluster_knows_of_it():
     cluster = ControllerCluster(level=14)
     request = ControllerRegistrationRequest(controller_id=101)
     assert error_of(lambda: register_controller(cluster.state, request)) is Errors.UNSUPPORTED_VERSION
+
+
+def register(cluster: ControllerCluster, node_id: int) -> None:
+    features = [Feature(name="metadata.version", min_supported_version=7, max_supported_version=33)]
+    request = ControllerRegistrationRequest(controller_id=node_id, features=features)
+    cluster.decide(register_controller(cluster.state, request))
+
+
+def unregister(cluster: ControllerCluster, node_id: int):
+    request = UnregisterControllerRequest(controller_id=node_id)
+    return cluster.decide(unregister_controller(cluster.state, request))
+
+
+def test_the_registration_of_a_controller_that_is_gone_is_removed():
+    """Until then its levels bound those of the cluster (KIP-1312)."""
+    cluster = ControllerCluster()
+    register(cluster, 101)
+    higher = (ELR, 1, UPGRADE)
+    assert error_of(lambda: update(cluster, higher)) is Errors.INVALID_UPDATE_VERSION
+    answer = unregister(cluster, 101)
+    assert (answer.error_code, answer.error_message) == (0, None)
+    assert list(cluster.state.image.kept.of(RegisterControllerRecord)) == []
+    update(cluster, higher)
+    register(cluster, 101)
+    assert len(list(cluster.state.image.kept.of(RegisterControllerRecord))) == 1
+
+
+def test_which_registrations_of_controllers_stay():
+    cluster = ControllerCluster(level=32)
+    own = cluster.state.node_id
+    register(cluster, 101)
+    assert error_of(lambda: unregister(cluster, own)) is Errors.INVALID_REQUEST
+    assert error_of(lambda: unregister(cluster, 101)) is Errors.UNSUPPORTED_VERSION
+    update(cluster, ("metadata.version", 33, UPGRADE))
+    assert error_of(lambda: unregister(cluster, 102)) is Errors.CONTROLLER_ID_NOT_REGISTERED
+    assert error_of(lambda: unregister(cluster, own)) is Errors.INVALID_REQUEST
 
 
 def test_blocks_of_producer_ids_do_not_overlap():

@@ -27,7 +27,7 @@ def partition(**fields) -> PartitionImage:
     return PartitionImage(**({"directories": directories} | facts))
 
 
-def change(old: PartitionImage, *, dead=(), elr=False, level=30, min_in_sync=1, brokers=BROKERS, **wanted):
+def change(old: PartitionImage, *, dead=(), elr=False, level=33, min_in_sync=1, brokers=BROKERS, **wanted):
     rules = Rules(brokers, lambda broker: broker not in dead, level, elr)
     made = PartitionChange(KEY, old, rules, min_in_sync)
     for name, value in wanted.items():

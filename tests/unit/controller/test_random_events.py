@@ -38,7 +38,7 @@ class Life:
         self.chance = random.Random(seed)
         self.cluster = ControllerCluster(
             eligible_leaders=seed % 2 == 1,
-            level=self.chance.choice([30, 30, 11]) if seed % 2 == 0 else 30,
+            level=self.chance.choice([33, 33, 11]) if seed % 2 == 0 else 33,
             min_insync_replicas=str(self.chance.randint(1, 3)),
             unclean_leader_election_enable="true" if seed % 3 == 0 else "false",
         )

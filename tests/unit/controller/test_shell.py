@@ -82,7 +82,7 @@ def config(value: str = "1", name: str = "retention.ms") -> ConfigRecord:
 def test_a_new_cluster_gets_its_first_records():
     async def scenario(controller, quorum, clock):
         assert controller.is_active
-        assert quorum.image.features["metadata.version"] == 30
+        assert quorum.image.features["metadata.version"] == 33
         assert isinstance(quorum.log[0], BeginTransactionRecord)
 
     run(scenario)

@@ -6,6 +6,7 @@ from bowstring.engine.metadata.features import METADATA_VERSION
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.snapshot import (
+    BOOTSTRAP_ID,
     SnapshotError,
     SnapshotId,
     decode_bootstrap,
@@ -22,9 +23,10 @@ from bowstring.engine.protocol.records.control import (
 )
 
 ID = bytes(range(16))
+AT = SnapshotId(100, 3)
 DIRECTORY = b"d" * 16
 EVERYTHING = [
-    settings.FeatureLevelRecord(name=METADATA_VERSION, feature_level=30),
+    settings.FeatureLevelRecord(name=METADATA_VERSION, feature_level=33),
     settings.FeatureLevelRecord(name="group.version", feature_level=1),
     nodes.RegisterBrokerRecord(
         broker_id=1,
@@ -83,11 +85,20 @@ VOTERS = VotersRecord(
 def written(quorum: QuorumFacts | None = None, records=EVERYTHING) -> bytes:
     image = ClusterImage()
     image.apply_all(records)
-    return b"".join(encode_snapshot(image, quorum or QuorumFacts(), SnapshotId(100, 3), 5, 6))
+    return b"".join(encode_snapshot(image, quorum or QuorumFacts(), AT, 5, 6))
+
+
+def test_the_snapshot_of_formatting_tells_only_the_quorum():
+    """Its records take effect when the first leader appends them (KIP-1170)."""
+    quorum = QuorumFacts()
+    quorum.kraft_version, quorum.voters = 1, VOTERS
+    image, found = decode_snapshot(written(quorum), BOOTSTRAP_ID)
+    assert list(image_records(image)) == []
+    assert found.voter_ids() == [1]
 
 
 def test_everything_comes_back():
-    image, quorum = decode_snapshot(written())
+    image, quorum = decode_snapshot(written(), AT)
     assert list(image_records(image)) == EVERYTHING
     assert quorum.kraft_version == 0 and quorum.voter_ids() == []
 
@@ -96,7 +107,7 @@ def test_everything_comes_back():
 def test_an_older_cluster_is_written_in_its_own_versions(level):
     """Directories and eligible leaders are left out where records have no place for them; the rest comes back."""
     older = [settings.FeatureLevelRecord(name=METADATA_VERSION, feature_level=level), *EVERYTHING[1:]]
-    image, _ = decode_snapshot(written(records=older))
+    image, _ = decode_snapshot(written(records=older), AT)
     partition, broker = image.topics["t"].partitions[0], image.brokers[1]
     assert partition.directories == ((DIRECTORY, bytes(16)) if level >= 17 else ())
     assert broker.directories == ((DIRECTORY,) if level >= 17 else ())
@@ -108,7 +119,7 @@ def test_an_older_cluster_is_written_in_its_own_versions(level):
 def test_voters_come_back():
     quorum = QuorumFacts()
     quorum.kraft_version, quorum.voters = 1, VOTERS
-    _, found = decode_snapshot(written(quorum))
+    _, found = decode_snapshot(written(quorum), AT)
     assert (found.kraft_version, found.voters) == (1, VOTERS)
 
 
@@ -136,7 +147,7 @@ def test_many_records_are_many_batches():
         settings.ConfigRecord(resource_type=2, resource_name="t", name=f"n{i}", value="v")
         for i in range(2500)
     ]
-    image, _ = decode_snapshot(written(records=records))
+    image, _ = decode_snapshot(written(records=records), AT)
     assert list(image_records(image)) == records
 
 
@@ -153,4 +164,4 @@ def damaged(data: bytes) -> list[bytes]:
 @pytest.mark.parametrize("index", range(6))
 def test_parts_and_damage_are_refused(index):
     with pytest.raises(SnapshotError):
-        decode_snapshot(damaged(written())[index])
+        decode_snapshot(damaged(written())[index], AT)

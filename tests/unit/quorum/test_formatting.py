@@ -4,7 +4,7 @@ import pytest
 
 from bowstring.engine.broker.node_format import format_plan
 from bowstring.engine.configs import ConfigError
-from bowstring.engine.metadata.snapshot import decode_snapshot
+from bowstring.engine.metadata.snapshot import BOOTSTRAP_ID, SnapshotId, decode_snapshot
 from bowstring.engine.protocol.ids import format_uuid, parse_uuid
 from bowstring.engine.quorum.formatting import FormatOptions, carry_out
 from bowstring.engine.storage.directory_lock import DataDirectoryError
@@ -32,6 +32,11 @@ def run(tmp_path, more=None, **options):
     return plan
 
 
+def first_levels(directory):
+    data = (directory / "bootstrap.checkpoint").read_bytes()
+    return decode_snapshot(data, SnapshotId(1, 0))[0].features
+
+
 def facts(directory):
     lines = (directory / "meta.properties").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)
@@ -41,18 +46,17 @@ def test_standalone(tmp_path):
     run(tmp_path, standalone=True)
     found = facts(tmp_path / "a")
     assert (found["cluster.id"], found["node.id"], found["version"]) == (CLUSTER, "1", "1")
-    _, quorum = decode_snapshot((tmp_path / "a" / SNAPSHOT).read_bytes())
+    _, quorum = decode_snapshot((tmp_path / "a" / SNAPSHOT).read_bytes(), BOOTSTRAP_ID)
     assert quorum.kraft_version == 1
     (voter,) = quorum.voters.voters
     assert (voter.voter_id, format_uuid(voter.voter_directory_id)) == (1, found["directory.id"])
     assert [(each.host, each.port) for each in voter.endpoints] == [("127.0.0.1", 9093)]
-    image, _ = decode_snapshot((tmp_path / "a" / "bootstrap.checkpoint").read_bytes())
-    assert image.features == {
-        "metadata.version": 30,
+    assert first_levels(tmp_path / "a") == {
+        "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
         "transaction.version": 2,
         "group.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
     }
     assert facts(tmp_path / "b")["directory.id"] != found["directory.id"]
@@ -63,7 +67,7 @@ def test_initial_controllers(tmp_path):
     listed = [f"1@127.0.0.1:9093:{DIRECTORY}", f"2@[::1]:9094:{CLUSTER}"]
     run(tmp_path, initial_controllers=listed)
     assert facts(tmp_path / "a")["directory.id"] == DIRECTORY
-    _, quorum = decode_snapshot((tmp_path / "a" / SNAPSHOT).read_bytes())
+    _, quorum = decode_snapshot((tmp_path / "a" / SNAPSHOT).read_bytes(), BOOTSTRAP_ID)
     assert [(each.voter_id, each.voter_directory_id) for each in quorum.voters.voters] == [
         (1, parse_uuid(DIRECTORY)),
         (2, parse_uuid(CLUSTER)),
@@ -82,10 +86,26 @@ def test_a_broker_and_configured_voters_get_no_voters(tmp_path):
     assert not (tmp_path / "c" / SNAPSHOT).exists()
 
 
-def test_a_feature_level(tmp_path):
-    run(tmp_path, standalone=True, features={"metadata.version": 23})
-    image, _ = decode_snapshot((tmp_path / "a" / "bootstrap.checkpoint").read_bytes())
-    assert image.features == {"metadata.version": 23, "group.version": 1}
+@pytest.mark.parametrize(
+    ("level", "others"),
+    [
+        (21, {}),
+        (23, {"group.version": 1}),
+        (30, {"eligible.leader.replicas.version": 1, "share.version": 1, "streams.version": 1}),
+        (31, {"eligible.leader.replicas.version": 1, "share.version": 2, "streams.version": 1}),
+    ],
+)
+def test_a_level_of_metadata_brings_those_of_its_release(tmp_path, level, others):
+    run(tmp_path, standalone=True, features={"metadata.version": level})
+    since = {"group.version": 1, "transaction.version": 2} if level >= 24 else {}
+    assert first_levels(tmp_path / "a") == {"metadata.version": level, **since, **others}
+
+
+def test_a_feature_has_the_level_that_is_asked_for(tmp_path):
+    run(tmp_path, standalone=True, features={"metadata.version": 30, "share.version": 0, "group.version": 0})
+    levels = first_levels(tmp_path / "a")
+    assert "share.version" not in levels and "group.version" not in levels
+    assert levels["metadata.version"] == 30
 
 
 def test_formatted_directories_are_refused_or_left_alone(tmp_path):
@@ -140,7 +160,7 @@ def test_directories_of_others_are_refused(tmp_path, ignore):
             "to two nodes",
         ),
         ({}, {"standalone": True, "cluster_id": "no id!"}, "'no id!' is not a cluster id"),
-        ({}, {"standalone": True, "features": {"metadata.version": 99}}, "supports 7 to 30"),
+        ({}, {"standalone": True, "features": {"metadata.version": 99}}, "supports 7 to 33"),
         ({}, {"standalone": True, "features": {"colour": 1}}, "supports only metadata.version"),
         (
             {},

@@ -87,3 +87,7 @@ class RegisterControllerRecord(MetadataRecord, key=27, versions="0", flexible="0
     zk_migration_ready: bool = boolean("0+")
     end_points: list[ControllerEndpoint] = array(ControllerEndpoint, "0+")
     features: list[ControllerFeature] = array(ControllerFeature, "0+")
+
+
+class UnregisterControllerRecord(MetadataRecord, key=29, versions="0", flexible="0+"):
+    controller_id: int = int32("0+")

@@ -40,6 +40,7 @@ from bowstring.engine.protocol.messages.list_partition_reassignments import (
 )
 from bowstring.engine.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from bowstring.engine.protocol.messages.unregister_controller import UnregisterControllerRequest
 
 if TYPE_CHECKING:
     from bowstring.clients.net.connection import Api, Body
@@ -102,6 +103,25 @@ class AdminCluster:
         response = self._to_controller(UnregisterBrokerRequest, UnregisterBrokerRequest(broker_id=broker_id))
         if response.error_code:
             context = f"unregistering broker {broker_id}"
+            raise broker_error(response.error_code, context, response.error_message)
+
+    def unregister_controller(self, controller_id: int) -> None:
+        """Removes the registration of a controller that has stopped for good (KIP-1312).
+
+        While it is registered, no feature can have a level that it does not support. A controller that still
+        runs registers again when it next starts.
+
+        Args:
+            controller_id: node id of the controller.
+
+        Raises:
+            BrokerError: no such controller is registered, it is the active one, or metadata.version is
+                below 33 (Kafka 4.4).
+        """
+        request = UnregisterControllerRequest(controller_id=controller_id)
+        response = self._to_controller(UnregisterControllerRequest, request)
+        if response.error_code:
+            context = f"unregistering controller {controller_id}"
             raise broker_error(response.error_code, context, response.error_message)
 
     # ------------------------------------------------------------ replicas and leaders

@@ -24,7 +24,7 @@ def admin(bootstrap):
 def test_levels(admin):
     found = admin.describe_features()
     assert {name: each.level for name, each in found.items() if each.level} == FINALIZED_FEATURES
-    assert found["share.version"] == (1, 0, 1) and found[KRAFT_VERSION].level == 0
+    assert found["share.version"] == (2, 0, 2) and found[KRAFT_VERSION].level == 0
     with pytest.raises(BrokerError, match="downgrade"):
         admin.update_features({"share.version": 0})
     admin.update_features({"share.version": 0}, change="downgrade", validate_only=True)

@@ -192,8 +192,8 @@ def test_a_transaction_that_never_ended_is_aborted(directory):
 
 def test_a_newer_metadata_version_is_refused(directory):
     with opened(directory) as log:
-        log.commit_alone([FeatureLevelRecord(name="metadata.version", feature_level=31)])
-    with pytest.raises(DataDirectoryError, match=r"metadata\.version 31"), opened(directory):
+        log.commit_alone([FeatureLevelRecord(name="metadata.version", feature_level=34)])
+    with pytest.raises(DataDirectoryError, match=r"metadata\.version 34"), opened(directory):
         pass
 
 
