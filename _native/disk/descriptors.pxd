@@ -1,7 +1,9 @@
 """File descriptors kept for files, so that connections run out of them first.
 
-The process holds a reserve of duplicated descriptors: an eighth of the limit on open files, at most 1,024. Whoever cannot open a file borrows one: the reserve closes one of
-its own, and the caller tries again. While less than half of the reserve is there, the acceptors of connections refuse them.
+The process holds a reserve of duplicated descriptors: an eighth of the limit on open files, at most 1,024. All but 64 of them
+have high numbers: a broker may share its process with programs that wait with select(2), which takes none above 1,023.
+Whoever cannot open a file borrows one: the reserve closes one of its own, and the caller tries again. While less than half of
+the reserve is there, the acceptors of connections refuse them.
 
 Any thread may call these; none blocks.
 """

@@ -17,17 +17,23 @@ cdef extern from *:
     }
     /* The first descriptor of the reserve is a file of its own, the others are its duplicates: the system's table of open
        files, which all processes share, gets one entry. */
-    static int keep_one(int other) {
-        return other >= 0 ? fcntl(other, F_DUPFD_CLOEXEC, 0) : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    static int keep_one(int other, int from) {
+        int fd;
+        if (other < 0)
+            return open("/dev/null", O_RDONLY | O_CLOEXEC);
+        fd = fcntl(other, F_DUPFD_CLOEXEC, from);
+        return fd < 0 && from > 0 ? fcntl(other, F_DUPFD_CLOEXEC, 0) : fd;
     }
     """
-    int keep_one(int other) nogil
+    int keep_one(int other, int start) nogil
     int64_t limit_now() nogil
 
 cdef enum:
     RESERVE_MIN = 16
     RESERVE_MAX = 1024
     SHARE = 8                       # the reserve's part of the limit: one in so many
+    LOW_MAX = 64                    # descriptors of the reserve below HIGH: of use when the limit is lowered
+    HIGH = 4096                     # the others begin here: what waits with select(2) in this process needs those below 1,024
     LISTENERS_MAX = 64
 
 # Guarded by `lock`, a leaf; `short` and the counters are atomic.
@@ -92,22 +98,41 @@ cdef int32_t size_under(int64_t limit) noexcept nogil:
     return <int32_t>min(<int64_t>RESERVE_MAX, max(<int64_t>RESERVE_MIN, limit // SHARE))
 
 
+cdef int32_t drop_above(int64_t limit, int32_t high) noexcept nogil:
+    """Closes what a lowered limit has made useless. Returns how many of the others are below `high`. Call it under the lock."""
+    global held_count
+    cdef int32_t i = 0, low = 0
+    while i < held_count:
+        if held[i] >= limit:
+            close(held[i])
+            held_count -= 1
+            held[i] = held[held_count]
+            continue
+        low += held[i] < high
+        i += 1
+    return low
+
+
 cdef bint descriptors_refill() noexcept nogil:
     global held_count
     cdef int fd
-    cdef int32_t wanted
+    cdef int32_t wanted, high, low
+    cdef int64_t limit = limit_now()
     cdef bint enough
     pthread_mutex_lock(&lock)
-    wanted = size_under(limit_now()) if users > 0 else 1     # one, to accept connections that are refused
+    wanted = size_under(limit) if users > 0 else 1           # one, to accept connections that are refused
+    high = <int32_t>max(<int64_t>0, min(<int64_t>HIGH, limit - max(wanted - LOW_MAX, 0)))
+    low = drop_above(limit, high)
     while held_count > wanted:
         held_count -= 1
         close(held[held_count])
     while held_count < wanted:
-        fd = keep_one(held[held_count - 1] if held_count > 0 else -1)
+        fd = keep_one(held[held_count - 1] if held_count > 0 else -1, 0 if low < LOW_MAX else high)
         if fd < 0:
             break
         held[held_count] = fd
         held_count += 1
+        low += 1
     enough = 2 * held_count >= wanted
     if enough:
         store_i32(&short, 0)

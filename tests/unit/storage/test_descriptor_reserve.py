@@ -87,3 +87,39 @@ print(len([open_file("/dev/null", os.O_RDONLY) for _ in range(5)]))
 def test_a_limit_that_is_lowered_leaves_the_lowest_of_the_reserve():
     """Only a descriptor below the limit can be opened again."""
     assert run(LOWERED) == ["5"]
+
+
+BESIDE = """
+import os, resource, select
+import bowstring
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000), hard))
+with bowstring.Broker():
+    held = len(os.listdir("/proc/self/fd"))
+    reader, writer = os.pipe()
+    print(held > 400, writer < 300, select.select([reader], [writer], [], 10)[1] == [writer])
+"""
+
+
+def test_others_in_the_process_may_wait_with_select():
+    """select(2) takes descriptors below 1,024 only, and PySpark's gateway waits with it."""
+    assert run(BESIDE) == ["True True True"]
+
+
+RAISED_AND_LOWERED = """
+import os, resource
+from bowstring._native.disk import descriptors
+event = os.eventfd(0, os.EFD_NONBLOCK)
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+for limit in (2000, 300, 100, 2000):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    assert descriptors.reserve(event) if limit == 2000 else descriptors.refill()
+    others = [os.open("/dev/null", os.O_RDONLY)]
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    print(descriptors.stats()["held"] == descriptors.size(limit), highest < limit, others[0] < 100)
+    os.close(others[0])
+"""
+
+
+def test_the_reserve_moves_below_a_lowered_limit():
+    assert run(RAISED_AND_LOWERED) == ["True True True"] * 4
