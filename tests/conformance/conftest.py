@@ -14,7 +14,7 @@ from tests.support.wire import wait_for_leaders
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """host:port of the shared broker; no test stops it."""
     given = os.environ.get("BOWSTRING_TEST_BOOTSTRAP")
@@ -49,7 +49,7 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
         broker.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def drivers() -> Iterator[Callable[[str], Driver]]:
     """Starts each client's driver once; a driver that died or hung is started again."""
     running: dict[str, Driver] = {}

@@ -40,6 +40,17 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+def end_jvm() -> None:
+    """Ends the JVM that PySpark keeps until its process ends: idle, it would take time from all other tests."""
+    from pyspark import SparkContext
+
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    assert gateway is not None
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(HANG_S)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def class_archive() -> None:
     """Every JVM of Spark here starts from an archive of the classes that it loads."""
@@ -53,7 +64,7 @@ def kafka_source_jars() -> list[str]:
     return install.spark_kafka_jars()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(kafka_source_jars: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with the columnar engine (`format("bowstring")`) and Spark's Kafka source (`format("kafka")`)."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -67,9 +78,10 @@ def spark(kafka_source_jars: list[str], tmp_path_factory: pytest.TempPathFactory
     started.sparkContext.setLogLevel("ERROR")
     yield started
     started.stop()
+    end_jvm()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def python_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A Spark Connect session (`pyspark.sql.connect`) on a server whose JVM has no jar of ours."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
@@ -95,14 +107,14 @@ def python_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSess
         server.wait(HANG_S)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def broker() -> Iterator[bowstring.Broker]:
     """An embedded Bowstring broker; no test stops it."""
     with bowstring.Broker(config={"log.retention.ms": -1}) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """Apache Kafka 4.3.1; no test stops it. `kafka.bootstrap` is its address."""
     running = KafkaBroker(tmp_path_factory.mktemp("kafka"), {"log.retention.ms": "-1"})

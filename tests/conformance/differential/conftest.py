@@ -19,7 +19,7 @@ def everything_ran(request: pytest.FixtureRequest, pair: Pair) -> bool:
     return not chosen and not request.session.testsfailed and pair.modules == modules
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Yields both brokers with a ready group coordinator; at the end checks that every deliberate difference occurred."""
     kafka = KafkaBroker(tmp_path_factory.mktemp("kafka"), SETTINGS)
