@@ -34,14 +34,15 @@ run: ext
 # Before every commit, in less than three minutes: linters, types, and the unit tests that start no JVM, compile nothing
 # and run no command of the command line. What it leaves out is named by its path.
 NOT_QUICK := bench cli demo kernels protocol/test_java.py requests/test_time_slices.py log/test_kafka_reads_it.py \
-	clients/test_examples.py clients/test_typing.py project/test_coverage.py test_pytest_plugin.py
+	clients/test_examples.py clients/test_typing.py project/test_coverage.py test_pytest_plugin.py test_suite.py
 check: lint
 	$(BIN)/python -m pytest -q --numprocesses auto tests/unit $(addprefix --ignore=tests/unit/,$(NOT_QUICK)) \
 		--deselect tests/unit/test_tree.py::test_tools_agree
 
-# All of it, two workers for each core (tests/conftest.py); `.venv/bin/pytest PATH` for some of it.
+# All of it, two workers for each core (tests/conftest.py), and what failed once more, alone (tests/suite.py);
+# `.venv/bin/pytest PATH` for some of it.
 test: ext
-	$(BIN)/python -m pytest --numprocesses auto
+	$(BIN)/python -m tests.suite --numprocesses auto
 
 # An hour of clients and restarts, one of clusters in trouble, one of administrators at cross purposes, and one of
 # power cuts under a real file system (as root); SECONDS=60 for less.

@@ -82,6 +82,7 @@ TOGETHER: Final = (
     "system/test_stress",
     "fuzz/test_frame_fuzz",
     "unit/kernels",
+    "unit/test_suite",
     "unit/demo",
 )
 
