@@ -193,7 +193,7 @@ class BrokerCollector(Collector):
         directories = self._broker.directories
         for name, help_text, value in (
             (
-                "bowstring_offline_log_directory_count",
+                "bowstring_offline_log_directories",
                 "Log directories that are offline because their disk failed.",
                 directories.offline_count,
             ),
