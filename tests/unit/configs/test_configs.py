@@ -127,6 +127,8 @@ def test_no_config_has_a_row_beside_the_one_it_derives_from():
         ("preallocate", "yes", "true or false"),
         ("leader.replication.throttled.replicas", "1-2", "partition:broker"),
         ("segment.bytes", "1000", "Value must be at least 1048576"),
+        ("remote.copy.lag.ms", "-2", "Value must be at least -1"),
+        ("remote.copy.lag.bytes", "-2", "Value must be at least -1"),
     ],
 )
 def test_invalid_values_are_refused(name, text, message):
@@ -304,6 +306,20 @@ def test_topic_defaults_follow_the_synonyms_in_order():
     assert BrokerConfigs({**both, "log.retention.ms": "4"}).topic_default("retention.ms") == "4"
     assert BrokerConfigs({"log.retention.hours": "-1"}).topic_default("retention.ms") == "-1"
     assert BrokerConfigs().topic_default("flush.ms") == str(LONG_MAX)
+
+
+def test_configs_of_kafka_4_4_that_need_tiers_or_tokens_are_stored():
+    """As in a Kafka without remote storage and SASL, they have no effect; none of them asks for a protection."""
+    assert BrokerConfigs().topic_default("remote.copy.lag.bytes") == "-1"
+    assert BrokerConfigs({"log.remote.copy.lag.ms": "5"}).topic_default("remote.copy.lag.ms") == "5"
+    without_effect = {
+        "log.remote.copy.lag.bytes": "9",
+        "log.remote.copy.lag.ms": "5",
+        "sasl.oauthbearer.allow.unverified.audience": "true",
+        "sasl.oauthbearer.allow.unverified.issuer": "true",
+    }
+    configs = BrokerConfigs(without_effect)
+    assert (configs.without_effect(), configs.unenforced()) == (list(without_effect), [])
 
 
 def test_dynamic_layers_win_over_static_and_default():
