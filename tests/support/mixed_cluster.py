@@ -16,7 +16,7 @@ from bowstring.engine.protocol.messages import create_topics as ct
 from bowstring.engine.protocol.messages import elect_leaders as el
 from bowstring.engine.protocol.messages import metadata as md
 from bowstring.engine.protocol.schema import Request
-from tests.conformance.differential.older_peer import highest
+from tests.conformance.differential.older_peer import LEVELS, highest
 from tests.support import peers
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import directory_id, run_format
@@ -162,7 +162,8 @@ class MixedCluster:
             ["--initial-controllers", listed] if "controller" in node.roles else ["--no-initial-controllers"]
         )
         if node.program == BOWSTRING or "controller" not in node.roles:
-            done = run_format(*config, *voters)
+            metadata_version = f"metadata.version={LEVELS['metadata.version']}"
+            done = run_format(*config, *voters, "--feature", metadata_version)
         else:
             command = [*self._java(), "kafka.tools.StorageTool", "format", *config, *voters]
             done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)

@@ -117,6 +117,7 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
     ),
     *(Deliberate(_API_VERSIONS, f"api_keys.{key}.max_version", _OLDER) for key in older_peer.HIGHEST),
     *(Deliberate(_API_VERSIONS, f"api_keys.{key}", _OLDER) for key in older_peer.APIS),
+    *(Deliberate(_API_VERSIONS, f"*_features.{name}.*", _OLDER) for name in older_peer.FEATURES),
     *(Deliberate("test_*", f"*.configs.{name}*", _OLDER) for name in older_peer.CONFIGS),
     *(Deliberate("test_configs::test_documentation*", name, _OLDER) for name in older_peer.CONFIGS),
     Deliberate(

@@ -11,8 +11,26 @@ HIGHEST: Final = {18: 4, 28: 5, 42: 2, 88: 0, 89: 0}
 """The peer's newest version of an API, by its key."""
 APIS: Final = frozenset({93})
 """APIs that the peer does not have."""
-CONFIGS: Final = ("max.decompressed.message.bytes",)
+CONFIGS: Final = (
+    "max.decompressed.message.bytes",
+    "remote.copy.lag.bytes",
+    "remote.copy.lag.ms",
+    "log.remote.copy.lag.bytes",
+    "log.remote.copy.lag.ms",
+    "sasl.oauthbearer.allow.unverified.audience",
+    "sasl.oauthbearer.allow.unverified.issuer",
+)
 """Configs that the peer does not have."""
+FEATURES: Final = ("metadata.version", "share.version")
+"""Features that the peer has at lower levels."""
+LEVELS: Final = {
+    "metadata.version": 30,
+    "transaction.version": 2,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+}
+"""The highest levels of a data directory or a cluster that the peer can use."""
 
 
 def highest(key: int) -> int:
