@@ -75,7 +75,13 @@ def start(
         config["bowstring.durability"] = durability
     try:
         cluster = ForegroundCluster(
-            data, brokers=brokers, controllers=controllers, port=port, config=config, tell=print_note
+            data,
+            brokers=brokers,
+            controllers=controllers,
+            port=port,
+            config=config,
+            tell=print_note,
+            warn=print_error,
         )
         raise typer.Exit(cluster.run())
     except (ConfigError, DataDirectoryError, OSError) as error:

@@ -60,6 +60,7 @@ class ForegroundCluster:
         port: Port of the first broker; the next one has the next port. Ports of controllers begin 100 above.
         config: Settings of all nodes.
         tell: Called with each line for people.
+        warn: Called with each line about something that went wrong.
 
     Raises:
         ConfigError, OSError: An argument is wrong, or the directory holds another cluster.
@@ -74,10 +75,12 @@ class ForegroundCluster:
         port: int,
         config: Mapping[str, str],
         tell: Callable[[str], None],
+        warn: Callable[[str], None],
     ) -> None:
         self._directory = directory.absolute()
         self._config = dict(config)
         self._tell = tell
+        self._warn = warn
         roles = layout.roles_in(self._directory)
         if brokers is not None or controllers is not None or not roles:
             roles = layout.roles_of(3 if brokers is None else brokers, controllers or 0)
@@ -107,7 +110,7 @@ class ForegroundCluster:
                 self._tell("stopping all nodes")
                 self._stop()
             except NodeError as error:
-                self._tell(str(error))
+                self._warn(str(error))
                 return 1
         return 0
 
@@ -148,24 +151,29 @@ class ForegroundCluster:
         """
         with selectors.DefaultSelector() as selector, ExitStack() as files:
             selector.register(stops.reader, selectors.EVENT_READ, _SIGNAL)
+            running = 0
             for process in self._processes.values():
-                file = os.pidfd_open(process.pid)
+                try:
+                    file = os.pidfd_open(process.pid)
+                except NodeError:
+                    self._tell_of_end(process)
+                    continue
                 files.callback(os.close, file)
                 selector.register(file, selectors.EVENT_READ, process)
-            running = len(self._processes)
+                running += 1
             while not stops.asked:
+                if not running:
+                    raise NodeError("no node runs any more; start the cluster again with the same command")
                 for key, _ in selector.select():
                     if key.data is _SIGNAL:
                         continue
                     selector.unregister(key.fileobj)
                     running -= 1
                     self._tell_of_end(key.data)
-                if not running:
-                    raise NodeError("no node runs any more; start the cluster again with the same command")
 
     def _tell_of_end(self, process: NodeProcess) -> None:
         node = process.node
-        self._tell(
+        self._warn(
             f"node {node.id} has ended: {process.how_it_ended()}; the others go on. {process.log_tail()}\n"
             f"Start it again with: bowstring serve --config {node.config_file}"
         )
