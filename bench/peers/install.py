@@ -45,6 +45,7 @@ STREAMS_ARTIFACTS = ["org.apache.kafka:kafka-streams", "org.rocksdb:rocksdbjni:1
 
 # Has the definitions of Kafka's messages. The newest Kafka is the reference; the peers run an older one.
 REFERENCE_CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
+REFERENCE_METADATA = "org.apache.kafka:kafka-metadata:4.4.0"
 
 
 class PeerError(Exception):
@@ -99,6 +100,16 @@ def reference_clients_jar() -> str:
         PeerError: Java or Maven is missing, or Maven failed.
     """
     (jar,) = _jars("reference", [REFERENCE_CLIENTS])
+    return jar
+
+
+def reference_metadata_jar() -> str:
+    """Returns the jar with the records of the reference's metadata log; installs it at the first call.
+
+    Raises:
+        PeerError: Java or Maven is missing, or Maven failed.
+    """
+    (jar,) = _jars("reference-metadata", [REFERENCE_METADATA])
     return jar
 
 

@@ -65,7 +65,7 @@ CASES = [
         ConfigError,
         ["header 'h'"],
     ),
-    ("topic of no kind", lambda p, c, a: p.send(None, b""), ConfigError, ["topic", "NoneType"]),
+    ("topic of no kind", lambda p, c, a: p.send(None, b""), ConfigError, ["topic", "None"]),
     ("partition that is not", lambda p, c, a: p.send("there", b"", partition=9), ConfigError, ["0 to 0"]),
     ("topic that is not", lambda p, c, a: p.send(NO.topic, b""), UnknownTopicError, ["topics create"]),
     ("impossible name", lambda p, c, a: p.send("a/b", b""), UnknownTopicError, ["a/b"]),
