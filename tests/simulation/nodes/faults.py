@@ -7,6 +7,7 @@ import inspect
 import sys
 import textwrap
 
+from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
@@ -15,6 +16,7 @@ from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.controller.shell import Controller
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.shell import GroupShell
+from bowstring.engine.quorum import shell
 from bowstring.engine.quorum.network import PeerConnection
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.requests.broker_services import BrokerServices
@@ -121,7 +123,31 @@ def connection_outlives_a_cancelled_request(patches):
     )
 
 
+@fault(
+    "A decision that is refused keeps its turn",
+    *("StartsAgain", "EveryRequestIsAnswered", "BecomesHealthy"),
+    **ADMINISTRATION,
+)
+def refused_decision_keeps_its_turn(patches):
+    change(
+        patches,
+        Controller,
+        "run",
+        "    finally:\n        turn.end()\n",
+        "    except ZeroDivisionError:\n        pass\n    turn.end()\n",
+    )
+
+
 # ---------------------------------------------------------------- brokers that follow the image
+
+
+@fault(
+    "A broker that starts takes connections before it is unfenced",
+    "ServesWhenUnfenced",
+    **FILES_OPEN,
+)
+def serves_before_it_is_unfenced(patches):
+    change(patches, ClusterBroker, "start", "self.plane.start(accepts=False)", "self.plane.start()")
 
 
 @fault(
@@ -211,6 +237,21 @@ def refused_requests_hang(patches):
         "_answer",
         "        self._services.plane.reply(message.connection_id, message.slot, payload)\n",
         "        if payload is not None and not failed:\n            self._services.plane.reply(message.connection_id, message.slot, payload)\n",
+    )
+
+
+@fault(
+    "What the controller does not answer is answered as a bug",
+    "NoUnknownServerError",
+    **ADMINISTRATION,
+)
+def no_answer_counts_as_a_bug(patches):
+    change(
+        patches,
+        shell,
+        "ask_leader",
+        "raise KafkaError(Errors.NOT_CONTROLLER, detail) from error",
+        "raise KafkaError(Errors.UNKNOWN_SERVER_ERROR, detail) from error",
     )
 
 

@@ -192,6 +192,15 @@ class NothingIsFencedInPeace(Rule):
                 self.fail(f"{node.name} applies {record}")
 
 
+class ServesWhenUnfenced(Rule):
+    """A broker takes connections once its own image has it as unfenced: before, clients would not find it there."""
+
+    def accepts(self, node):
+        own = node.broker.quorum.image.brokers.get(node.id)
+        if own is None or own.fenced or own.epoch != node.broker.lifecycle.epoch:
+            self.fail(f"{node.name} takes connections, and its image has {own}")
+
+
 class NothingIsLeft(Rule):
     """Once all is answered, nothing of the requests is left in a broker."""
 
@@ -222,5 +231,6 @@ RULES = [
     TransactionsEnd,
     CoordinatorsAreLoaded,
     NothingIsFencedInPeace,
+    ServesWhenUnfenced,
     NothingIsLeft,
 ]

@@ -132,6 +132,8 @@ class NodePlane:
 
     def accept(self):
         """Before, connections are refused."""
+        if not self.is_controller:
+            self.node.world.tell("accepts", self.node)
         for number, (host, port) in enumerate(self._listeners):
             self.node.network.listen(host, port, self.node.name, partial(self._accept, number))
 
