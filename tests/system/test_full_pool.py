@@ -25,7 +25,7 @@ from tests.support.wire_client import WireClient
 TOPIC, PARTITIONS = "events", 300
 # Larger than half of a chunk of 16 KiB, so each partition takes one of 64 KiB: 256 of them are the pool.
 VALUE_BYTES = 20_000
-START_S_MAX = 5.0
+START_S_MAX = 30.0
 HEADERS_AT, HEADER_BYTES = 4096, 512
 NUMBER = struct.Struct(">II")  # partition, round
 
