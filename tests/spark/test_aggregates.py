@@ -128,8 +128,13 @@ def test_compacted_batches(spark: SparkSession, make_topic: Callable[..., str]) 
 
         wait_until(is_compacted, "nothing was compacted", every_s=0.1)
         frame = read(spark, "bowstring", servers, topic, endingOffsets=f'{{"{topic}":{{"0":{written}}}}}')
-        left = frame.collect()
-        found = frame.agg(*aggregates()).collect()[0]
+
+        def aggregated() -> Any:
+            """What is left and its aggregates, unless the cleaner has taken more away in between."""
+            before, found = frame.collect(), frame.agg(*aggregates()).collect()[0]
+            return (before, found) if frame.collect() == before else None
+
+        left, found = wait_until(aggregated, "the cleaner never rests")
         assert len(left) == found["n"] < written - 50
         for i, name in enumerate(("offset", "partition", "timestamp")):
             expected = [row[name] for row in left]
