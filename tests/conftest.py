@@ -6,8 +6,10 @@ fixtures that are expensive, as a JVM is. Long groups come first, so that no wor
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,6 +87,22 @@ TOGETHER: Final = (
     "unit/test_suite",
     "unit/demo",
 )
+
+
+@pytest.fixture(autouse=True)
+def log_without_a_command() -> Iterator[None]:
+    """The log is not left as a command sets it, which a test may run in its own process: no other test would see it."""
+    _forget_log_of_a_command()
+    yield
+    _forget_log_of_a_command()
+
+
+def _forget_log_of_a_command() -> None:
+    logger = logging.getLogger("bowstring")
+    if not logger.propagate:
+        logger.handlers.clear()
+        logger.setLevel(logging.NOTSET)
+        logger.propagate = True
 
 
 def group_of(path: Path) -> str:
