@@ -90,18 +90,20 @@ TOGETHER: Final = (
 
 
 @pytest.fixture(autouse=True)
-def log_without_a_command() -> Iterator[None]:
-    """The log is not left as a command sets it, which a test may run in its own process: no other test would see it."""
-    _forget_log_of_a_command()
+def log_as_imported() -> Iterator[None]:
+    """No test finds the log as another one has left it: set by a command, or switched off by a simulator."""
+    _forget_settings_of_the_log()
     yield
-    _forget_log_of_a_command()
+    _forget_settings_of_the_log()
 
 
-def _forget_log_of_a_command() -> None:
+def _forget_settings_of_the_log() -> None:
+    logging.disable(logging.NOTSET)
     logger = logging.getLogger("bowstring")
+    logger.disabled = False
+    logger.setLevel(logging.NOTSET)
     if not logger.propagate:
         logger.handlers.clear()
-        logger.setLevel(logging.NOTSET)
         logger.propagate = True
 
 
