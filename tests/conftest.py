@@ -90,14 +90,20 @@ TOGETHER: Final = (
 
 
 @pytest.fixture(autouse=True)
-def log_as_imported() -> Iterator[None]:
-    """No test finds the log as another one has left it: set by a command, or switched off by a simulator."""
-    _forget_settings_of_the_log()
+def log_as_imported(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test finds the log as another one has left it: set by a command, switched off by a simulator, or turned into
+    JSON by PySpark, which gives its own form to every handler that it finds.
+    """
+    _forget_settings_of_the_log(request.config)
     yield
-    _forget_settings_of_the_log()
+    _forget_settings_of_the_log(request.config)
 
 
-def _forget_settings_of_the_log() -> None:
+def _forget_settings_of_the_log(config: pytest.Config) -> None:
+    plugin = config.pluginmanager.get_plugin("logging-plugin")
+    if plugin is not None:
+        for handler in (plugin.caplog_handler, plugin.report_handler):
+            handler.setFormatter(plugin.formatter)
     logging.disable(logging.NOTSET)
     logger = logging.getLogger("bowstring")
     logger.disabled = False

@@ -180,7 +180,8 @@ class ConfigKey(NamedTuple):
             value = float(text.rstrip("dDfF"))
         elif kind is LIST:
             value = [item.strip() for item in text.split(",")] if text else []
-            if self.valid != _REPLICAS:
+            # A directory that is named twice is refused later, not left out.
+            if self.valid != _REPLICAS and self.name != "log.dirs":
                 value = list(dict.fromkeys(value))
         else:
             value = text

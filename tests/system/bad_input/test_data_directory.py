@@ -182,6 +182,7 @@ def as_nobody(data):
         "from bowstring.serve import main\n"
         # Loads what a start needs: where the package lies, nobody may not be able to read.
         "with Broker(): pass\n"
+        "import bowstring._native.log.many_logs\n"
         f"os.setegid({NOBODY}); os.seteuid({NOBODY})\n"
         f"sys.exit(main(['--data', {str(data)!r}, '--host', '127.0.0.1', '--port', '0']))\n"
     )

@@ -278,8 +278,11 @@ def test_a_late_refusal_of_offsets_does_not_end_aborting(broker):
         assert not producer.in_transaction
 
 
-def test_an_abort_does_not_wait_behind_offsets_that_were_interrupted(broker):
+def test_an_abort_does_not_wait_behind_offsets_that_were_interrupted(broker, request):
     """Their coordinator loads, for longer than anybody waits."""
+    # Programs that a shell starts in the background ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 
     def commit(version, request):
         if len(broker.seen(TxnOffsetCommitRequest)) == 1:
