@@ -164,7 +164,6 @@ class Consumer(WorkersClient):
         """Like `bowstring.Consumer.poll_arrow`: returns arrived records as one batch of columns."""
         consumer = self._consumer
         names = None if columns is None else tuple(columns)
-        consumer._format(names, layout, timestamp_unit)  # refuses what it does not know before it waits
 
         def take() -> pa.RecordBatch:
             return consumer.poll_arrow(

@@ -321,8 +321,9 @@ def test_asyncio_clients_say_the_same(where):
             await producer.send("there", object())
         with pytest.raises(ConfigError, match="not assigned"):
             await consumer.seek(("there", 0), 1)
+        await consumer.assign([("there", 0)])
         with pytest.raises(ConfigError, match="size"):
-            await consumer.poll_arrow(columns=["size"])
+            await consumer.poll_arrow(columns=["size"], timeout=0)
         await producer.close()
         await consumer.close()
         for ask in (lambda: producer.send("there", b""), consumer.poll, consumer.poll_arrow, consumer.commit):
