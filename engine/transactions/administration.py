@@ -11,7 +11,7 @@ from bowstring.engine.errors import Error, Errors
 from bowstring.engine.patterns import whole_text
 from bowstring.engine.protocol.messages import describe_transactions, list_transactions
 from bowstring.engine.transactions.records import tombstone
-from bowstring.engine.transactions.state import Entry, ShardState
+from bowstring.engine.transactions.state import Deadline, Entry, ShardState
 from bowstring.engine.transactions.transaction import BY_LABEL, NO_TIMEOUT_MS, Status
 
 _EXPIRED_AT_ONCE: Final = 1000
@@ -89,16 +89,29 @@ def describe(state: ShardState, transactional_id: str) -> describe_transactions.
     )
 
 
-def timed_out(state: ShardState, now_ms: int) -> list[str]:
-    """Returns the ids of ongoing transactions that have passed their timeout."""
-    return [
-        transactional_id
-        for transactional_id, entry in state.entries.items()
-        if entry.pending is None
-        and entry.committed.status is Status.ONGOING
-        and entry.committed.timeout_ms != NO_TIMEOUT_MS
-        and entry.committed.started_ms + entry.committed.timeout_ms < now_ms
-    ]
+def timed_out(state: ShardState, now_ms: int, steady_ms: int) -> list[str]:
+    """Returns the ids of ongoing transactions that have passed their timeout.
+
+    Their start in the log is a time of day, which may be set forward or back meanwhile; Kafka then aborts all
+    of them, or none for days. Here it only says how old a transaction is when it is seen first; from then on
+    the steady clock counts. One that began since the last call is no older than that call.
+    """
+    seen, most_ms = state.deadlines, None if state.looked_ms is None else steady_ms - state.looked_ms
+    state.looked_ms, state.deadlines = steady_ms, {}
+    found = []
+    for transactional_id, entry in state.entries.items():
+        held = entry.committed
+        if held.status is not Status.ONGOING or held.timeout_ms == NO_TIMEOUT_MS:
+            continue
+        deadline = seen.get(transactional_id)
+        if deadline is None or deadline.started_ms != held.started_ms:
+            age_ms = max(0, now_ms - held.started_ms)
+            age_ms = age_ms if most_ms is None else min(age_ms, most_ms)
+            deadline = Deadline(held.started_ms, steady_ms - age_ms + held.timeout_ms)
+        state.deadlines[transactional_id] = deadline
+        if entry.pending is None and deadline.steady_ms < steady_ms:
+            found.append(transactional_id)
+    return found
 
 
 def expire(state: ShardState, now_ms: int) -> None:

@@ -130,11 +130,14 @@ class TransactionShard:
         ending.complete(self.state, transactional_id, now_ms)
         return self.state.take_effects()
 
-    def timed_out(self, now_ms: int) -> list[str]:
+    def timed_out(self, now_ms: int, steady_ms: int) -> list[str]:
         """Returns the ids of transactions to `abort`. Ask every
         transaction.abort.timed.out.transaction.cleanup.interval.ms.
+
+        Args:
+            steady_ms: From a clock that nobody sets, unlike that of `now_ms`.
         """
-        return administration.timed_out(self.state, now_ms)
+        return administration.timed_out(self.state, now_ms, steady_ms)
 
     def abort(self, transactional_id: str, new_id: int | None, now_ms: int) -> list[Effect]:
         """Aborts a transaction that has timed out, and fences its producer."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bowstring.engine.coordinators.effects import AppendRecords, Note, Record, Respond
 from bowstring.engine.errors import Error, Errors
@@ -51,9 +51,22 @@ class Entry:
     is_writing: bool = False
 
 
+class Deadline(NamedTuple):
+    """When the transaction that began at `started_ms`, a time of day, has passed its timeout: by the steady
+    clock.
+    """
+
+    started_ms: int
+    steady_ms: int
+
+
 @dataclass(slots=True)
 class ShardState:
-    """All state of one partition of ``__transaction_state``, and the effects not yet returned."""
+    """All state of one partition of ``__transaction_state``, and the effects not yet returned.
+
+    `deadlines` are those of the transactions that were ongoing at the last look for such that have timed out,
+    at `looked_ms` of the steady clock.
+    """
 
     config: TransactionConfig
     # returns the finalized level of transaction.version
@@ -62,6 +75,8 @@ class ShardState:
     appends: dict[int, Callable[[Error, int], None]] = field(default_factory=dict)
     last_append_id: int = 0
     outbox: list[Effect] = field(default_factory=list)
+    deadlines: dict[str, Deadline] = field(default_factory=dict)
+    looked_ms: int | None = None
 
     # ---- effects
 

@@ -25,6 +25,7 @@ class TransactionHarness:
     def __init__(self, level: int = 2, **config: int) -> None:
         self.level = level
         self.now_ms = 1_000_000
+        self.step_ms = 0  # by which the clock was set forward
         self.next_id = 1000
         self.config = TransactionConfig(**config)
         self.shard = TransactionShard(self.config, lambda: self.level)
@@ -166,7 +167,7 @@ class TransactionHarness:
         return self.entry(id).committed
 
     def abort_timed_out(self) -> list[str]:
-        found = self.shard.timed_out(self.now_ms)
+        found = self.shard.timed_out(self.now_ms, self.now_ms - self.step_ms)
         for each in found:
             self._with_id(lambda new_id, token, each=each: self.shard.abort(each, new_id, self.now_ms))
         return found

@@ -72,7 +72,7 @@ def refresh(state: ShardState, group: ConsumerGroup, member: Member, updated: Me
     if group.resolving:
         return
     last_ms = next((each.timestamp_ms for each in group.resolved.values()), NOTHING_RESOLVED.timestamp_ms)
-    if now_ms <= last_ms + REFRESH_INTERVAL_MIN_MS:
+    if last_ms <= now_ms <= last_ms + REFRESH_INTERVAL_MIN_MS:
         return
     wanted = dict(group.regex_counts)
     if old:
@@ -83,7 +83,8 @@ def refresh(state: ShardState, group: ConsumerGroup, member: Member, updated: Me
         (new and new not in group.regex_counts)
         or len(wanted) != len(group.resolved)
         or group.resolved_at != state.cluster.created_version
-        or now_ms > last_ms + state.config.group_consumer_regex_refresh_interval_ms
+        # The clock may have been set back by days: what was looked up in the future is old, too.
+        or not last_ms <= now_ms <= last_ms + state.config.group_consumer_regex_refresh_interval_ms
     )
     if due and wanted:
         group.resolving = True

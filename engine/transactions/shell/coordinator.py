@@ -4,6 +4,7 @@ engine/transactions decides; this module carries out the effects on the control 
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -315,7 +316,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
         """Aborts the transactions that have passed their timeout."""
         for hosted in self.ready():
             with self._guarded(hosted.partition):
-                for transactional_id in hosted.shard.timed_out(now_ms):
+                for transactional_id in hosted.shard.timed_out(now_ms, time.monotonic_ns() // 1_000_000):
                     await self._abort(hosted, transactional_id)
 
     async def _abort(self, hosted: Hosted, transactional_id: str) -> None:

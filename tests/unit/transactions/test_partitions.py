@@ -4,6 +4,8 @@ from bowstring.engine.errors import Errors
 from bowstring.engine.transactions.transaction import Status
 from tests.support.transaction_harness import ID, T0, T1, TransactionHarness
 
+DAY_MS = 24 * 3600 * 1000
+
 
 def test_partitions_begin_and_join_a_transaction():
     harness = TransactionHarness()
@@ -71,6 +73,56 @@ def test_a_transaction_that_times_out_is_aborted_and_fenced():
     assert harness.add(producer, T0) is Errors.PRODUCER_FENCED
     assert harness.end_error(producer, commit=True) is Errors.INVALID_TXN_STATE
     assert harness.end(producer, commit=False) == (producer[0], producer[1] + 1), "an abort finds it done"
+
+
+def test_a_clock_that_is_set_forward_aborts_no_transaction():
+    harness = TransactionHarness()
+    producer = harness.init(timeout_ms=1000)
+    harness.add(producer, T0)
+    assert harness.abort_timed_out() == []
+    harness.now_ms += DAY_MS
+    harness.step_ms += DAY_MS
+    assert harness.abort_timed_out() == []
+    harness.now_ms += 1001
+    assert harness.abort_timed_out() == [ID]
+
+
+def test_the_clock_is_set_forward_before_the_first_look_at_a_transaction():
+    harness = TransactionHarness()
+    producer = harness.init(timeout_ms=1000)
+    assert harness.abort_timed_out() == []
+    harness.now_ms += 10
+    harness.add(producer, T0)
+    harness.now_ms += DAY_MS
+    harness.step_ms += DAY_MS
+    assert harness.abort_timed_out() == [], "it began after the last look"
+    harness.now_ms += 991
+    assert harness.abort_timed_out() == [ID], "10 ms before the first look count"
+
+
+def test_a_clock_that_is_set_back_does_not_keep_transactions_open():
+    harness = TransactionHarness()
+    producer = harness.init(timeout_ms=1000)
+    harness.add(producer, T0)
+    harness.now_ms -= DAY_MS
+    harness.step_ms -= DAY_MS
+    assert harness.abort_timed_out() == []
+    harness.now_ms += 1001
+    assert harness.abort_timed_out() == [ID]
+
+
+def test_the_next_transaction_of_an_id_has_its_own_timeout():
+    harness = TransactionHarness()
+    producer = harness.init(timeout_ms=1000)
+    harness.add(producer, T0)
+    assert harness.abort_timed_out() == []
+    harness.now_ms += 900
+    producer = harness.end(producer)
+    harness.add(producer, T0)
+    harness.now_ms += 900
+    assert harness.abort_timed_out() == []
+    harness.now_ms += 101
+    assert harness.abort_timed_out() == [ID]
 
 
 def test_a_timeout_of_an_older_protocol_fences_for_good():

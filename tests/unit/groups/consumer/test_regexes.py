@@ -54,6 +54,21 @@ def test_new_topics_are_found_after_a_while(shell):
     assert not shell.searches
 
 
+def test_new_topics_are_found_after_the_clock_was_set_back(shell):
+    member = Member(shell, "a", subscribed_topic_regex="a.")
+    member.step()
+    shell.resolve()
+    settle(member)
+    shell.create("ad", 1)
+    shell.now_ms -= 24 * 3600 * 1000
+    member.step()
+    shell.resolve()
+    settle(member)
+    assert topics(shell, member) == ["ab", "ac", "ad"]
+    member.step()
+    assert not shell.searches, "it is looked up once"
+
+
 @pytest.mark.parametrize("regex", ["[", "(?<=a)b", r"\1", "(a{1000}){1000}{1000}"])
 def test_invalid_expressions(shell, regex):
     answer = Member(shell, "a", subscribed_topic_regex=regex).step()
