@@ -39,7 +39,9 @@ EVENTS_S = (0.3, 0.6, 1.2, 2.5)
 
 @dataclass(frozen=True)
 class Plan:
-    """What a life is like. `broken` names a fault of `breaks`; then nothing else goes wrong."""
+    """What a life is like. `durability` is that of every broker (`bowstring.durability`). `broken` names a fault of
+    `breaks`; then nothing else goes wrong.
+    """
 
     seed: int = 1
     seconds: float = 10.0
@@ -47,14 +49,15 @@ class Plan:
     partitions: int = 2
     writers: int = 2
     broken: str = ""
+    durability: str = "commit"
 
 
 class OneBroker:
     """A broker alone, with the interface of `bowstring.Cluster`."""
 
-    def __init__(self, directory: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str], env: Mapping[str, str]) -> None:
         port = steady_port()
-        options = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        options = [f"--set={name}={value}" for name, value in settings.items()]
         self._arguments = ("--data", str(directory), "--port", str(port), *options)
         self._env = dict(env)
         self.bootstrap_servers = f"127.0.0.1:{port}"
@@ -129,10 +132,11 @@ class Life:
             self._brokers.stop()
 
     def _start_brokers(self, env: Mapping[str, str]) -> "OneBroker | bowstring.Cluster":
+        settings = SETTINGS | {"bowstring.durability": self.plan.durability}
         if self.plan.brokers == 1:
-            return OneBroker(self._directory / "broker", env)
+            return OneBroker(self._directory / "broker", settings, env)
         return bowstring.Cluster(
-            self.plan.brokers, data_dir=self._directory / "nodes", config=SETTINGS, start_timeout_s=120
+            self.plan.brokers, data_dir=self._directory / "nodes", config=settings, start_timeout_s=120
         ).start()
 
     def _create_topics(self) -> None:
