@@ -17,6 +17,7 @@ def main() -> int:
     parser.add_argument("--life", type=float, default=15.0, help="seconds of one life")
     parser.add_argument("--seed", type=int, default=1, help="of the first life")
     parser.add_argument("--brokers", type=int, default=0, help="1 or 3; by default in turn")
+    parser.add_argument("--durability", default="", help="commit or os; by default in turn")
     parser.add_argument("--broken", default="", help="a fault of breaks/sitecustomize.py")
     options = parser.parse_args()
     ends_s = time.monotonic() + options.seconds
@@ -26,7 +27,10 @@ def main() -> int:
         if options.broken:
             brokers = 1
         directory = Path(tempfile.mkdtemp(prefix="history-"))
-        plan = Plan(seed, min(options.life, options.seconds), brokers, broken=options.broken)
+        durability = options.durability or ("commit", "os")[seed // 2 % 2]
+        plan = Plan(
+            seed, min(options.life, options.seconds), brokers, broken=options.broken, durability=durability
+        )
         print(plan, flush=True)
         life = Life(plan, directory, tells=True)
         problems = life.run()
