@@ -79,6 +79,8 @@ class Admin(WorkersClient):
     delete_share_offsets = awaited(ThreadedAdmin.delete_share_offsets)
     delete_offsets = awaited(ThreadedAdmin.delete_offsets)
     group_lag = awaited(ThreadedAdmin.group_lag)
+    group_lags = awaited(ThreadedAdmin.group_lags)
+    batch_timestamps = awaited(ThreadedAdmin.batch_timestamps)
     list_transactions = awaited(ThreadedAdmin.list_transactions)
     describe_transaction = awaited(ThreadedAdmin.describe_transaction)
     describe_producers = awaited(ThreadedAdmin.describe_producers)

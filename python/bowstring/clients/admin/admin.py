@@ -14,6 +14,7 @@ from bowstring.clients import forks
 from bowstring.clients.admin.cluster import AdminCluster
 from bowstring.clients.admin.configs import AdminConfigs
 from bowstring.clients.admin.features import AdminFeatures
+from bowstring.clients.admin.group_lags import AdminGroupLags
 from bowstring.clients.admin.groups import AdminGroups
 from bowstring.clients.admin.results import (
     ClusterDescription,
@@ -91,7 +92,7 @@ QUESTIONS = {
 
 
 @checked_methods()
-class Admin(AdminConfigs, AdminGroups, AdminCluster, AdminFeatures, AdminTransactions):
+class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatures, AdminTransactions):
     """Inspects and changes a cluster. Any number of threads may share one.
 
     Args:

@@ -11,11 +11,10 @@ from bowstring.clients.admin.group_types import MODERN, classic_description
 from bowstring.clients.admin.results import (
     ClusterDescription,
     GroupDescription,
-    GroupLag,
     GroupListing,
     ShareOffset,
 )
-from bowstring.clients.errors import BrokerError, UnsupportedApiError, broker_error
+from bowstring.clients.errors import UnsupportedApiError, broker_error
 from bowstring.clients.group import offset_queries
 from bowstring.clients.group.offset_requests import commit_request, commit_results
 from bowstring.clients.group.protocol import by_topic
@@ -256,42 +255,3 @@ class AdminGroups:
         request = share_offsets.delete_request(group, topics)
         check = share_offsets.check_deletion(group)
         self._coordinator_call(group, DeleteShareGroupOffsetsRequest, request, check)
-
-    def group_lag(self, group: str) -> list[GroupLag]:
-        """Returns the group's lag in each partition that it reads or has committed an offset for.
-
-        Args:
-            group: id of the group.
-
-        Raises:
-            GroupError: the group does not exist.
-        """
-        description = self.describe_group(group)
-        if description.group_type == "share":
-            return self._share_lag(group)
-        committed = self.committed_offsets(group)
-        readers = {partition: member for member in description.members for partition in member.assignment}
-        rows = []
-        for partition in sorted(set(committed) | set(readers)):
-            try:
-                end = self.end_offsets([partition]).get(partition, -1)
-            except BrokerError as error:
-                if error.code != Errors.UNKNOWN_TOPIC_OR_PARTITION.code:
-                    raise
-                end = -1  # an offset outlives its topic for some time
-            stored = committed[partition].offset if partition in committed else None
-            lag = max(0, end - stored) if stored is not None and end >= 0 else None
-            rows.append(GroupLag(partition, stored, end, lag, readers.get(partition)))
-        return rows
-
-    def _share_lag(self, group: str) -> list[GroupLag]:
-        """Returns rows whose `committed` is the first offset that may be delivered again.
-
-        Records after it may be done, too: the lag leaves them out.
-        """
-        offsets = self.describe_share_offsets(group)
-        ends = self.end_offsets(offsets) if offsets else {}
-        return [
-            GroupLag(p, each.start_offset, ends.get(p, -1), each.lag if each.lag >= 0 else None, None)
-            for p, each in sorted(offsets.items())
-        ]

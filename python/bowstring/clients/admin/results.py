@@ -154,13 +154,24 @@ class ShareOffset(NamedTuple):
 
 
 class GroupLag(NamedTuple):
-    """A group's progress in one partition; `committed` is None without a committed offset."""
+    """A group's progress in one partition.
+
+    Attributes:
+        partition: topic and partition number.
+        committed: None without a committed offset.
+        log_end_offset: -1 if the partition is gone or has no leader.
+        lag: records between the committed offset and the end; without a committed offset all records of the
+            partition; None if the end is not known.
+        member: who reads it; None for nobody.
+        log_start_offset: offset of the first record; -1 if it is not known.
+    """
 
     partition: TopicPartition
     committed: int | None
     log_end_offset: int
     lag: int | None
     member: GroupMemberDescription | None
+    log_start_offset: int = -1
 
 
 class BrokerDescription(NamedTuple):
