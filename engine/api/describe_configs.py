@@ -161,7 +161,8 @@ def _group_entries(broker: "BrokerServices", group: str) -> Entries:
             origins = [Origin(name, overrides[name], ConfigSource.GROUP_CONFIG), *origins]
         return _entry(GROUPS[name], name, rendered(GROUPS[name], origins[0].text), origins, read_only=False)
 
-    return GROUPS, describe
+    names = (name for name, key in GROUPS.items() if name in overrides or not key.internal)
+    return names, describe
 
 
 def _client_metrics_entries(broker: "BrokerServices", subscription: str) -> Entries:

@@ -75,6 +75,7 @@ OWN_PREFIX: Final = "bowstring."
 _BITS: Final = {SHORT: 15, INT: 31, LONG: 63}
 _SPACES: Final = bytes(range(33)).decode()  # what String.trim removes
 _DOUBLE: Final = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?)", re.ASCII)
+DISTINCT: Final = "distinct"  # valid values: a list without empty or equal items
 _REPLICAS: Final = "replicas"  # valid values: pairs of a partition and a broker
 
 
@@ -112,7 +113,7 @@ class ConfigKey(NamedTuple):
     name: str
     type: ConfigType
     default: str | None
-    valid: str  # "low..high", either end open; "-1 or low..high"; "a|b|c"; "replicas"; "" takes anything
+    valid: str  # "low..high", either end open; "-1 or low..high"; "a|b|c"; "distinct"; "replicas"; "" is any
     importance: str
     update_mode: str
     effect: Effect
@@ -180,6 +181,8 @@ class ConfigKey(NamedTuple):
             value = float(text.rstrip("dDfF"))
         elif kind is LIST:
             value = [item.strip() for item in text.split(",")] if text else []
+            if self.valid == DISTINCT and (len(set(value)) < len(value) or "" in value):
+                raise self.invalid(text, "Items must be different and not empty")
             # A directory that is named twice is refused later, not left out.
             if self.valid != _REPLICAS and self.name != "log.dirs":
                 value = list(dict.fromkeys(value))
@@ -213,7 +216,7 @@ class ConfigKey(NamedTuple):
 
     def _check(self, value: Any, text: str) -> None:
         valid = self.valid
-        if not valid:
+        if not valid or valid == DISTINCT:
             return
         if valid == _REPLICAS:
             if value != ["*"] and not all(_is_replica(item) for item in value):

@@ -17,6 +17,7 @@ _NOT_BELOW: Final = (
     ("share.session.timeout.ms", "share.heartbeat.interval.ms"),
     ("streams.session.timeout.ms", "streams.heartbeat.interval.ms"),
 )
+_ASSIGNOR: Final = "streams.assignor.name"
 _BY_DURATION: Final = "by_duration:"
 _DURATION: Final = re.compile(
     r"P(?=.)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{0,9})?S)?)?", re.IGNORECASE
@@ -36,6 +37,10 @@ INTERVAL_MS: Final = range(100, 3_600_001)
 
 def group_origins(name: str, configs: BrokerConfigs) -> list[Origin]:
     """Returns the sources of a group's default for `name`: a broker config, or the table's default alone."""
+    if name == _ASSIGNOR:
+        # the broker's is a list, which may name the assignor by its Java class
+        origins = configs.origins("group.streams.assignors")
+        return [origins[0]._replace(text=GROUPS[name].default or ""), *origins[1:]]
     broker_name = f"group.{name}"
     if broker_name in BROKER_CONFIGS:
         return configs.origins(broker_name)
@@ -54,6 +59,11 @@ def validate_group_configs(overrides: Mapping[str, str], configs: BrokerConfigs)
     for name, text in overrides.items():
         if name not in GROUPS:
             raise ConfigError(f"Unknown group config name: {name}")
+        if name == _ASSIGNOR and text.strip() != GROUPS[name].default:
+            raise ConfigError(
+                f"{name} '{text}' is not a registered task assignor. Registered assignors are: "
+                f"[{GROUPS[name].default}]."
+            )
         GROUPS[name].parse(text)
     for name, key in GROUPS.items():
         text = overrides[name] if name in overrides else group_origins(name, configs)[0].text

@@ -3,7 +3,9 @@
 from bowstring.engine.configs.definition import (
     APPLIED,
     BOOLEAN,
+    CLASS,
     CLUSTER_WIDE,
+    DISTINCT,
     HIGH,
     INT,
     LIST,
@@ -21,6 +23,13 @@ from bowstring.engine.configs.definition import rows as _rows
 _ASSIGNORS = protects(
     "share groups have the assignor simple, and Java classes cannot run here",
     "org.apache.kafka.coordinator.group.assignor.SimpleAssignor",
+)
+_TASK_ASSIGNORS = protects(
+    "streams groups have the assignor sticky, and Java classes cannot run here",
+    "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor",
+)
+_DESCRIPTIONS = protects(
+    "no topology descriptions are kept, and Java classes cannot run here; clients do without them"
 )
 _PERSISTER = protects("share state is stored by the share coordinator, and Java classes cannot run here")
 
@@ -123,8 +132,12 @@ COORDINATORS = _rows((
      "How long a record stays locked to a share consumer."),
     ("group.share.session.timeout.ms", INT, "45000", "1..", MEDIUM, READ_ONLY, APPLIED,
      "Session timeout of share members."),
+    ("group.streams.acceptable.recovery.lag", LONG, "10000", "0..", MEDIUM, READ_ONLY, APPLIED,
+     "Records that a copy of a task may lack and still count as caught up; given to streams members.", True),
     ("group.streams.assignment.interval.ms", INT, "1000", "0..", MEDIUM, CLUSTER_WIDE, APPLIED,
      "Shortest time between two assignments of a streams group."),
+    ("group.streams.assignors", LIST, "sticky", "", MEDIUM, READ_ONLY, _TASK_ASSIGNORS,
+     "Assignors of streams groups."),
     ("group.streams.heartbeat.interval.ms", INT, "5000", "1..", MEDIUM, READ_ONLY, APPLIED,
      "Heartbeat interval given to streams members."),
     ("group.streams.initial.rebalance.delay.ms", INT, "3000", "0..", MEDIUM, READ_ONLY, APPLIED,
@@ -139,16 +152,28 @@ COORDINATORS = _rows((
      "Most members of a streams group."),
     ("group.streams.max.standby.replicas", INT, "2", "0..", MEDIUM, READ_ONLY, APPLIED,
      "Upper bound for a streams group's own standby count."),
+    ("group.streams.max.warmup.replicas", INT, "20", "0..", MEDIUM, READ_ONLY, STORED,
+     "Upper bound for a streams group's own warm-up count.", True),
     ("group.streams.min.assignment.interval.ms", INT, "0", "0..", MEDIUM, READ_ONLY, APPLIED,
      "Lower bound for a streams group's own assignment interval."),
     ("group.streams.min.heartbeat.interval.ms", INT, "5000", "1..", MEDIUM, READ_ONLY, APPLIED,
      "Lower bound for a streams group's own heartbeat interval."),
     ("group.streams.min.session.timeout.ms", INT, "45000", "1..", MEDIUM, READ_ONLY, APPLIED,
      "Lower bound for a streams group's own session timeout."),
+    ("group.streams.min.task.offset.interval.ms", INT, "15000", "1..", MEDIUM, READ_ONLY, APPLIED,
+     "Lower bound for a streams group's own interval of task offsets.", True),
     ("group.streams.num.standby.replicas", INT, "0", "0..", MEDIUM, READ_ONLY, APPLIED,
      "Standby copies of each streams task."),
+    ("group.streams.num.warmup.replicas", INT, "2", "0..", MEDIUM, READ_ONLY, STORED,
+     "Warm-up copies of streams tasks that move.", True),
+    ("group.streams.rack.aware.assignment.tags", LIST, "", DISTINCT, LOW, READ_ONLY, APPLIED,
+     "Keys of client tags that streams members must have; the assignor sticky does not use them."),
     ("group.streams.session.timeout.ms", INT, "45000", "1..", MEDIUM, READ_ONLY, APPLIED,
      "Session timeout of streams members."),
+    ("group.streams.task.offset.interval.ms", INT, "60000", "1..", MEDIUM, READ_ONLY, APPLIED,
+     "How often streams members tell the offsets of their tasks.", True),
+    ("group.streams.topology.description.plugin.class", CLASS, None, "", MEDIUM, READ_ONLY, _DESCRIPTIONS,
+     "Java class that keeps descriptions of topologies (KIP-1331)."),
     ("offset.metadata.max.bytes", INT, "4096", "", HIGH, READ_ONLY, APPLIED,
      "Largest metadata string of an offset commit."),
     ("offsets.commit.timeout.ms", INT, "5000", "1..", HIGH, READ_ONLY, APPLIED,

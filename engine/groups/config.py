@@ -37,6 +37,9 @@ class GroupConfig:
     group_streams_initial_rebalance_delay_ms: int = 3_000
     group_streams_num_standby_replicas: int = 0
     group_streams_max_size: int = 2**31 - 1
+    group_streams_task_offset_interval_ms: int = 60_000
+    group_streams_acceptable_recovery_lag: int = 10_000
+    group_streams_rack_aware_assignment_tags: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, value: Callable[[str], Any]) -> "GroupConfig":

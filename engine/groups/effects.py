@@ -39,12 +39,16 @@ class ResolveRegexes:
 class InitializeShareState:
     """Let share coordinators create the state of partitions, which begin where share.auto.offset.reset says;
     then call `GroupShard.share_state_initialized`.
+
+    Attributes:
+        partitions: Topic id and index of each.
+        from_start: Those that begin at offset 0: the group has read their topics before they were there.
     """
 
     group_id: str
     state_epoch: int
-    # topic id and index
     partitions: tuple[tuple[bytes, int], ...]
+    from_start: frozenset[tuple[bytes, int]] = frozenset()
 
 
 Effect = (

@@ -312,7 +312,14 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
             some = effect.partitions[first : first + _INITIALIZED_AT_ONCE]
             keys = [SharePartitionKey(effect.group_id, *partition) for partition in some]
             errors = await asyncio.gather(
-                *(persister.initialize(key, effect.state_epoch, UNINITIALIZED_START_OFFSET) for key in keys)
+                *(
+                    persister.initialize(
+                        key,
+                        effect.state_epoch,
+                        0 if partition in effect.from_start else UNINITIALIZED_START_OFFSET,
+                    )
+                    for key, partition in zip(keys, some, strict=True)
+                )
             )
             error = next((each for each in errors if each), error)
         if not hosted.dismissed:

@@ -55,7 +55,14 @@ class StreamsShell(ConsumerShell):
         return answer
 
     def send_streams_beat(
-        self, member_id: str, epoch: int, *, group: str = "g", owned: Owned | None = None, **fields: Any
+        self,
+        member_id: str,
+        epoch: int,
+        *,
+        group: str = "g",
+        owned: Owned | None = None,
+        version: int = 0,
+        **fields: Any,
     ) -> int:
         """Sends a heartbeat; returns its token."""
         if owned is not None:
@@ -64,7 +71,7 @@ class StreamsShell(ConsumerShell):
             group_id=group, member_id=member_id, member_epoch=epoch, **fields
         )
         token = next(self._tokens)
-        context = RequestContext(0, "c", "/127.0.0.1")
+        context = RequestContext(version, "c", "/127.0.0.1")
         self._carry(self.shard.streams_group_heartbeat(request, context, token, self.now_ms))
         return token
 

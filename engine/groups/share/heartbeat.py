@@ -97,7 +97,7 @@ class _Heartbeat:
         names = self._subscribed(group, member, updated)
         begun = state_changes.begin(state, group, names, self._changes, self._now_ms)
         interval_ms = heartbeat_interval_ms(state, group.group_id)
-        if begun or target_epoch < epoch or self._awaits_state(group, names):
+        if begun.topics or target_epoch < epoch or self._awaits_state(group, names):
             interval_ms = min(interval_ms, WAITING_INTERVAL_MS)
         response.heartbeat_interval_ms = interval_ms
         self._changes.commit(

@@ -27,12 +27,18 @@ from bowstring.engine.groups.state import ShardState
 # ---- heartbeats initialize
 
 
-def begin(
-    state: ShardState, group: ShareGroup, names: Iterable[str], changes: Changes, now_ms: int
-) -> dict[bytes, StateTopic]:
+class Begun(NamedTuple):
+    """Partitions that are being initialized, and which of them begin at offset 0."""
+
+    topics: Topics
+    from_start: frozenset[tuple[bytes, int]]
+
+
+def begin(state: ShardState, group: ShareGroup, names: Iterable[str], changes: Changes, now_ms: int) -> Begun:
     """Notes that partitions of subscribed topics without state are being initialized; returns them.
 
-    What has been initializing for group.share.initialize.retry.interval.ms is begun again.
+    What has been initializing for group.share.initialize.retry.interval.ms is begun again. New partitions of
+    a topic that the group knows begin at offset 0, so that no record is left out that came before.
     """
     held = group.partitions or NO_PARTITIONS
     oldest_ms = now_ms - state.config.group_share_initialize_retry_interval_ms
@@ -51,13 +57,26 @@ def begin(
             begun[topic_id] = StateTopic(name, frozenset(range(count)) - have, now_ms)
     if begun:
         _change(group, held.begun(begun), changes)
-    return begun
+    return Begun(begun, _from_start(held, begun))
 
 
-def request(state: ShardState, group_id: str, state_epoch: int, topics: Topics) -> None:
-    """Asks the shell to initialize partitions; they start where share.auto.offset.reset says."""
-    if topics:
-        state.outbox.append(InitializeShareState(group_id, state_epoch, partitions_of(topics)))
+def _from_start(held: StatePartitions, begun: Topics) -> frozenset[tuple[bytes, int]]:
+    """Returns the partitions that came after their topics. Those of a topic without any state that are begun
+    again are not among them: unlike in Kafka, they still begin where share.auto.offset.reset says.
+    """
+    return frozenset(
+        (topic_id, index)
+        for topic_id, index in partitions_of(begun)
+        if topic_id in held.initialized
+        or (topic_id in held.initializing and index not in held.initializing[topic_id].partitions)
+    )
+
+
+def request(state: ShardState, group_id: str, state_epoch: int, begun: Begun) -> None:
+    """Asks the shell to initialize partitions."""
+    if begun.topics:
+        partitions = partitions_of(begun.topics)
+        state.outbox.append(InitializeShareState(group_id, state_epoch, partitions, begun.from_start))
 
 
 def partitions_of(topics: Topics) -> tuple[tuple[bytes, int], ...]:

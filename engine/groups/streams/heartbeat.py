@@ -37,6 +37,7 @@ from bowstring.engine.groups.streams.tasks import NO_TASKS, Tasks, contains, in_
 from bowstring.engine.groups.streams.topology import Topology, from_request
 from bowstring.engine.protocol.messages import streams_group_heartbeat as messages
 
+TAGS_VERSION = 1
 Request = messages.StreamsGroupHeartbeatRequest
 Response = messages.StreamsGroupHeartbeatResponse
 
@@ -172,11 +173,11 @@ class _Heartbeat:
         if not self.is_joining:
             return existing_group(self.state, group_id), True
         group, is_known = found_or_new(self.state, group_id, self.changes)
-        if len(group.members) >= self.state.config.group_streams_max_size:
+        most = self.state.config.group_streams_max_size
+        if len(group.members) >= most and self.request.member_id not in group.members:
             raise KafkaError(
                 Errors.GROUP_MAX_SIZE_REACHED,
-                f"The streams group has reached its maximum capacity of "
-                f"{self.state.config.group_streams_max_size} members.",
+                f"The streams group has reached its maximum capacity of {most} members.",
             )
         return group, is_known
 
@@ -368,6 +369,8 @@ class _Heartbeat:
             member_id=member.member_id,
             member_epoch=member.member_epoch,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
+            task_offset_interval_ms=config.task_offset_interval_ms,
+            acceptable_recovery_lag=config.acceptable_recovery_lag,
         )
         if self.is_joining or member.tasks != before.tasks:
             response.active_tasks = _task_ids(member.tasks.active)
@@ -388,8 +391,19 @@ class _Heartbeat:
                 f"Streams group member {group.shutdown_member_id} encountered a fatal error and requested a "
                 "shutdown for the entire application.",
             )
+        self._add_status_of_tags(member, config)
         response.status = self.statuses
         return response
+
+    def _add_status_of_tags(self, member: StreamsMember, config: StreamsSettings) -> None:
+        """Names client tags that the member lacks. Older clients throw on the status."""
+        lacking = [key for key in config.rack_aware_tags if key not in member.client_tags]
+        if lacking and self.context.api_version >= TAGS_VERSION:
+            self._add_status(
+                Status.MISSING_CLIENT_TAGS,
+                f"Missing required client tags for rack-aware standby assignment: [{', '.join(lacking)}]. "
+                "Configure them via 'client.tag.<tagKey>' in your Streams config.",
+            )
 
 
 def _owned(request: Request) -> Tasks | None:

@@ -21,7 +21,7 @@ from bowstring.engine.share.persister.interface import (
 Effect = AppendRecords | Respond | Note
 
 # Kafka's text, which it sends in place of the error's own
-_NEGATIVE_PARTITION = "The partition id cannot be a negative number."
+_NEGATIVE = "The {} cannot be a negative number."
 _NOT_INITIALIZED = "{} operation on uninitialized share partition not allowed."
 _NONE_YET = PartitionState(0, 0, 0, UNINITIALIZED_START_OFFSET)
 
@@ -153,7 +153,7 @@ class ShareShard:
             return self._answer(token, refusal)
         held = self._partitions[key]
         outcome = Outcome(Errors.NONE, state=held.state)
-        if leader_epoch in (-1, held.newest_leader_epoch):
+        if leader_epoch == held.newest_leader_epoch:
             return self._answer(token, outcome)
         state = held.state
         written = WrittenState(
@@ -164,7 +164,7 @@ class ShareShard:
     def write(
         self, key: SharePartitionKey, written: WrittenState, token: object, now_ms: int
     ) -> list[Effect]:
-        """Handles WriteShareGroupState."""
+        """Handles WriteShareGroupState; at the same start offset the larger count holds."""
         refusal = self._refusal(
             key, leader_epoch=written.leader_epoch, state_epoch=written.state_epoch, operation="Write"
         )
@@ -256,19 +256,21 @@ class ShareShard:
         self,
         key: SharePartitionKey,
         *,
-        leader_epoch: int = -1,
-        state_epoch: int = -1,
+        leader_epoch: int | None = None,
+        state_epoch: int | None = None,
         operation: str | None = None,
     ) -> Outcome | None:
-        """Checks a request in Kafka's order; with `operation` the state must be there."""
-        if key.partition < 0:
-            return Outcome(Errors.INVALID_REQUEST, _NEGATIVE_PARTITION)
+        """Checks what a request has, in Kafka's order; with `operation` the state must be there."""
+        numbers = {"partition id": key.partition, "leader epoch": leader_epoch, "state epoch": state_epoch}
+        for name, number in numbers.items():
+            if number is not None and number < 0:
+                return Outcome(Errors.INVALID_REQUEST, _NEGATIVE.format(name))
         held = self._partitions.get(key)
         if held is None and operation is not None:
             return Outcome(Errors.INVALID_REQUEST, _NOT_INITIALIZED.format(operation))
-        if held is not None and -1 != leader_epoch < held.newest_leader_epoch:
+        if held is not None and leader_epoch is not None and leader_epoch < held.newest_leader_epoch:
             return Outcome(Errors.FENCED_LEADER_EPOCH)
-        if held is not None and -1 != state_epoch < held.newest_state_epoch:
+        if held is not None and state_epoch is not None and state_epoch < held.newest_state_epoch:
             return Outcome(Errors.FENCED_STATE_EPOCH)
         if not self._has_partition(key.topic_id, key.partition):
             return Outcome(Errors.UNKNOWN_TOPIC_OR_PARTITION)
@@ -279,15 +281,17 @@ class ShareShard:
     ) -> PartitionState | StateUpdate:
         """Returns a change as an update, or as a snapshot when there were enough updates.
 
-        A write that its leader has repeated may arrive late. Unlike in Kafka, the start offset does not go
-        back then.
+        A write that its leader has repeated may arrive late: neither the start offset goes back then, nor the
+        count of what is done from it on. A write without a start offset counts as late.
         """
         held = self._partitions[key]
         state = held.state
-        if -1 != written.start_offset < state.start_offset:
-            written = written._replace(
-                start_offset=state.start_offset, delivery_complete_count=state.delivery_complete_count
-            )
+        count, stored = written.delivery_complete_count, state.delivery_complete_count
+        if written.start_offset <= state.start_offset:
+            count = stored if written.start_offset < state.start_offset else max(count, stored)
+        written = written._replace(
+            start_offset=max(written.start_offset, state.start_offset), delivery_complete_count=count
+        )
         if held.updates < self._config.share_coordinator_snapshot_update_records_per_snapshot:
             return StateUpdate(
                 state.snapshot_epoch,
@@ -296,14 +300,13 @@ class ShareShard:
                 written.delivery_complete_count,
                 combine((), written.batches, written.start_offset),
             )
-        start_offset = state.start_offset if written.start_offset == -1 else written.start_offset
         return PartitionState(
             state.snapshot_epoch + 1,
             state.state_epoch,
             leader_epoch,
-            start_offset,
+            written.start_offset,
             written.delivery_complete_count,
-            combine(state.batches, written.batches, start_offset),
+            combine(state.batches, written.batches, written.start_offset),
             now_ms,
             now_ms,
         )

@@ -120,6 +120,8 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
     *(Deliberate(_API_VERSIONS, f"*_features.{name}.*", _OLDER) for name in older_peer.FEATURES),
     *(Deliberate("test_*", f"*.configs.{name}*", _OLDER) for name in older_peer.CONFIGS),
     *(Deliberate("test_configs::test_documentation*", name, _OLDER) for name in older_peer.CONFIGS),
+    Deliberate("test_streams_groups::*", "task_offset_interval_ms", _OLDER),
+    Deliberate("test_share_state::test_versions*", "*.delivery_complete_count", _OLDER),
     Deliberate(
         _API_VERSIONS,
         "*_features.eligible.leader.replicas.version",

@@ -12,6 +12,9 @@ HIGHEST: Final = {18: 4, 28: 5, 42: 2, 88: 0, 89: 0}
 APIS: Final = frozenset({93})
 """APIs that the peer does not have."""
 CONFIGS: Final = (
+    "group.streams.assignors",
+    "group.streams.rack.aware.assignment.tags",
+    "group.streams.topology.description.plugin.class",
     "max.decompressed.message.bytes",
     "remote.copy.lag.bytes",
     "remote.copy.lag.ms",
@@ -19,6 +22,8 @@ CONFIGS: Final = (
     "log.remote.copy.lag.ms",
     "sasl.oauthbearer.allow.unverified.audience",
     "sasl.oauthbearer.allow.unverified.issuer",
+    "streams.assignor.name",
+    "streams.rack.aware.assignment.tags",
 )
 """Configs that the peer does not have."""
 FEATURES: Final = ("metadata.version", "share.version")

@@ -194,6 +194,12 @@ PROTECTIONS = [
         "org.apache.kafka.coordinator.group.assignor.SimpleAssignor",
     ),
     ("group.share.persister.class.name", "com.example.Persister", None),
+    (
+        "group.streams.assignors",
+        "sticky,com.example.Assignor",
+        "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor",
+    ),
+    ("group.streams.topology.description.plugin.class", "com.example.Plugin", ""),
 ]
 
 
@@ -400,6 +406,14 @@ def test_groups_take_their_defaults_from_the_broker():
     for name, key in GROUPS.items():
         assert group_origins(name, BrokerConfigs())[-1].text == key.default
     validate_group_configs({}, BrokerConfigs())
+    by_class = "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor"
+    configs = BrokerConfigs({"group.streams.assignors": by_class})
+    assert group_origins("streams.assignor.name", configs)[0].text == "sticky"
+    validate_group_configs({"streams.assignor.name": "sticky"}, configs)
+    with pytest.raises(ConfigError, match="different and not empty"):
+        BrokerConfigs({"group.streams.rack.aware.assignment.tags": "a,a"}).value(
+            "group.streams.rack.aware.assignment.tags"
+        )
 
 
 @pytest.mark.parametrize(
@@ -412,6 +426,15 @@ def test_groups_take_their_defaults_from_the_broker():
         ("consumer.session.timeout.ms", "60001", "less than or equal to group.consumer.max.session"),
         ("streams.num.standby.replicas", "3", "less than or equal to group.streams.max.standby.replicas"),
         ("share.delivery.count.limit", "11", "less than or equal to group.share.max.delivery.count.limit"),
+        (
+            "streams.task.offset.interval.ms",
+            "14999",
+            "greater than or equal to group.streams.min.task.offset",
+        ),
+        ("streams.num.warmup.replicas", "21", "less than or equal to group.streams.max.warmup.replicas"),
+        ("streams.assignor.name", "mine", r"'mine' is not a registered task assignor.*\[sticky\]"),
+        ("streams.rack.aware.assignment.tags", "zone,rack,zone", "different and not empty"),
+        ("streams.rack.aware.assignment.tags", "zone,,rack", "different and not empty"),
         ("share.auto.offset.reset", "", "must be earliest, latest or by_duration"),
         ("share.auto.offset.reset", "by_duration:P", "must be earliest"),
         ("share.auto.offset.reset", "by_duration:PT", "must be earliest"),

@@ -80,7 +80,7 @@ def test_a_late_initialization_takes_nothing_back():
     assert share.initialize(state_epoch=6, start_offset=-1) is Errors.NONE
     assert share.write((10, 10, 2, 1), state_epoch=4) is Errors.FENCED_STATE_EPOCH
     for each in (share, share.restarted()):
-        state = each.read(leader_epoch=-1)
+        state = each.read()
         assert (state.state_epoch, state.start_offset) == (6, 7)
         assert [tuple(batch) for batch in state.batches] == [(7, 9, 2, 1)]
         assert state.delivery_complete_count == 3
@@ -95,11 +95,37 @@ def test_a_late_write_takes_nothing_back(updates):
         share.write((0, 4, 2, 1), (9, 9, 2, 1), start_offset=0, count=6)
         share.write((5, 5, 0, 1), start_offset=5, count=1)
     for each in (share, share.restarted()):
-        state = each.read(leader_epoch=-1)
+        state = each.read()
         assert (state.start_offset, state.delivery_complete_count) == (5, 1)
         assert [tuple(batch) for batch in state.batches] == [(5, 5, 0, 1), (9, 9, 2, 1)]
     share.write((0, 4, 2, 1), start_offset=0, count=6)
     assert share.read().delivery_complete_count == 1
+
+
+@pytest.mark.parametrize("updates", [0, 500])
+def test_a_write_without_a_start_offset_leaves_the_count(updates):
+    share = ShareHarness(updates)
+    share.initialize()
+    share.write((0, 9, 2, 1), start_offset=0, count=10)
+    share.write((10, 10, 2, 1), start_offset=-1, count=0)
+    for each in (share, share.restarted()):
+        assert (each.read().start_offset, each.read().delivery_complete_count) == (0, 10)
+    share.write((11, 11, 2, 1), start_offset=0, count=3)
+    assert share.read().delivery_complete_count == 10, "the larger one at the same start offset"
+    share.write(start_offset=11, count=1)
+    assert (share.read().start_offset, share.read().delivery_complete_count) == (11, 1)
+
+
+def test_requests_name_their_epochs():
+    """Kafka 4.4 has no "any epoch" in Initialize-, Read- and WriteShareGroupState."""
+    share = ShareHarness()
+    assert share.initialize(state_epoch=-1) is Errors.INVALID_REQUEST
+    assert share.read_error(-1) is Errors.INVALID_REQUEST
+    share.initialize()
+    assert share.read_error(-1) is Errors.INVALID_REQUEST
+    assert share.write((0, 0, 2, 1), leader_epoch=-1) is Errors.INVALID_REQUEST
+    assert share.write((0, 0, 2, 1), state_epoch=-1) is Errors.INVALID_REQUEST
+    assert len(share.log) == 1
 
 
 def test_what_is_not_written_changes_nothing():

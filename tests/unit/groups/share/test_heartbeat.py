@@ -182,3 +182,22 @@ def test_initialization_goes_on_after_a_restart(shell):
     assert len(shell.asked) == 1
     settle_share(member)
     assert member.partitions == [0, 1]
+
+
+def test_partitions_that_are_added_begin_at_their_start(shell):
+    """With share.auto.offset.reset=latest, what comes before their state is there would be left out."""
+    member = ShareMember(shell, "a", "t")
+    member.step()
+    assert shell.asked[0].from_start == frozenset(), "a new topic begins where the group's config says"
+    shell.now_ms += 30_000
+    member.step()
+    assert shell.asked[1].from_start == frozenset(), "as the first time"
+    topic_id = shell.create("other", 1)
+    shell.grow("t", 3)
+    member.step()
+    assert shell.asked[2].from_start == {(shell.image.topics["t"].id, 2)}
+    settle_share(member)
+    shell.grow("t", 4)
+    shell.share_beat("a", member.epoch, "t", "other")
+    assert shell.asked[0].from_start == {(shell.image.topics["t"].id, 3)}
+    assert (topic_id, 0) in shell.asked[0].partitions

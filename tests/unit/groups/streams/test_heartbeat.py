@@ -5,7 +5,12 @@ import pytest
 from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.streams.statuses import Status
-from bowstring.engine.protocol.messages.streams_group_heartbeat import Endpoint, TaskIds, TaskOffset
+from bowstring.engine.protocol.messages.streams_group_heartbeat import (
+    Endpoint,
+    KeyValue,
+    TaskIds,
+    TaskOffset,
+)
 from tests.support.streams_group_harness import StreamsMember, StreamsShell, settle, statuses
 from tests.support.streams_topologies import counting, subtopology, topology
 
@@ -427,3 +432,37 @@ def test_describing(shell):
     assert (member.process_id, member.user_endpoint.port, member.topology_epoch) == ("p-a", 9, 0)
     assert member.assignment == member.target_assignment
     assert shell.described("none").error_code == Errors.GROUP_ID_NOT_FOUND.code
+
+
+def test_members_are_told_when_they_count_as_caught_up(shell):
+    member = StreamsMember(shell, "a", READING)
+    answer = member.step()
+    assert (answer.task_offset_interval_ms, answer.acceptable_recovery_lag) == (60_000, 10_000)
+    shell.configure("streams.task.offset.interval.ms", "20000")
+    shell.configure("streams.acceptable.recovery.lag", "7")
+    answer = member.step()
+    assert (answer.task_offset_interval_ms, answer.acceptable_recovery_lag) == (20_000, 7)
+
+
+def test_members_are_told_which_client_tags_they_lack(shell):
+    member = StreamsMember(shell, "a", READING, client_tags=[KeyValue(key="zone", value="z")])
+    member.step()
+    epoch = shell.streams_group().epoch
+    shell.configure("streams.rack.aware.assignment.tags", "zone, rack")
+    answer = member.step()
+    assert shell.streams_group().epoch == epoch + 1, "another config of the assignor"
+    assert shell.streams_group().assignment_configs["rack.aware.assignment.tags"] == "zone,rack"
+    assert statuses(answer) == []
+    answer = shell.streams_beat("a", member.epoch, version=1)
+    assert statuses(answer) == [Status.MISSING_CLIENT_TAGS]
+    assert "[rack]" in answer.status[0].status_detail
+    shell.configure("streams.rack.aware.assignment.tags", "zone")
+    assert statuses(shell.streams_beat("a", member.epoch, version=1)) == []
+
+
+def test_a_member_of_a_full_group_may_join_again():
+    shell = StreamsShell(group_streams_max_size=1)
+    shell.create("t", 4)
+    assert StreamsMember(shell, "a", READING).step().error_code == 0
+    assert StreamsMember(shell, "a", READING).step().error_code == 0
+    assert shell.join_streams("b", READING).error_code == Errors.GROUP_MAX_SIZE_REACHED.code
