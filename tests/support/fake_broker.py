@@ -33,13 +33,16 @@ SILENCE = object()
 TOPIC_ID = bytes(range(16))
 
 
+UNSUPPORTED = Errors.UNSUPPORTED_VERSION.code
+
+
 class FakeBroker:
     """`handlers` maps request classes to functions of (version, request) that return a response, CLOSE or SILENCE.
 
     The requests of a connection are answered one by one: behind one that a handler keeps waiting, all others wait.
     """
 
-    def __init__(self, partitions=1, api_versions_max=4, port=0):
+    def __init__(self, partitions=1, api_versions_max=5, port=0):
         self.partitions = partitions
         self.api_versions_max = api_versions_max
         self.requests = []
@@ -78,8 +81,9 @@ class FakeBroker:
             return [request for request in self.requests if isinstance(request, cls)]
 
     def api_versions(self, version, request):
+        newest = {ApiVersionsRequest.api_key: self.api_versions_max}
         keys = [
-            ApiVersion(api_key=api.key, min_version=api.lowest, max_version=api.highest)
+            ApiVersion(api_key=api.key, min_version=api.lowest, max_version=newest.get(api.key, api.highest))
             for api in API_VERSIONS.values()
         ]
         code = 0 if version <= self.api_versions_max else Errors.UNSUPPORTED_VERSION.code
@@ -130,7 +134,7 @@ class FakeBroker:
                     return
                 if answer is not SILENCE:
                     version = head.api_version
-                    if isinstance(answer, ApiVersionsResponse) and answer.error_code:
+                    if isinstance(answer, ApiVersionsResponse) and answer.error_code == UNSUPPORTED:
                         version = 0
                     data = frames.encode_response(head.api_key, version, head.correlation_id, answer)
                     data = self.spoil(data) if self.spoil is not None else data

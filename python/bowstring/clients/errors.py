@@ -40,6 +40,32 @@ class BrokerUnreachableError(ClientError):
         self.reason = reason
 
 
+class UnresolvedNameError(BrokerUnreachableError):
+    """The name of a broker's host does not resolve."""
+
+
+class BootstrapResolutionError(ClientError):
+    """No name of the bootstrap servers resolved in time (KIP-909). The client is of no use any more."""
+
+    def __init__(self, hosts: Iterable[str], waited_s: float):
+        super().__init__(
+            f"none of the bootstrap servers' names ({', '.join(hosts)}) resolved within {waited_s:g} s "
+            "(bootstrap_resolve_timeout_ms). Check the names and DNS, close this client and make another"
+        )
+
+
+class MisroutedError(ClientError):
+    """A connection reached another broker, or a broker of another cluster, than the one that was meant."""
+
+    retriable = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the address of a broker leads to another one now: the client asks the bootstrap servers again. "
+            "Check that they, DNS and proxies lead to one cluster"
+        )
+
+
 class NoBrokerError(ClientError):
     """None of the known brokers answered in time."""
 

@@ -99,6 +99,11 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
         bootstrap_servers: `host:port,host:port`, or a list of them; or a mapping with other clients' names.
         timeout_ms: how long each call waits for an answer.
         client_id: name that brokers log.
+        bootstrap_resolve_timeout_ms: how long the names of bootstrap_servers may stay unresolved from the
+            first use on; then every call raises BootstrapResolutionError. 0 looks them up at once. None, the
+            default, looks them up with every connection, for as long as each call may take (KIP-909).
+        metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
+            broker or cluster, and the client asks the bootstrap servers again (KIP-1242).
         on_error: called during calls with each problem that the client logs and retries, such as a broker
             that is down. An exception that it raises is raised by the call.
 
@@ -119,13 +124,21 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
         *,
         timeout_ms: int = 30_000,
         client_id: str = "bowstring-admin",
+        bootstrap_resolve_timeout_ms: int | None = None,
+        metadata_cluster_check_enable: bool = True,
         on_error: OnError | None = None,
     ):
         self._timeout_s = timeout_ms / 1000
         self.troubles = Troubles(_log)
         self.listener = self.troubles.listen(on_error)
         self._client = NetworkClient(client_id, request_timeout_ms=timeout_ms, troubles=self.troubles)
-        self._cluster = Cluster(self._client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
+        self._cluster = Cluster(
+            self._client,
+            parse_bootstrap(bootstrap_servers),
+            allow_auto_create=False,
+            check_cluster=metadata_cluster_check_enable,
+            resolve_timeout_ms=bootstrap_resolve_timeout_ms,
+        )
         self._lock = threading.RLock()
         # Topics that were created here, with the time until which brokers may not know them yet.
         # Topics that were created (True) or deleted here, and until when other brokers may not know it.

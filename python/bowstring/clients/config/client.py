@@ -97,6 +97,14 @@ def connection(client_id: str) -> tuple[Setting | ConfigName, ...]:
             as_given,
             "error.cb",
         ),
+        setting(
+            "bootstrap_resolve_timeout_ms",
+            None,
+            integer,
+            "bootstrap.resolve.timeout.ms",
+            check=in_range(0, LONG_MAX),
+        ),
+        setting("metadata_cluster_check_enable", True, boolean, "metadata.cluster.check.enable"),
         *_NO_EFFECT,
     )
 

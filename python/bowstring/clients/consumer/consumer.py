@@ -27,7 +27,7 @@ from bowstring.clients.group.heartbeat import GroupConfig, group_config
 from bowstring.clients.group.heartbeat_threads import HeartbeatThreads
 from bowstring.clients.local.discovery import Local
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import Finding
 from bowstring.clients.records import SubscriptionPattern, TopicPartition
 from bowstring.clients.single_thread import OneThread
 from bowstring.clients.timeouts import seconds
@@ -89,6 +89,11 @@ class Consumer(
         request_timeout_ms: time for the answer to a request; then the connection is closed.
         default_timeout_ms: how long calls without their own timeout wait for brokers.
         metadata_max_age_ms: age at which the metadata of topics is refreshed.
+        bootstrap_resolve_timeout_ms: how long the names of bootstrap_servers may stay unresolved from the
+            first use on; then every call raises BootstrapResolutionError. 0 looks them up at once. None, the
+            default, looks them up with every connection, for as long as each call may take (KIP-909).
+        metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
+            broker or cluster, and the client asks the bootstrap servers again (KIP-1242).
         allow_auto_create: lets brokers create the topics that are read, if their configs allow it.
         on_error: called during `poll` with each problem that the consumer logs and retries, such as a broker
             that is down. An exception that it raises is raised by `poll`.
@@ -138,6 +143,8 @@ class Consumer(
         request_timeout_ms: int = 30_000,
         default_timeout_ms: int = 60_000,
         metadata_max_age_ms: int = 300_000,
+        bootstrap_resolve_timeout_ms: int | None = None,
+        metadata_cluster_check_enable: bool = True,
         allow_auto_create: bool = True,
         on_error: OnError | None = None,
     ):
@@ -149,12 +156,9 @@ class Consumer(
         self.troubles = Troubles(_log)
         self.listener = self.troubles.listen(self._owner.lending(on_error))
         self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms, troubles=self.troubles)
-        self._cluster = Cluster(
-            self._client,
-            parse_bootstrap(bootstrap_servers),
-            metadata_max_age_ms=metadata_max_age_ms,
-            allow_auto_create=allow_auto_create,
-        )
+        topics = (metadata_max_age_ms, allow_auto_create)
+        finding = Finding(*topics, metadata_cluster_check_enable, bootstrap_resolve_timeout_ms)
+        self._cluster = finding.cluster(self._client, bootstrap_servers)
         self._positions = Positions()
         sizes = (fetch_min_bytes, fetch_max_bytes, max_partition_fetch_bytes, prefetch_max_bytes)
         how = (self._read_committed, check_crcs, auto_offset_reset, local)
@@ -290,6 +294,7 @@ class Consumer(
         """Runs all periodic work except reading; returns seconds until the next step is due."""
         self._raise_errors()
         wait_s = self._cluster.maintain()
+        self._cluster.resolution.check()
         if self._group is not None:
             wait_s = min(wait_s, self._group.step())
         else:

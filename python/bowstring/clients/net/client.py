@@ -25,6 +25,7 @@ from bowstring.clients.errors import (
     ConfigError,
     ConnectionLostError,
     ForkedError,
+    MisroutedError,
     RequestTimedOutError,
 )
 from bowstring.clients.net import frames
@@ -50,6 +51,10 @@ class NetworkClient:
         reconnect_backoff_ms, reconnect_backoff_max_ms: pause before reconnecting to a broker that refused.
         troubles: is told when brokers cannot be reached or disconnect, and when they answer again.
         transactional: uses only versions that fit the brokers' transaction.version (KIP-890).
+
+    Attributes:
+        meant: returns which broker a connection to a node is to reach; None where that is not checked.
+        misrouted: is called when a connection has reached another one, before all connections are closed.
 
     Raises:
         ConfigError: client_id is longer than the protocol allows.
@@ -88,6 +93,10 @@ class NetworkClient:
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
         self._epoll.register(self._wake_reader, select.EPOLLIN)
+        self.meant: Callable[[Node], frames.Meant | None] = lambda node: None
+        self.misrouted: Callable[[], None] = lambda: None
+        # Whether the broker that answered last can check whom it is taken for.
+        self._names_checked = True
         self._closed = False
         self._forked: ForkedError | None = None
         self.losses = 0  # connections that broke or could not be opened
@@ -295,7 +304,12 @@ class NetworkClient:
         if failure is not None and time.monotonic() < failure[1]:
             raise failure[2]
         connection = Connection(
-            node, self.client_id, self._connect_timeout_s, purpose=purpose, transactional=self._transactional
+            node,
+            self.client_id,
+            self._connect_timeout_s,
+            purpose=purpose,
+            transactional=self._transactional,
+            meant=self.meant(node) if self._names_checked else None,
         )
         try:
             connection.connect()
@@ -364,6 +378,8 @@ class NetworkClient:
                 connection.finish()
         if connection.ready and negotiating:
             self.poller.alarm = 0.0  # requests that waited now have their own deadlines
+            _, newest = connection.versions.get(frames.API_VERSIONS_KEY, (0, 0))
+            self._names_checked = newest >= frames.API_VERSIONS_NAMING
             address = (connection.node.host, connection.node.port)
             self._failures.pop(address, None)
             self.troubles.over(broker_name(*address))
@@ -374,11 +390,22 @@ class NetworkClient:
             action(*args)
         except (OSError, EOFError) as error:
             self.lost(connection, error)
+        except MisroutedError as error:
+            self.misrouted()
+            self._drop(connection, error)
+            self._hang_up_all(error)
         except ClientError as error:
             self._drop(connection, error)
         else:
             if connection.state != CLOSED and not connection.corked:
                 self.watch(connection)
+
+    def _hang_up_all(self, error: ClientError) -> None:
+        """Closes every connection: one of them was opened by metadata that is wrong."""
+        while self._connections:
+            _, connection = self._connections.popitem()
+            self._unwatch(connection)
+            connection.close(error)
 
     def lost(self, connection: Connection, error: OSError | EOFError) -> None:
         """Fails the requests of a connection that the system reports as gone."""

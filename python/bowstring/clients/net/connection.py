@@ -23,6 +23,7 @@ from bowstring.clients.errors import (
     GarbledAnswerError,
     ProtocolError,
     RequestTimedOutError,
+    UnresolvedNameError,
     UnsupportedApiError,
 )
 from bowstring.clients.net import frames
@@ -116,8 +117,10 @@ class Connection:
         *,
         purpose: Purpose = Purpose.GENERAL,
         transactional: bool = False,
+        meant: frames.Meant | None = None,
     ):
         self.node = node
+        self._meant = meant
         self.purpose = purpose
         self.versions: dict[int, tuple[int, int]] = {}
         self.features: dict[str, int] = {}
@@ -168,9 +171,7 @@ class Connection:
         try:
             found = socket.getaddrinfo(self.node.host, self.node.port, type=socket.SOCK_STREAM)
         except OSError as error:
-            raise BrokerUnreachableError(
-                self.node, f"the name does not resolve ({error.strerror})"
-            ) from error
+            raise UnresolvedNameError(self.node, f"the name does not resolve ({error.strerror})") from error
         self._addresses = deque(found)
         self._try_next_address(None)
 
@@ -204,12 +205,13 @@ class Connection:
             self._try_next_address(OSError(code, os.strerror(code)))
             return False
         self.state = NEGOTIATING
-        self._negotiate(frames.API_VERSIONS_HIGHEST)
+        self._negotiate(frames.API_VERSIONS_HIGHEST if self._meant is None else frames.API_VERSIONS_NAMING)
         return True
 
     def _negotiate(self, version: int) -> None:
         timeout_s = max(0.001, self.deadline - time.monotonic())
-        pending = Pending(self.node, ApiVersionsRequest, frames.api_versions_body(version), timeout_s)
+        body = frames.api_versions_body(version, self._meant)
+        pending = Pending(self.node, ApiVersionsRequest, body, timeout_s)
         self._negotiation = pending
         self._write(pending, version)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from bowstring._native.client.fetch_codec import MalformedAnswer, parse_fetch_answer
 from bowstring._native.client.produce_requests import parse_acknowledgements
 from bowstring._native.protocol.message_codec import ProtocolError as CodecError
-from bowstring.clients.errors import ProtocolError, UnsupportedApiError
+from bowstring.clients.errors import MisroutedError, ProtocolError, UnsupportedApiError
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import frames
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
@@ -22,6 +22,9 @@ from bowstring.version import __version__
 
 # Requested first; a broker that does not support it answers in version 0 with its versions (KIP-511).
 API_VERSIONS_HIGHEST = 4
+API_VERSIONS_KEY = ApiVersionsRequest.api_key
+# Since this version the request names the broker that the client means to reach (KIP-1242).
+API_VERSIONS_NAMING = 5
 
 # The newest versions that these clients use if not the newest declared: committed offsets are addressed by
 # topic name here; later versions use topic ids only. Those of AddPartitionsToTxn from 4 on are for brokers.
@@ -33,11 +36,21 @@ TRANSACTION_FEATURE = "transaction.version"
 BEFORE_TRANSACTION_2 = {0: 11, 26: 4, 28: 4}
 
 
-def api_versions_body(asked: int) -> ApiVersionsRequest:
+class Meant(NamedTuple):
+    """The broker that a client means to reach, by its cluster's metadata."""
+
+    cluster_id: str
+    node_id: int
+
+
+def api_versions_body(asked: int, meant: Meant | None = None) -> ApiVersionsRequest:
     """Returns the first request on every connection."""
     if asked < 3:
         return ApiVersionsRequest()
-    return ApiVersionsRequest(client_software_name="bowstring", client_software_version=__version__)
+    request = ApiVersionsRequest(client_software_name="bowstring", client_software_version=__version__)
+    if meant is not None and asked >= API_VERSIONS_NAMING:
+        request.cluster_id, request.node_id = meant
+    return request
 
 
 def api_name(api: type[Request]) -> str:
@@ -140,12 +153,15 @@ def decode_api_versions(asked: int, frame: memoryview) -> BrokerVersions:
 
     Raises:
         ProtocolError: the bytes are malformed, or the broker refuses every version.
+        MisroutedError: the broker is not the one that was named.
     """
     (code,) = struct.unpack_from(">h", frame, 4) if len(frame) >= 6 else (0,)
     refused = code == Errors.UNSUPPORTED_VERSION.code
     response = decode_response(ApiVersionsRequest, 0 if refused else asked, frame)
     versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
     if not refused:
+        if code == Errors.REBOOTSTRAP_REQUIRED.code:
+            raise MisroutedError
         if code:
             raise ProtocolError(f"the broker refuses to report its versions: {Errors.of(code).name}")
         features = {each.name: each.max_version_level for each in response.finalized_features}

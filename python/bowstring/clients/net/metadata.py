@@ -6,11 +6,13 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from bowstring.clients.errors import ClientError, ConfigError, NoBrokerError, broker_error
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Api, Body, Pending
+from bowstring.clients.net.frames import Meant
+from bowstring.clients.net.resolution import Resolution
 from bowstring.clients.records import Node, PartitionInfo, TopicInfo, TopicPartition
 from bowstring.clients.troubles import GRACE_S, broker_name, topic_name
 from bowstring.engine.errors import Errors
@@ -76,6 +78,11 @@ class Cluster:
         bootstrap: brokers to ask first, and again when all known ones are lost (KIP-899).
         metadata_max_age_ms: topics in use are looked up again after this long.
         allow_auto_create: whether asking for a topic may create it.
+        check_cluster: whether brokers check that a connection was meant for them (KIP-1242).
+        resolve_timeout_ms: how long names of bootstrap servers may stay unresolved; None: for ever (KIP-909).
+
+    Raises:
+        ConfigError: with resolve_timeout_ms=0, no name resolves.
     """
 
     def __init__(
@@ -85,12 +92,18 @@ class Cluster:
         *,
         metadata_max_age_ms: int = 300_000,
         allow_auto_create: bool = True,
+        check_cluster: bool = True,
+        resolve_timeout_ms: int | None = None,
     ):
+        self.resolution = Resolution(bootstrap, resolve_timeout_ms, client.last_failure)
         self.client = client
         self.bootstrap = bootstrap
+        if check_cluster:
+            client.meant, client.misrouted = self._meant, self.rebootstrap
         self.brokers: dict[int, Node] = {}
         self.controller_id = -1
         self.cluster_id: str | None = None
+        self._former_id: str | None = None
         self.topics: dict[str, TopicInfo] = {}
         self.topic_errors: dict[str, int] = {}
         self._refused: dict[str, tuple[float, float]] = {}  # when its error was told first and last
@@ -119,6 +132,12 @@ class Cluster:
         info = self.topics.get(topic)
         found = info.partitions.get(partition) if info else None
         return self.brokers.get(found.leader) if found else None
+
+    def led_in_rack(self, topic: str, rack: str) -> list[int]:
+        """Returns the partitions of a topic whose leader is in a rack."""
+        info = self.topics.get(topic)
+        near = {node.id for node in self.brokers.values() if node.rack == rack}
+        return [each.partition for each in info.partitions.values() if each.leader in near] if info else []
 
     def replica(self, topic: str, partition: int, broker_id: int) -> Node | None:
         """Returns a broker that has a replica of the partition; None if it has none, or is offline."""
@@ -215,6 +234,22 @@ class Cluster:
             self._wrong_since = now
         self.stale = True
 
+    def _meant(self, node: Node) -> Meant | None:
+        """Returns the broker that `node` is taken for; None for a bootstrap server."""
+        # Whoever still has a broker that is forgotten must not reach another one at its address.
+        cluster_id = self.cluster_id or self._former_id
+        return None if cluster_id is None or node.id < 0 else Meant(cluster_id, node.id)
+
+    def rebootstrap(self) -> None:
+        """Forgets the brokers, which turned out to be others, and asks the bootstrap servers again."""
+        self._former_id = self.cluster_id or self._former_id
+        self.brokers, self.controller_id, self.cluster_id = {}, -1, None
+        self._question += 1  # answers under way come from brokers that are forgotten
+        self._asked.clear()
+        self.version += 1
+        self.invalidate()
+        self._retry_at = 0.0
+
     def learn_leader(
         self, partition: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Mapping[int, Node]
     ) -> bool:
@@ -240,6 +275,9 @@ class Cluster:
     def maintain(self) -> float:
         """Starts a refresh when one is due; returns seconds until the next check."""
         now = time.monotonic()
+        return min(self.resolution.look(now), self._maintain(now))
+
+    def _maintain(self, now: float) -> float:
         if self._asked:
             return self._ask_another(now)
         due = self._refreshed_at + self._max_age_s
@@ -311,6 +349,7 @@ class Cluster:
 
     def update(self, response: MetadataResponse) -> None:
         """Applies a MetadataResponse."""
+        self.resolution.done()
         before, self._news = self.brokers, False
         self.brokers = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         self.controller_id = response.controller_id
@@ -401,7 +440,7 @@ class Cluster:
         """
         version, deadline = self.version, time.monotonic() + timeout_s
         self.invalidate()
-        while self.version == version:
+        while self.version == version or not self.brokers:
             self.pause(self.maintain(), deadline, timeout_s)
 
     def await_topic(self, topic: str, timeout_s: float) -> TopicInfo:
@@ -434,8 +473,10 @@ class Cluster:
     def pause(self, wait_s: float, deadline: float, timeout_s: float, *, fail: bool = True) -> None:
         """Polls until something happens or `wait_s` is over.
 
-        Raises NoBrokerError at the deadline, unless metadata is there already: then the caller looks again.
+        Raises BootstrapResolutionError, or NoBrokerError at the deadline, unless metadata is there already:
+        then the caller looks again.
         """
+        self.resolution.check()
         left, version = deadline - time.monotonic(), self.version
         self.client.poll(max(0.0, min(wait_s, left)))
         if left <= 0 and fail and self.version == version:
@@ -466,12 +507,15 @@ class Cluster:
         deadline = time.monotonic() + timeout_s
         pause_s = RETRY_PAUSE_S
         while (answered := self._first_answer(api, body, deadline)) is None:
-            if time.monotonic() >= deadline:
+            self.resolution.look(now := time.monotonic())
+            self.resolution.check()
+            if now >= deadline:
                 raise self.unreachable(timeout_s)
             self.stale = True
             self._troubles.deliver()
             self._rest(pause_s, deadline)
             pause_s = min(RETRY_PAUSE_MAX_S, pause_s * 2)
+        self.resolution.done()
         return answered.response, answered.node
 
     def _first_answer(self, api: Api, body: Body, deadline: float) -> Pending | None:
@@ -511,6 +555,8 @@ class Cluster:
         deadline = time.monotonic() + timeout_s
         pause_s = RETRY_PAUSE_S
         while True:
+            self.resolution.look(time.monotonic())
+            self.resolution.check()
             node = pick()
             if node is None:
                 self.stale = True
@@ -531,3 +577,16 @@ class Cluster:
             self._troubles.deliver()
             self._rest(pause_s, deadline)
             pause_s = min(RETRY_PAUSE_MAX_S, pause_s * 2)
+
+
+class Finding(NamedTuple):
+    """How a client finds its cluster; the fields are arguments of `Cluster`."""
+
+    metadata_max_age_ms: int
+    allow_auto_create: bool
+    check_cluster: bool
+    resolve_timeout_ms: int | None
+
+    def cluster(self, client: NetworkClient, bootstrap_servers: str | Iterable[str]) -> Cluster:
+        """Returns the cluster of some bootstrap servers; raises ConfigError."""
+        return Cluster(client, parse_bootstrap(bootstrap_servers), **self._asdict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from bowstring.clients.config.names import (
 )
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.producer import encoded_batches
-from bowstring.clients.producer.partitioner import CustomPartitioner, partition_rule
+from bowstring.clients.producer.partitioner import CustomPartitioner, PartitionRule, partition_rule
 
 # Kafka brokers remember five batches per producer and partition, so no more may be in flight (KIP-98).
 IN_FLIGHT_MAX = 5
@@ -61,6 +62,7 @@ class ProducerSettings:
     null_rule: int
     empty_is_null: bool
     sticky_bytes: int
+    rack: str | None  # of the leaders that records without a key go to, if there are any
     transactional_id: str | None
     transaction_timeout_ms: int
 
@@ -96,6 +98,25 @@ def _check_transactional(name: str | None, acked: int, idempotent: bool | None, 
         raise ConfigError("transactional_id is empty; give a name that this producer alone has")
 
 
+def preferred_rack(rack_aware: bool, client_rack: str | None) -> str | None:
+    """Returns the rack of the leaders that records without a key go to; None for any.
+
+    Raises:
+        ConfigError: no rack is given.
+    """
+    if rack_aware and not client_rack:
+        raise ConfigError("partitioner_rack_aware needs client_rack: the rack that this producer is in")
+    return client_rack if rack_aware else None
+
+
+def _partitioning(
+    partitioner: str | CustomPartitioner, ignores_keys: bool
+) -> tuple[CustomPartitioner | None, PartitionRule]:
+    if callable(partitioner):
+        return partitioner, partition_rule("uniform_sticky" if ignores_keys else "default")
+    return None, partition_rule("uniform_sticky" if ignores_keys else partitioner)
+
+
 def producer_settings(
     *,
     acks: int | str,
@@ -117,6 +138,7 @@ def producer_settings(
     partitioner_ignore_keys: bool,
     transactional_id: str | None,
     transaction_timeout_ms: int,
+    rack: str | None = None,
 ) -> ProducerSettings:
     """Returns checked settings from Producer's arguments.
 
@@ -128,9 +150,7 @@ def producer_settings(
     PRODUCER.check(
         max_in_flight=max_in_flight, linger_ms=linger_ms, transaction_timeout_ms=transaction_timeout_ms
     )
-    function = partitioner if callable(partitioner) else None
-    name = "uniform_sticky" if partitioner_ignore_keys else str(partitioner)
-    rule = partition_rule("default" if function is not None else name)
+    function, rule = _partitioning(partitioner, partitioner_ignore_keys)
     batch_bytes = max(1, min(batch_size, max_request_size))
     return ProducerSettings(
         acks=acked,
@@ -153,9 +173,14 @@ def producer_settings(
         null_rule=rule.null_rule,
         empty_is_null=rule.empty_is_null,
         sticky_bytes=min(STICKY_BYTES, batch_bytes),
+        rack=rack if function is None and rule.is_sticky else None,
         transactional_id=transactional_id,
         transaction_timeout_ms=transaction_timeout_ms,
     )
+
+
+SETTINGS = tuple(name for name in inspect.signature(producer_settings).parameters if name != "rack")
+"""The arguments of Producer that `producer_settings` checks."""
 
 
 def _retries(name: str, value: Any) -> int | None:
@@ -293,6 +318,8 @@ PRODUCER = ConfigTable(
             boolean,
             "partitioner.ignore.keys",
         ),
+        setting("partitioner_rack_aware", False, boolean, "partitioner.rack.aware"),
+        setting("client_rack", None, text, "client.rack"),
         setting("key_serializer", None, as_given, "key.serializer"),
         setting("value_serializer", None, as_given, "value.serializer"),
         setting("transactional_id", None, text, "transactional.id"),

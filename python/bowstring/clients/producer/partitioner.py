@@ -26,6 +26,11 @@ class PartitionRule(NamedTuple):
     null_rule: int
     empty_is_null: bool = False
 
+    @property
+    def is_sticky(self) -> bool:
+        """Whether records without a key stick to one partition for a while."""
+        return self.null_rule == _STICKY
+
 
 DEFAULT = PartitionRule(_MURMUR2, _STICKY)
 PARTITIONERS = {

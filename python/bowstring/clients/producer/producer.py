@@ -18,6 +18,7 @@ from bowstring.clients.arguments import TEXT, WHOLE, Kind, check_value, checked_
 from bowstring.clients.config.moments import milliseconds
 from bowstring.clients.config.names import INT_MAX, configurable
 from bowstring.clients.errors import (
+    BootstrapResolutionError,
     BufferFullError,
     ClientError,
     ClosedError,
@@ -27,14 +28,16 @@ from bowstring.clients.errors import (
     broker_error,
 )
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import Finding
 from bowstring.clients.producer import encoded_batches, lifetime
 from bowstring.clients.producer.arrow import send_arrow
 from bowstring.clients.producer.batches import BatchesFuture, ProduceBatch
 from bowstring.clients.producer.config import (
     PRODUCER,
+    SETTINGS,
     ProducerSettings,
     Serializer,
+    preferred_rack,
     producer_settings,
 )
 from bowstring.clients.producer.partitioner import CustomPartitioner
@@ -100,12 +103,20 @@ class Producer(TransactionalSending, RecordSender):
         retry_backoff_max_ms: longest pause before a batch is sent again.
         max_in_flight: requests in flight per broker, at most 5.
         metadata_max_age_ms: metadata of topics is fetched again when it is older.
+        bootstrap_resolve_timeout_ms: how long the names of bootstrap_servers may stay unresolved from the
+            first use on; then every call raises BootstrapResolutionError. 0 looks them up at once. None, the
+            default, looks them up with every connection, for as long as each call may take (KIP-909).
+        metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
+            broker or cluster, and the client asks the bootstrap servers again (KIP-1242).
         connect_timeout_ms: how long a connection may take to open, at most request_timeout_ms.
         allow_auto_create: whether sending to a missing topic creates it, if the broker allows it.
         partitioner: "default" (Java's: murmur2 of the key, else sticky), "uniform_sticky", "round_robin",
             "random"; librdkafka's "murmur2", "murmur2_random", "consistent", "consistent_random", "fnv1a",
             "fnv1a_random"; or a function (key, partitions, those with a leader) that returns a partition.
         partitioner_ignore_keys: records with a key go where those without one do.
+        partitioner_rack_aware: records without a key go to partitions whose leader is in client_rack, while
+            there are any (KIP-1123); of partitioners, only sticky ones do this.
+        client_rack: the rack that this producer is in, as the brokers' broker.rack names it.
         key_serializer, value_serializer: functions that make bytes of what `send` is given.
         key, value: formats (bowstring.Json, Avro, Protobuf) with which `send_arrow` encodes columns.
         transactional_id: name by which brokers know this producer across restarts; sends are then part of
@@ -148,10 +159,14 @@ class Producer(TransactionalSending, RecordSender):
         retry_backoff_max_ms: float = 1_000,
         max_in_flight: int = 5,
         metadata_max_age_ms: int = 300_000,
+        bootstrap_resolve_timeout_ms: int | None = None,
+        metadata_cluster_check_enable: bool = True,
         connect_timeout_ms: int = 10_000,
         allow_auto_create: bool = True,
         partitioner: str | CustomPartitioner = "default",
         partitioner_ignore_keys: bool = False,
+        partitioner_rack_aware: bool = False,
+        client_rack: str | None = None,
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
         key: Format | None = None,
@@ -160,30 +175,17 @@ class Producer(TransactionalSending, RecordSender):
         transaction_timeout_ms: int = 60_000,
         on_error: OnError | None = None,
     ):
-        config = producer_settings(
-            acks=acks,
-            idempotent=idempotent,
-            compression=compression,
-            compression_level=compression_level,
-            linger_ms=linger_ms,
-            batch_size=batch_size,
-            buffer_memory=buffer_memory,
-            max_request_size=max_request_size,
-            max_block_ms=max_block_ms,
-            request_timeout_ms=request_timeout_ms,
-            delivery_timeout_ms=delivery_timeout_ms,
-            retries=retries,
-            retry_backoff_ms=retry_backoff_ms,
-            retry_backoff_max_ms=retry_backoff_max_ms,
-            max_in_flight=max_in_flight,
-            partitioner=partitioner,
-            partitioner_ignore_keys=partitioner_ignore_keys,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=transaction_timeout_ms,
-        )
+        given = locals()
+        rack = preferred_rack(partitioner_rack_aware, client_rack)
+        config = producer_settings(**{name: given[name] for name in SETTINGS}, rack=rack)
         self._listen(on_error)
-        times = {"connect_timeout_ms": connect_timeout_ms, "metadata_max_age_ms": metadata_max_age_ms}
-        self._connect(bootstrap_servers, client_id, config, creates=allow_auto_create, **times)
+        finding = Finding(
+            metadata_max_age_ms,
+            allow_auto_create,
+            metadata_cluster_check_enable,
+            bootstrap_resolve_timeout_ms,
+        )
+        self._connect(bootstrap_servers, client_id, config, connect_timeout_ms, finding)
         self._encode_with(key_serializer, value_serializer, key, value)
 
     @classmethod
@@ -206,12 +208,9 @@ class Producer(TransactionalSending, RecordSender):
         bootstrap_servers: str | Iterable[str],
         client_id: str,
         config: ProducerSettings,
-        *,
-        creates: bool,
         connect_timeout_ms: int,
-        metadata_max_age_ms: int,
+        finding: Finding,
     ) -> None:
-        servers = parse_bootstrap(bootstrap_servers)
         client = NetworkClient(
             client_id,
             connect_timeout_ms=connect_timeout_ms,
@@ -219,7 +218,7 @@ class Producer(TransactionalSending, RecordSender):
             troubles=self.troubles,
             transactional=config.transactional_id is not None,
         )
-        cluster = Cluster(client, servers, metadata_max_age_ms=metadata_max_age_ms, allow_auto_create=creates)
+        cluster = finding.cluster(client, bootstrap_servers)
         self._begin(Sender(client, cluster, config, Accumulator(TopicPartition, ProduceBatch, config)))
 
     def _encode_with(
@@ -554,6 +553,7 @@ class Producer(TransactionalSending, RecordSender):
             info = cluster.topics.get(topic)
             if info is not None and info.partitions:
                 break
+            cluster.resolution.check()
             now = time.monotonic()  # before the look: at the deadline, an answer that is there counts
             code = cluster.topic_errors.get(topic)
             if code is not None and (
@@ -582,6 +582,8 @@ class Producer(TransactionalSending, RecordSender):
                         )
                     sender.changed.wait(min(0.1, deadline - now))
         available = [p.partition for p in info.partitions.values() if p.leader >= 0]
+        if self._config.rack is not None:
+            available = cluster.led_in_rack(topic, self._config.rack) or available
         accumulator.route(topic, version, len(info.partitions), available or list(info.partitions))
 
     def _send_route(self, topic: str) -> None:
@@ -624,7 +626,7 @@ class Producer(TransactionalSending, RecordSender):
 
     def _check_open(self) -> None:
         failure = self._sender.failure
-        if isinstance(failure, ForkedError | ProducerFencedError):
+        if isinstance(failure, ForkedError | ProducerFencedError | BootstrapResolutionError):
             raise failure
         if failure is not None and not isinstance(failure, ClosedError):
             raise ClientError(f"the producer has failed: {failure}") from failure

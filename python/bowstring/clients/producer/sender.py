@@ -212,6 +212,8 @@ class Sender:
         began = time.monotonic()
         self.client.flush_left()
         limit_s = min(self.cluster.maintain(), self.config.delivery_timeout_s)  # of batches yet to be made
+        if self.cluster.resolution.error is not None and self.failure is None:
+            self._fail_all(self.cluster.resolution.error)
         if self.transactions is not None:
             self.transactions.drop_doomed()
         due = float("inf")

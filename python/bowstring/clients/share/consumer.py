@@ -56,6 +56,11 @@ class ShareConsumer(ShareReading, Acknowledging):
         request_timeout_ms: time for the answer to a request; then the connection is closed.
         default_timeout_ms: how long calls without their own timeout wait for brokers.
         metadata_max_age_ms: age at which the metadata of topics is refreshed.
+        bootstrap_resolve_timeout_ms: how long the names of bootstrap_servers may stay unresolved from the
+            first use on; then every call raises BootstrapResolutionError. 0 looks them up at once. None, the
+            default, looks them up with every connection, for as long as each call may take (KIP-909).
+        metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
+            broker or cluster, and the client asks the bootstrap servers again (KIP-1242).
         on_acknowledged: called during polls and commits with the `Outcome` of acknowledgements.
         on_error: called during `poll` with each problem that the consumer logs and retries. An exception that
             it raises is raised by `poll`.
@@ -98,6 +103,8 @@ class ShareConsumer(ShareReading, Acknowledging):
         request_timeout_ms: int = 30_000,
         default_timeout_ms: int = 60_000,
         metadata_max_age_ms: int = 300_000,
+        bootstrap_resolve_timeout_ms: int | None = None,
+        metadata_cluster_check_enable: bool = True,
         on_acknowledged: OnAcknowledged | None = None,
         on_error: OnError | None = None,
     ):
@@ -112,7 +119,12 @@ class ShareConsumer(ShareReading, Acknowledging):
         self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms, troubles=self.troubles)
         servers = parse_bootstrap(bootstrap_servers)
         self._cluster = Cluster(
-            self._client, servers, metadata_max_age_ms=metadata_max_age_ms, allow_auto_create=False
+            self._client,
+            servers,
+            metadata_max_age_ms=metadata_max_age_ms,
+            allow_auto_create=False,
+            check_cluster=metadata_cluster_check_enable,
+            resolve_timeout_ms=bootstrap_resolve_timeout_ms,
         )
         self._held = HeldRecords()
         self._group_id = group_id
@@ -203,6 +215,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         """Runs all periodic work; returns seconds until the next step is due."""
         self._thread.last_poll = time.monotonic()
         wait_s = self._cluster.maintain()
+        self._cluster.resolution.check()
         self._thread.subscribe(self._cluster.nodes(), self._topics)
         wait_s = min(wait_s, self._follow_group())
         wait_s = min(wait_s, self._fetcher.start(fetch=not self._fetcher.delivered))
