@@ -72,6 +72,7 @@ TOGETHER: Final = (
     "simulation/test_nodes",
     "system/test_power_cut",
     "system/test_cluster_under_load",
+    "system/test_cluster_foreground",
     "system/test_troubled_cluster",
     "system/test_admin_chaos",
     "simulation/test_failing_operations",

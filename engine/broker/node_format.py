@@ -32,6 +32,15 @@ def _endpoints(configs: BrokerConfigs) -> Endpoints:
     return tuple(Endpoint(each.name, each.host, each.port) for each in told)
 
 
+def controller_ports(settings: Mapping[str, str]) -> list[int]:
+    """Returns the ports of a node's listeners for controllers, as they are in the voters.
+
+    Raises:
+        ConfigError: The settings are wrong.
+    """
+    return [each.port for each in _endpoints(BrokerConfigs(settings))]
+
+
 def controller_identity(settings: Mapping[str, str]) -> tuple[int, bytes, list[tuple[str, str, int]]]:
     """Returns what a quorum must know of a formatted controller: the id of its node, that of its metadata
     directory, and name, host and port of its listeners.

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from bowstring.engine.metadata.quorum import QUORUM_STATE
+from bowstring.engine.metadata.quorum import QUORUM_STATE, has_voters_in_log
 from bowstring.engine.raft.election_state import ElectionState, QuorumStateError
 from bowstring.engine.storage.checkpoints import replace_file
 from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY
 
 
 class QuorumStateFile:
@@ -34,3 +35,17 @@ class QuorumStateFile:
     def write(self, content: str) -> None:
         """Replaces the file; it is durable on return."""
         replace_file(self._path, content)
+
+
+def voters_in_log(directory: Path) -> bool | None:
+    """Whether the voters are in the metadata log (KIP-853), as a node has stored in its metadata directory;
+    None if the node has never run.
+
+    Raises:
+        OSError: The state cannot be read.
+    """
+    path = directory / METADATA_PARTITION_DIRECTORY / QUORUM_STATE
+    try:
+        return has_voters_in_log(path.read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:
+        return None

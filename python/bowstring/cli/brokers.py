@@ -10,6 +10,7 @@ import typer
 
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import console, print_json, print_note, print_table, size_text
+from bowstring.cli.quorum import why_voter_stays
 from bowstring.cli.reassign import Throttle
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Show brokers, and take them out of the cluster.", no_args_is_help=True)
 
 _LOOK_S = 0.5
+# Topics that an error names.
+_NAMES_MAX = 20
 
 
 def _admin(bootstrap: str, timeout: float) -> Admin:
@@ -246,18 +249,36 @@ def plan_decommission(admin: Admin, broker: int) -> Replicas:
             "that are in sync first"
         )
     racks = {each.id: each.rack for each in brokers if each.id != broker and not each.fenced}
-    largest = max(current, key=lambda each: (len(current[each]), each))
-    if len(current[largest]) > len(racks):
-        raise ClientError(
-            f"{largest} has {len(current[largest])} replicas, and without broker {broker} only {len(racks)} "
-            f"brokers run; start another broker, or lower the number of replicas: bowstring reassign plan "
-            f"{largest.topic} --replication-factor {max(len(racks), 1)}"
-        )
+    _check_room(current, broker, sorted(racks))
     others = {each: replicas for each, replicas in every.items() if each not in current}
     loads = {id: sum(id in replicas for replicas in others.values()) for id in racks}
     # A fenced broker keeps what it has: its replicas come back when it is started again.
     fenced = {each.id: each.rack for each in brokers if each.id != broker and each.fenced}
     return planned(current, racks=racks, kept=fenced, spread=False, loads=loads)
+
+
+def _check_room(current: Replicas, broker: int, others: list[int]) -> None:
+    """Refuses to move replicas where others have no room for them.
+
+    Raises:
+        ClientError: A partition has more replicas than brokers remain; the message has the commands.
+    """
+    from bowstring.clients.errors import ClientError
+
+    largest = max(current, key=lambda each: (len(current[each]), each))
+    if len(current[largest]) <= len(others):
+        return
+    large = sorted({each.topic for each, replicas in current.items() if len(replicas) > len(others)})
+    names = " ".join(large[:_NAMES_MAX]) + (
+        f" (and {len(large) - _NAMES_MAX} more)" * (len(large) > _NAMES_MAX)
+    )
+    brokers = ",".join(map(str, others))
+    raise ClientError(
+        f"{largest} has {len(current[largest])} replicas, and without broker {broker} only {len(others)} "
+        "brokers run; start another broker, or lower the number of replicas: bowstring reassign plan "
+        f"{names} --brokers {brokers} --replication-factor {max(len(others), 1)} --output plan.json, then "
+        "bowstring reassign execute plan.json --wait"
+    )
 
 
 def _check_voter(admin: Admin, broker: int) -> None:
@@ -269,8 +290,9 @@ def _check_voter(admin: Admin, broker: int) -> None:
         return  # before KIP-595
     if any(each.id == broker for each in quorum.voters):
         raise ClientError(
-            f"node {broker} is also a controller of the quorum; remove it first: bowstring quorum remove "
-            f"{broker}"
+            why_voter_stays(admin, quorum, broker)
+            or f"node {broker} is also a controller of the quorum; remove it there first: bowstring quorum "
+            f"remove {broker}"
         )
 
 

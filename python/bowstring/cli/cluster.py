@@ -62,9 +62,9 @@ def start(
     """Run a cluster of processes on this machine until SIGTERM, SIGINT or SIGHUP stops it cleanly.
 
     Directories are formatted at the first start, and used again afterwards. Ports of controllers begin 100
-    above that of the first broker. Each node has its server.properties and its node.log in DIR/node-ID.
-    Topics have three replicas if there are three brokers, and a broker that is gone is noticed after three
-    seconds.
+    above that of the first broker, and stay in later starts. Each node has its server.properties and its
+    node.log in DIR/node-ID. Topics have three replicas if there are three brokers, and a broker that is gone
+    is noticed after three seconds.
     """
     from bowstring.cluster.foreground import ForegroundCluster
     from bowstring.engine.configs import ConfigError

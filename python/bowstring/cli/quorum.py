@@ -189,6 +189,25 @@ def _directory_of(replicas: list[QuorumReplica], node_id: int, verb: str) -> byt
     raise ConfigError(f"the directory of node {node_id} is not known; give --directory-id")
 
 
+def why_voter_stays(admin: Admin, found: QuorumDescription, node_id: int) -> str | None:
+    """Returns why a voter cannot be removed now, and what to do; None if it can (KIP-853)."""
+    if [each.id for each in found.voters] == [node_id]:
+        return f"node {node_id} is the only voter of the quorum; add another one before you remove it"
+    if any(each.directory_id != _NO_ID for each in found.voters):
+        return None
+    kraft_version = admin.describe_features().get("kraft.version")
+    if kraft_version is None or kraft_version.highest < 1:
+        return (
+            f"node {node_id} is a controller of the quorum and cannot be removed: controllers are static "
+            "(controller.quorum.voters), and these brokers know no others (KIP-853)"
+        )
+    return (
+        f"node {node_id} is a controller of the quorum and cannot be removed: controllers are static "
+        "(controller.quorum.voters, kraft.version=0). While all of them run, put them into the metadata: "
+        f"bowstring features upgrade kraft.version=1, then bowstring quorum remove {node_id}"
+    )
+
+
 @app.command()
 def remove(
     node_id: Annotated[int, typer.Argument(metavar="ID", help="Id of the controller.", min=0)],
@@ -206,8 +225,8 @@ def remove(
 
     with _admin(bootstrap, timeout) as admin:
         found = admin.describe_quorum()
-        if [each.id for each in found.voters] == [node_id]:
-            raise ClientError(f"node {node_id} is the only voter; add another one before you remove it")
+        if directory_id is None and (reason := why_voter_stays(admin, found, node_id)) is not None:
+            raise ClientError(reason)
         own_id = _directory_of(found.voters, node_id, "vote") if directory_id is None else _uuid(directory_id)
         admin.remove_raft_voter(node_id, own_id)
     if json:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from bowstring.clients.arguments import checked_methods
-from bowstring.cluster import layout
+from bowstring.cluster import layout, voters
 from bowstring.cluster.layout import Node
 from bowstring.cluster.links import Links
 from bowstring.cluster.process import START_TIMEOUT_S, NodeProcess
@@ -212,6 +212,7 @@ class Cluster:
         self._owner = os.getpid()
         try:
             self._directory = self._given_dir or Path(tempfile.mkdtemp(prefix="bowstring-cluster-"))
+            voters.check_in_settings(self._directory)
             layout.check_roles(self._directory, self._roles)
             self._cluster_id = layout.cluster_id_in(self._directory)
             self._lifeline = os.pipe()

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Self
 
-from bowstring.cluster import layout
+from bowstring.cluster import layout, voters
 from bowstring.cluster.process import START_TIMEOUT_S, NodeError, NodeProcess
 
 # Controllers listen this far above the port of the first broker.
@@ -57,7 +57,8 @@ class ForegroundCluster:
         directory: Has a directory for each node.
         brokers: Number of brokers; None for those that the directory has, or three.
         controllers: Number of nodes that are only controllers; None likewise, or none.
-        port: Port of the first broker; the next one has the next port. Ports of controllers begin 100 above.
+        port: Port of the first broker; the next one has the next port. Ports of controllers begin 100 above;
+            controllers in the metadata log keep theirs.
         config: Settings of all nodes.
         tell: Called with each line for people.
         warn: Called with each line about something that went wrong.
@@ -85,7 +86,9 @@ class ForegroundCluster:
         if brokers is not None or controllers is not None or not roles:
             roles = layout.roles_of(3 if brokers is None else brokers, controllers or 0)
             layout.check_roles(self._directory, roles)
-        ports = layout.consecutive_ports(roles, port, port + CONTROLLER_PORTS)
+        self._voters_in_log = voters.VOTERS not in config and voters.are_in_log(self._directory)
+        kept = voters.kept_ports(self._directory)
+        ports = layout.consecutive_ports(roles, port, port + CONTROLLER_PORTS, kept)
         self._nodes = [layout.node_of(self._directory, id, roles[id], ports[id]) for id in roles]
         self._processes: dict[int, NodeProcess] = {}
 
@@ -117,11 +120,17 @@ class ForegroundCluster:
     def _prepare(self, lifeline: int) -> None:
         cluster_id = layout.cluster_id_in(self._directory)
         brokers = sum(node.is_broker for node in self._nodes)
+        first = not voters.have_run(self._directory)
         for node in self._nodes:
             configs = layout.replication_settings(brokers) | dict(SHORT_SESSIONS) | self._config
-            settings = layout.settings_of(node, self._nodes, {}, configs)
-            if layout.prepare(node, settings, cluster_id):
+            settings, options = layout.settings_of(node, self._nodes, {}, configs), None
+            if self._voters_in_log:
+                settings = voters.settings_without(settings, self._nodes) | self._config
+                options = voters.format_options(node, self._nodes, cluster_id, first=first)
+            if layout.prepare(node, settings, cluster_id, options):
                 self._tell(f"formatted {node.data_dir} for node {node.id} of cluster {cluster_id}")
+                if node.is_controller and self._voters_in_log and not first:
+                    self._warn(voters.how_to_vote_again(node))
             self._processes[node.id] = NodeProcess(node, lifeline)
 
     def _start(self, stops: _Stops) -> None:
@@ -137,11 +146,18 @@ class ForegroundCluster:
                 f"{'clients' if name == layout.CLIENTS else 'controllers'} at {layout.HOST}:{port}"
                 for name, port in node.ports.items()
             )
-            self._tell(f"node {node.id} ({','.join(node.roles)}): {at}; log {node.log_file}")
+            pid = self._process_text(node.id)
+            self._tell(f"node {node.id} ({','.join(node.roles)}): {at}; {pid}log {node.log_file}")
         servers = ",".join(
             f"{layout.HOST}:{node.ports[layout.CLIENTS]}" for node in self._nodes if node.is_broker
         )
         self._tell(f"ready after {time.monotonic() - began_s:.1f} s; bootstrap servers: {servers}")
+
+    def _process_text(self, id: int) -> str:
+        try:
+            return f"process {self._processes[id].pid}; "
+        except NodeError:
+            return ""  # it has ended since it was ready; others tell
 
     def _watch(self, stops: _Stops) -> None:
         """Waits for a signal, and tells of nodes that end.

@@ -107,6 +107,11 @@ def roles_of(brokers: int, controllers: int) -> dict[int, tuple[str, ...]]:
     return roles
 
 
+def settings_files(directory: Path) -> list[Path]:
+    """Returns the server.properties of the nodes that a directory holds."""
+    return sorted(directory.glob(f"node-*/{_PROPERTIES}"))
+
+
 def roles_in(directory: Path) -> dict[int, tuple[str, ...]]:
     """Returns the roles of the nodes that a directory holds by node id; none for a new directory.
 
@@ -114,7 +119,7 @@ def roles_in(directory: Path) -> dict[int, tuple[str, ...]]:
         ConfigError, OSError: A node's settings cannot be read.
     """
     found = {}
-    for path in directory.glob(f"node-*/{_PROPERTIES}"):
+    for path in settings_files(directory):
         settings = load(path, [])
         found[int(settings["node.id"])] = tuple(settings["process.roles"].split(","))
     return dict(sorted(found.items()))
@@ -129,10 +134,13 @@ def check_roles(directory: Path, roles: Mapping[int, tuple[str, ...]]) -> None:
     there = roles_in(directory)
     if there and there != roles:
         brokers = sum(BROKER in each for each in there.values())
+        others = len(there) - brokers
+        advice = f"ask for {brokers} brokers and {others} nodes that are only controllers"
+        if brokers and roles_of(brokers, others) != there:  # some were removed
+            advice = f"use `bowstring cluster start --data {directory}` without numbers of nodes"
         raise ConfigError(
-            f"{directory} holds a cluster of nodes {listed(there)}, not of {listed(roles)}; ask for "
-            f"{brokers} brokers and {len(there) - brokers} nodes that are only controllers, or name another "
-            "directory"
+            f"{directory} holds a cluster of nodes {listed(there)}, not of {listed(roles)}; {advice}, or "
+            "name another directory"
         )
 
 
@@ -172,19 +180,34 @@ def free_ports(count: int) -> list[int]:
 
 
 def consecutive_ports(
-    roles: Mapping[int, tuple[str, ...]], first: int, first_controller: int
+    roles: Mapping[int, tuple[str, ...]], first: int, first_controller: int, kept: Mapping[int, int]
 ) -> dict[int, dict[str, int]]:
-    """Returns the ports by node id and listener: one after the other for brokers, and for controllers.
+    """Returns the ports by node id and listener: one after the other for brokers, and for controllers. Nodes
+    that were removed leave theirs free.
+
+    Args:
+        roles: The roles of nodes.
+        first: Port of broker 1.
+        first_controller: Port of the first controller.
+        kept: Ports that controllers have already, by node id.
 
     Raises:
         ConfigError: There are no such ports.
     """
     ports: dict[int, dict[str, int]] = {id: {} for id in roles}
-    for name, role, start in ((CLIENTS, BROKER, first), (CONTROLLERS, CONTROLLER, first_controller)):
-        ids = [id for id, each in roles.items() if role in each]
-        for port, id in enumerate(ids, start):
-            ports[id][name] = port
+    for id, each in roles.items():
+        if BROKER in each:
+            ports[id][CLIENTS] = first + id - 1
+        if CONTROLLER in each:
+            index = id - (1 if BROKER in each else FIRST_CONTROLLER_ID)
+            ports[id][CONTROLLERS] = kept.get(id, first_controller + index)
     used = [port for each in ports.values() for port in each.values()]
+    twice = next((port for port in kept.values() if used.count(port) > 1), None)
+    if twice is not None:
+        raise ConfigError(
+            f"port {first}: brokers listen from there on, and a controller of this cluster keeps port "
+            f"{twice}; choose a port for brokers that leaves {twice} free"
+        )
     if min(used) < 1 or max(used) > PORT_MAX or len(set(used)) < len(used):
         raise ConfigError(
             f"port {first} leaves no room for {len(roles)} nodes: brokers listen from {first} on, and "
@@ -211,7 +234,7 @@ def listeners_of(roles: Sequence[str], *, linked: bool) -> list[str]:
 def settings_of(
     node: Node, nodes: Iterable[Node], advertised: Mapping[tuple[int, str], int], configs: dict[str, str]
 ) -> dict[str, str]:
-    """Returns a node's settings.
+    """Returns a node's settings, with the controllers among them.
 
     Args:
         node: The node.
@@ -261,13 +284,21 @@ def replication_settings(brokers: int) -> dict[str, str]:
 # ---------------------------------------------------------------- writing
 
 
-def prepare(node: Node, settings: Mapping[str, str], cluster_id: str) -> bool:
+def prepare(
+    node: Node, settings: Mapping[str, str], cluster_id: str, options: FormatOptions | None = None
+) -> bool:
     """Writes a node's server.properties and formats its directory; returns whether that was new.
+
+    Args:
+        node: The node.
+        settings: Its settings.
+        cluster_id: The cluster's id.
+        options: How to format; default: as a node whose settings name the controllers.
 
     Raises:
         ConfigError, DataDirectoryError, OSError: The message says what is wrong and what to do.
     """
-    plan = format_plan(settings, FormatOptions(cluster_id=cluster_id, ignore_formatted=True))
+    plan = format_plan(settings, options or FormatOptions(cluster_id=cluster_id, ignore_formatted=True))
     node.directory.mkdir(parents=True, exist_ok=True)
     lines = "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
     node.config_file.write_text(_WRITTEN + lines, encoding="utf-8")

@@ -29,7 +29,7 @@ NO_RUN = {
     "docs/how-to/mirrormaker.md": 2,
     "docs/how-to/moving-a-cluster.md": 1,
     "docs/how-to/moving-from-kafka.md": 3,
-    "docs/how-to/operate-a-cluster.md": 5,
+    "docs/how-to/operate-a-cluster.md": 6,
     "docs/how-to/repair-metadata.md": 1,
     "docs/how-to/systemd.md": 1,
     "docs/how-to/upgrade.md": 1,
