@@ -77,16 +77,17 @@ class ImageApplier:
         """Starts from the newest snapshot.
 
         Raises:
-            DataDirectoryError: It cannot be read.
+            DataDirectoryError: It is damaged.
+            OSError: It cannot be read now.
         """
         id = self._log.latest_snapshot_id()
         if id is None:
             return
         try:
             self.take(id, *self._log.load_snapshot(id))
-        except (SnapshotError, OSError) as error:
+        except SnapshotError as error:
             raise DataDirectoryError(
-                f"the snapshot {id.offset}-{id.epoch} in {self._log.path} cannot be read: {error}; restore "
+                f"the snapshot {id.offset}-{id.epoch} in {self._log.path} is damaged: {error}; restore "
                 "it from a copy, or give this node an empty data directory"
             ) from error
 

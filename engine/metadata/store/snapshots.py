@@ -48,15 +48,20 @@ class MetadataSnapshots:
         return self._directory / f"{id.end_offset:020d}-{id.epoch:010d}.checkpoint"
 
     def load_newest(self) -> LoadedSnapshot | None:
-        """Loads the newest readable snapshot. Logs an error for each unreadable one."""
+        """Loads the newest snapshot that is not damaged. Logs an error for each damaged one.
+
+        Raises:
+            OSError: A file cannot be read now, such as for want of a descriptor. It may be intact, so no
+                older one takes its place.
+        """
         for id in reversed(self.ids()):
             path = self.path(id)
             try:
-                image, quorum = decode_snapshot(path.read_bytes(), id)
-            except (SnapshotError, OSError) as error:
+                image, quorum = decode_snapshot(with_reserve(path.read_bytes), id)
+            except SnapshotError as error:
                 event_log.error(
-                    "a snapshot of the metadata log cannot be read; the broker uses an older one or the "
-                    "log instead. Delete the file, and check the disk",
+                    "a snapshot of the metadata log is damaged and cannot be read; the broker uses an older "
+                    "one or the log instead. Delete the file, and check the disk",
                     file=str(path),
                     detail=str(error),
                 )

@@ -5,6 +5,7 @@ import errno
 import json
 import threading
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from bowstring.engine.metadata.image import MetadataError
 from bowstring.engine.metadata.quorum import control_record, quorum_epoch
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.reader import read_metadata
+from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.protocol.records.cluster_metadata.markers import (
     BeginTransactionRecord,
     EndTransactionRecord,
@@ -113,6 +115,28 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before_and_to_the_log(directory
             assert names(log) == {"a", "b"}
         assert any("cannot be read" in each.message for each in caplog.records)
         caplog.clear()
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO, errno.ENOMEM])
+def test_a_snapshot_that_cannot_be_read_now_gives_way_to_no_older_one(directory, monkeypatch, code):
+    with opened(directory) as log:
+        log.commit_alone([config("a")])
+        log.write_snapshot()
+        log.commit_alone([config("b")])
+        newest = log.write_snapshot()
+    snapshots = MetadataSnapshots(directory.path / "__cluster_metadata-0")
+    read = Path.read_bytes
+
+    def failing(path):
+        if path == snapshots.path(newest):
+            raise OSError(code, "on purpose", str(path))
+        return read(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", failing)
+        with pytest.raises(OSError, match="on purpose"):
+            snapshots.load_newest()
+    assert snapshots.load_newest().id == newest
 
 
 def test_without_the_log_before_it_a_damaged_snapshot_is_fatal(directory):
