@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Group
 from rich.markup import escape
-from rich.table import Table
 
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, pairs
-from bowstring.cli.output import console, print_error, print_json, print_note, table
+from bowstring.cli.output import console, print_error, print_json, print_note, print_parts
+from bowstring.cli.tables import FittedTable
 
 if TYPE_CHECKING:
     from bowstring.cli.cluster_status import ClusterStatus
@@ -113,7 +113,7 @@ def status(
             if json:
                 print_json(found.as_json())
             else:
-                console().print(_shown(found))
+                print_parts(_shown(found))
             return
         _watch(admin, interval, json)
 
@@ -141,7 +141,7 @@ def _watch(admin: Admin, interval: float, json: bool) -> None:
                 elif live is not None:
                     live.update(_shown(found), refresh=True)
                 else:
-                    console().print(_shown(found))
+                    print_parts(_shown(found))
             time.sleep(interval)
 
 
@@ -162,7 +162,7 @@ def _title(found: ClusterStatus) -> str:
     return f"[bold]cluster {escape(found.cluster_id)}[/]  {quorum}"
 
 
-def _nodes(found: ClusterStatus) -> Table:
+def _nodes(found: ClusterStatus) -> FittedTable:
     states = {None: None, True: "fenced", False: "active"}
     rows = [
         [
@@ -181,7 +181,7 @@ def _nodes(found: ClusterStatus) -> Table:
         for node in found.nodes()
     ]
     columns = ["node", "address", "roles", "state", "rack", "quorum", "metadata lag"]
-    return table([*columns, "leads", "in sync", "replicas", "lag"], rows)
+    return FittedTable([*columns, "leads", "in sync", "replicas", "lag"], rows)
 
 
 def _summary(found: ClusterStatus) -> str:
@@ -201,7 +201,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _partitions(troubled: list[dict[str, Any]]) -> Table:
+def _partitions(troubled: list[dict[str, Any]]) -> FittedTable:
     rows = [
         [
             f"{each['topic']}-{each['partition']}",
@@ -215,4 +215,4 @@ def _partitions(troubled: list[dict[str, Any]]) -> Table:
     ]
     if len(troubled) > SHOWN_MAX:
         rows.append([f"and {len(troubled) - SHOWN_MAX:,} more; --json has all", *[None] * 5])
-    return table(["partition", "state", "leader", "replicas", "in sync", "lag by follower"], rows)
+    return FittedTable(["partition", "state", "leader", "replicas", "in sync", "lag by follower"], rows)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, pairs
-from bowstring.cli.output import Cell, print_json, print_note, print_table
+from bowstring.cli.output import print_json, print_note, print_table
+from bowstring.cli.tables import Cell
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
-from bowstring.cli.output import Cell, console, print_json, print_table
+from bowstring.cli.output import console, print_json, print_table
+from bowstring.cli.tables import Cell
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin

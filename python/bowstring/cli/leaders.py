@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, all_of
-from bowstring.cli.output import Cell, print_json, print_note, print_table
+from bowstring.cli.output import print_json, print_note, print_table
+from bowstring.cli.tables import Cell
 
 app = typer.Typer(help="Elect leaders of partitions.", no_args_is_help=True)
 

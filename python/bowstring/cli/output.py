@@ -11,12 +11,11 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Self
 
-from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.table import Table
 
-Cell = str | int | float | None
+from bowstring.cli.tables import Cell, FittedTable
+
 CLIENT_LOGS = ("bowstring.consumer", "bowstring.producer", "bowstring.admin")
 
 
@@ -81,50 +80,21 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=indent, ensure_ascii=False, default=str))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
-    """Returns a table; numbers are right-aligned, None is a dash."""
-    made = Table(
-        box=box.SIMPLE_HEAD,
-        header_style="bold cyan",
-        pad_edge=False,
-        show_edge=False,
-    )
-    cells = [list(row) for row in rows]
-    for index, column in enumerate(columns):
-        values = [row[index] for row in cells]
-        numbers = any(isinstance(value, int | float) for value in values)
-        made.add_column(column, justify="right" if numbers else "left", overflow="fold")
-    for row in cells:
-        made.add_row(*[_text(value) for value in row])
-    return made
-
-
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: str | None = None) -> None:
-    """Prints a table under its title, which is markup; wraps cells that do not fit the terminal."""
-    made = table(columns, rows)
-    out = console()
-    if not sys.stdout.isatty():
-        out = Console(highlight=False, width=max(80, Console(width=1000).measure(made).maximum))
+    """Prints a table under its title, which is markup."""
     if title is not None:
-        out.print(f"[bold]{title}[/]", soft_wrap=True)
-    out.print(made)
+        console().print(f"[bold]{title}[/]", soft_wrap=True)
+    print_parts(FittedTable(columns, rows))
+
+
+def print_parts(parts: RenderableType) -> None:
+    """Prints tables and text; words that are wider than the terminal go on in its next line."""
+    console().print(parts, crop=False)
 
 
 def table_on_stderr(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
     """Prints a table beside data that goes to standard output."""
-    error_console().print(table(columns, rows))
-
-
-def _text(value: Cell) -> str:
-    if value is None:
-        return "[dim]–[/]"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.1f}"
-    return escape(value)
+    error_console().print(FittedTable(columns, rows), crop=False)
 
 
 def size_text(size_bytes: int) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, all_of
-from bowstring.cli.output import Cell, console, print_json, print_note, print_table
+from bowstring.cli.output import console, print_json, print_note, print_table
+from bowstring.cli.tables import Cell
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import TopicPartition
 
