@@ -347,6 +347,15 @@ cdef class Batch:
 cdef class RecordFuture:
     """The outcome of one `Producer.send`. Light: it shares everything with the other records of its batch."""
 
+    def __repr__(self):
+        if not self.batch.done:
+            return f"<RecordFuture for {self.batch.partition}, pending>"
+        error = self.exception(0)
+        if error is not None:
+            return f"<RecordFuture for {self.batch.partition}, failed: {error}>"
+        found = self.result(0)
+        return f"<RecordFuture of {found.topic}-{found.partition} offset {found.offset}>"
+
     def done(self):
         """Whether the outcome is known."""
         return self.batch.done

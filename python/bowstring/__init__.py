@@ -17,8 +17,38 @@ if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin as Admin
     from bowstring.clients.admin.results import NewTopic as NewTopic
     from bowstring.clients.consumer.consumer import Consumer as Consumer
+    from bowstring.clients.errors import AuthorizationError as AuthorizationError
+    from bowstring.clients.errors import BootstrapResolutionError as BootstrapResolutionError
     from bowstring.clients.errors import BrokerError as BrokerError
+    from bowstring.clients.errors import BrokerUnreachableError as BrokerUnreachableError
+    from bowstring.clients.errors import BufferFullError as BufferFullError
     from bowstring.clients.errors import ClientError as ClientError
+    from bowstring.clients.errors import ClientTimeoutError as ClientTimeoutError
+    from bowstring.clients.errors import ClosedError as ClosedError
+    from bowstring.clients.errors import CommitFailedError as CommitFailedError
+    from bowstring.clients.errors import ConfigError as ConfigError
+    from bowstring.clients.errors import ConnectionLostError as ConnectionLostError
+    from bowstring.clients.errors import CorruptBatchError as CorruptBatchError
+    from bowstring.clients.errors import FencedError as FencedError
+    from bowstring.clients.errors import ForkedError as ForkedError
+    from bowstring.clients.errors import GarbledAnswerError as GarbledAnswerError
+    from bowstring.clients.errors import GroupError as GroupError
+    from bowstring.clients.errors import LocalReadsUnavailableError as LocalReadsUnavailableError
+    from bowstring.clients.errors import MisroutedError as MisroutedError
+    from bowstring.clients.errors import MissingPackageError as MissingPackageError
+    from bowstring.clients.errors import NoBrokerError as NoBrokerError
+    from bowstring.clients.errors import NoOffsetError as NoOffsetError
+    from bowstring.clients.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+    from bowstring.clients.errors import ProducerFencedError as ProducerFencedError
+    from bowstring.clients.errors import ProtocolError as ProtocolError
+    from bowstring.clients.errors import RecordTooLargeError as RecordTooLargeError
+    from bowstring.clients.errors import RequestTimedOutError as RequestTimedOutError
+    from bowstring.clients.errors import TopicExistsError as TopicExistsError
+    from bowstring.clients.errors import TransactionAbortedError as TransactionAbortedError
+    from bowstring.clients.errors import TransactionFailedError as TransactionFailedError
+    from bowstring.clients.errors import UnknownTopicError as UnknownTopicError
+    from bowstring.clients.errors import UnresolvedNameError as UnresolvedNameError
+    from bowstring.clients.errors import UnsupportedApiError as UnsupportedApiError
     from bowstring.clients.producer.producer import Producer as Producer
     from bowstring.clients.records import OffsetAndMetadata as OffsetAndMetadata
     from bowstring.clients.records import Record as Record
@@ -41,24 +71,54 @@ from bowstring.version import __version__
 
 _MODULES = {
     "Admin": "clients.admin.admin",
+    "AuthorizationError": "clients.errors",
     "Avro": "values",
+    "BootstrapResolutionError": "clients.errors",
     "Broker": "broker",
     "BrokerError": "clients.errors",
+    "BrokerUnreachableError": "clients.errors",
+    "BufferFullError": "clients.errors",
     "ClientError": "clients.errors",
+    "ClientTimeoutError": "clients.errors",
+    "ClosedError": "clients.errors",
     "Cluster": "cluster.embedded",
+    "CommitFailedError": "clients.errors",
+    "ConfigError": "clients.errors",
+    "ConnectionLostError": "clients.errors",
     "Consumer": "clients.consumer.consumer",
+    "CorruptBatchError": "clients.errors",
     "DeadLetter": "values",
+    "FencedError": "clients.errors",
+    "ForkedError": "clients.errors",
+    "GarbledAnswerError": "clients.errors",
+    "GroupError": "clients.errors",
     "Json": "values",
+    "LocalReadsUnavailableError": "clients.errors",
+    "MisroutedError": "clients.errors",
+    "MissingPackageError": "clients.errors",
     "NewTopic": "clients.admin.results",
+    "NoBrokerError": "clients.errors",
+    "NoOffsetError": "clients.errors",
     "OffsetAndMetadata": "clients.records",
+    "OffsetOutOfRangeError": "clients.errors",
     "Producer": "clients.producer.producer",
+    "ProducerFencedError": "clients.errors",
     "Protobuf": "values",
+    "ProtocolError": "clients.errors",
     "Record": "clients.records",
+    "RecordTooLargeError": "clients.errors",
     "Records": "tables",
+    "RequestTimedOutError": "clients.errors",
     "ShareConsumer": "clients.share.consumer",
     "ShareRecord": "clients.share.records",
     "SubscriptionPattern": "clients.records",
+    "TopicExistsError": "clients.errors",
     "TopicPartition": "clients.records",
+    "TransactionAbortedError": "clients.errors",
+    "TransactionFailedError": "clients.errors",
+    "UnknownTopicError": "clients.errors",
+    "UnresolvedNameError": "clients.errors",
+    "UnsupportedApiError": "clients.errors",
     "kernel": "kernels.function",
     "read": "tables",
     "scan": "tables",
@@ -68,24 +128,54 @@ _MODULES = {
 _PACKAGES = ("aio", "spark")
 __all__ = [
     "Admin",
+    "AuthorizationError",
     "Avro",
+    "BootstrapResolutionError",
     "Broker",
     "BrokerError",
+    "BrokerUnreachableError",
+    "BufferFullError",
     "ClientError",
+    "ClientTimeoutError",
+    "ClosedError",
     "Cluster",
+    "CommitFailedError",
+    "ConfigError",
+    "ConnectionLostError",
     "Consumer",
+    "CorruptBatchError",
     "DeadLetter",
+    "FencedError",
+    "ForkedError",
+    "GarbledAnswerError",
+    "GroupError",
     "Json",
+    "LocalReadsUnavailableError",
+    "MisroutedError",
+    "MissingPackageError",
     "NewTopic",
+    "NoBrokerError",
+    "NoOffsetError",
     "OffsetAndMetadata",
+    "OffsetOutOfRangeError",
     "Producer",
+    "ProducerFencedError",
     "Protobuf",
+    "ProtocolError",
     "Record",
+    "RecordTooLargeError",
     "Records",
+    "RequestTimedOutError",
     "ShareConsumer",
     "ShareRecord",
     "SubscriptionPattern",
+    "TopicExistsError",
     "TopicPartition",
+    "TransactionAbortedError",
+    "TransactionFailedError",
+    "UnknownTopicError",
+    "UnresolvedNameError",
+    "UnsupportedApiError",
     "__version__",
     "aio",
     "kernel",
@@ -110,4 +200,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES, *_PACKAGES})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

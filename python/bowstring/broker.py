@@ -98,6 +98,12 @@ class Broker:
         """The cluster's id, in Kafka's text form."""
         return self._running().cluster_id
 
+    def __repr__(self) -> str:
+        broker = vars(self).get("_broker")
+        if broker is None or not broker.listeners:
+            return "<Broker, not running>"
+        return f"<Broker at {self.bootstrap_servers}, data in {self.data_dir}>"
+
     def _running(self) -> _Broker:
         if self._broker is None:
             raise RuntimeError("the broker is not running: call start(), or use it in a with statement")

@@ -267,6 +267,10 @@ class Worker:
             self._thread.join(STOP_TIMEOUT_S)
 
 
+# Attributes of asyncio clients that hold the threaded one.
+_THREADED = ("_producer", "_consumer", "_admin")
+
+
 class WorkersClient(ABC):
     """A client whose calls a worker makes; `async with` binds it to the running loop, and closes it."""
 
@@ -275,6 +279,11 @@ class WorkersClient(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Closes the client and its worker."""
+
+    def __repr__(self) -> str:
+        """Describes it as its threaded client, of the package `aio`."""
+        inner = next((vars(self)[name] for name in _THREADED if name in vars(self)), None)
+        return f"<aio.{type(self).__name__}>" if inner is None else f"<aio.{repr(inner)[1:-1]}>"
 
     async def __aenter__(self) -> Self:
         self._worker.bind()

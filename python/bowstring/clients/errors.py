@@ -27,7 +27,12 @@ class ClientError(Exception):
 
 
 class BrokerUnreachableError(ClientError):
-    """A connection could not be opened."""
+    """A connection could not be opened.
+
+    Args:
+        node: the broker's address.
+        reason: what the system said.
+    """
 
     retriable = True
 
@@ -45,7 +50,12 @@ class UnresolvedNameError(BrokerUnreachableError):
 
 
 class BootstrapResolutionError(ClientError):
-    """No name of the bootstrap servers resolved in time (KIP-909). The client is of no use any more."""
+    """No name of the bootstrap servers resolved in time (KIP-909). The client is of no use any more.
+
+    Args:
+        hosts: the names.
+        waited_s: seconds since the first look-up.
+    """
 
     def __init__(self, hosts: Iterable[str], waited_s: float):
         super().__init__(
@@ -67,7 +77,12 @@ class MisroutedError(ClientError):
 
 
 class NoBrokerError(ClientError):
-    """None of the known brokers answered in time."""
+    """None of the known brokers answered in time.
+
+    Args:
+        failures: brokers, and why each could not be reached.
+        waited_s: seconds since the first attempt.
+    """
 
     retriable = True
 
@@ -80,7 +95,12 @@ class NoBrokerError(ClientError):
 
 
 class ConnectionLostError(ClientError):
-    """An open connection broke with requests in flight."""
+    """An open connection broke with requests in flight.
+
+    Args:
+        node: the broker's address.
+        reason: how it broke.
+    """
 
     retriable = True
 
@@ -90,7 +110,13 @@ class ConnectionLostError(ClientError):
 
 
 class RequestTimedOutError(ClientError):
-    """A broker did not answer a request in time."""
+    """A broker did not answer a request in time.
+
+    Args:
+        api: name of the request.
+        node: the broker's address.
+        timeout_s: seconds that it had.
+    """
 
     retriable = True
 
@@ -114,6 +140,9 @@ class ProtocolError(ClientError):
 class GarbledAnswerError(ProtocolError):
     """A broker's answer cannot be decoded. Its connection is closed, and the request is sent again on a new
     one.
+
+    Args:
+        reason: what is wrong with it.
     """
 
     retriable = True
@@ -134,7 +163,12 @@ class ConfigError(ClientError):
 
 
 class MissingPackageError(ClientError, ImportError):
-    """A feature needs a package that is not installed."""
+    """A feature needs a package that is not installed.
+
+    Args:
+        package: what is missing.
+        extra: of Bowstring, which installs it.
+    """
 
     def __init__(self, package: str, extra: str):
         super().__init__(f"this needs {package}: pip install 'bowstring[{extra}]'")
@@ -161,7 +195,11 @@ class BufferFullError(ClientError):
 
 
 class NoOffsetError(ClientError):
-    """A partition has no committed offset and auto_offset_reset is `none`."""
+    """A partition has no committed offset and auto_offset_reset is `none`.
+
+    Args:
+        partition: the partition.
+    """
 
     def __init__(self, partition: TopicPartition):
         super().__init__(
@@ -173,6 +211,9 @@ class NoOffsetError(ClientError):
 class LocalReadsUnavailableError(ClientError):
     """The broker's files cannot be read from here: it is on another machine, or denies access to this
     user.
+
+    Args:
+        reason: which of them.
     """
 
     def __init__(self, reason: str):

@@ -189,6 +189,13 @@ class Cluster:
         """
         return self._node(node_id).log_file.read_text(encoding="utf-8", errors="replace")
 
+    def __repr__(self) -> str:
+        nodes = layout.listed(vars(self).get("_roles", ()))
+        if not vars(self).get("_nodes"):
+            return f"<Cluster of nodes {nodes}, not running>"
+        running = layout.listed(self.running_ids) or "none"
+        return f"<Cluster of nodes {nodes}, running {running}, brokers at {self.bootstrap_servers}>"
+
     def _started(self) -> dict[int, Node]:
         if not self._nodes:
             raise RuntimeError("the cluster is not running: call start(), or use it in a with statement")

@@ -28,6 +28,7 @@ from bowstring.clients.admin.transactions import AdminTransactions
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.config.client import ADMIN
 from bowstring.clients.config.names import configurable
+from bowstring.clients.descriptions import description
 from bowstring.clients.errors import ClientError, ConfigError, ForkedError, broker_error
 from bowstring.clients.group import offset_queries
 from bowstring.clients.net.client import NetworkClient
@@ -157,6 +158,11 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
         """Closes the connections."""
         with self._lock:
             self._client.close()
+
+    def __repr__(self) -> str:
+        made = "_changed" in vars(self)
+        servers = self._cluster.bootstrap if made else None
+        return description(self, servers, closed=not made or self._client.is_closed)
 
     def __enter__(self) -> Self:
         return self

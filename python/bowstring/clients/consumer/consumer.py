@@ -22,6 +22,7 @@ from bowstring.clients.consumer.partition_state import Positions
 from bowstring.clients.consumer.poll import RecordReading
 from bowstring.clients.consumer.poll_arrow import ArrowReading
 from bowstring.clients.consumer.seek import ConsumerPositions
+from bowstring.clients.descriptions import description
 from bowstring.clients.errors import ClientError, ClientTimeoutError, ConfigError
 from bowstring.clients.group.heartbeat import GroupConfig, group_config
 from bowstring.clients.group.heartbeat_threads import HeartbeatThreads
@@ -363,6 +364,15 @@ class Consumer(
         """
         with self._owner:
             self._positions.take_back()
+
+    def __repr__(self) -> str:
+        if "_finalizer" not in vars(self):
+            return description(self, None, closed=True)
+        topics = tuple(sorted(self.subscription())) or tuple(sorted({each.topic for each in self._positions}))
+        group = None if self._group is None else self._group.group_id
+        return description(
+            self, self._cluster.bootstrap, closed=self._owner.closed, group=group, topics=topics
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -163,6 +163,11 @@ class Membership:
         return GroupMetadata(self._group_id, generation, member_id, self._config.group_instance_id)
 
     @property
+    def group_id(self) -> str:
+        """The group's id."""
+        return self._group_id
+
+    @property
     def commits_automatically(self) -> bool:
         """Whether offsets are committed without being asked for."""
         return self._auto_commit_s is not None

@@ -266,6 +266,11 @@ class NetworkClient:
         failure = self._failures.get((node.host, node.port))
         return failure[2] if failure else None
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more requests."""
+        return self._closed
+
     def after_fork(self, error: ForkedError) -> None:
         """Closes only this process's copies of the descriptors in a forked child: the connections belong to
         the parent.

@@ -116,6 +116,13 @@ class BatchesFuture:
                     f"batches for {batch.partition} were not acknowledged within {timeout:g} s"
                 )
 
+    def __repr__(self) -> str:
+        size = f"{self.record_count} records in {len(self.batches)} batches"
+        if not self.done():
+            return f"<BatchesFuture of {size}, pending>"
+        error = self.exception(0)
+        return f"<BatchesFuture of {size}, {'sent' if error is None else f'failed: {error}'}>"
+
     def add_done_callback(self, callback: Callable[[Any], Any]) -> None:
         """Runs `callback` for each batch as it is done, in the sender's thread."""
         for batch in self.batches:

@@ -17,6 +17,7 @@ from bowstring._native.record.encode_columns import encode_columns as native_enc
 from bowstring.clients.arguments import TEXT, WHOLE, Kind, check_value, checked_methods
 from bowstring.clients.config.moments import milliseconds
 from bowstring.clients.config.names import INT_MAX, configurable
+from bowstring.clients.descriptions import description
 from bowstring.clients.errors import (
     BootstrapResolutionError,
     BufferFullError,
@@ -453,6 +454,12 @@ class Producer(TransactionalSending, RecordSender):
             raise ClientError("flush() in a callback would wait for the callback: flush in another thread")
         with self.accumulator.flushing():
             BatchesFuture(waiting).await_all(timeout)
+
+    def __repr__(self) -> str:
+        if "_finalizer" not in vars(self):
+            return description(self, None, closed=True)
+        servers, closed = self._sender.cluster.bootstrap, self._sender.closing
+        return description(self, servers, closed=closed, transactional_id=self._config.transactional_id)
 
     def metrics(self) -> dict[str, float]:
         """What the producer has done so far, by the names of Java's producer metrics.

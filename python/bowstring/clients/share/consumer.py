@@ -14,6 +14,7 @@ from typing import Self
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.config.client import SHARE_CONSUMER
 from bowstring.clients.config.names import configurable
+from bowstring.clients.descriptions import description
 from bowstring.clients.errors import ClientError, ConfigError, broker_error
 from bowstring.clients.group.member_thread import MemberThread
 from bowstring.clients.group.membership import Phase, Place, ShareMembership
@@ -287,6 +288,12 @@ class ShareConsumer(ShareReading, Acknowledging):
             finally:
                 self._owner.closed = True
                 self._finalizer()
+
+    def __repr__(self) -> str:
+        if "_finalizer" not in vars(self):
+            return description(self, None, closed=True)
+        servers, closed = self._cluster.bootstrap, self._owner.closed
+        return description(self, servers, closed=closed, group=self._group_id, topics=self._topics)
 
     def __enter__(self) -> Self:
         return self
