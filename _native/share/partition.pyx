@@ -3,7 +3,7 @@
 Pure: records, time and configs are arguments, and what must be stored is a result. See window.pxd for the rules.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 from bowstring._native.record.batch cimport BatchInfo, batch_extent, batch_parse
@@ -12,12 +12,12 @@ from bowstring._native.share.acquire cimport (
     Acquisition, LogBatches, acquire, drop_aborted, list_batches, slice_acquired)
 from bowstring._native.share.transitions cimport acknowledge, complete, expire, release_member
 from bowstring._native.share.window cimport (
-    ACK_RENEW, ACQUIRED, ARCHIVED, AVAILABLE, PENDING, InFlight, OffsetState, Ranges, Window, can_acquire, in_flight,
+    ACK_RENEW, ACQUIRED, ARCHIVED, ARCHIVING, AVAILABLE, PENDING, InFlight, OffsetState, Ranges, Window, archive,
+    can_acquire, in_flight,
     move_log_start, move_start, next_fetch_offset, ranges_add, ranges_free, wanted_last, window_free, window_init, window_load,
     window_loaded)
 
 cdef enum:
-    ARCHIVING = 3                   # KIP-1191; not written by this version
     BATCHES_MAX = 1 << 16           # of acknowledgements for one partition, far above what can be in flight
     TYPES_MAX = 1 << 20             # of one batch
 
@@ -49,6 +49,15 @@ cdef class StateChange:
             (self.ranges.items[i].first, self.ranges.items[i].last, self.ranges.items[i].state,
              self.ranges.items[i].delivery_count)
             for i in range(self.ranges.count)]
+
+    @property
+    def dead_letters(self):
+        """Returns [(first offset, last offset, delivery count, rejected)] of what is archived once it is copied."""
+        cdef int32_t i
+        return [
+            (self.ranges.items[i].first, self.ranges.items[i].last, self.ranges.items[i].delivery_count,
+             bool(self.ranges.items[i].rejected))
+            for i in range(self.ranges.count) if self.ranges.items[i].state == ARCHIVING]
 
 
 cdef int64_t record_count(const Ranges *ranges) noexcept nogil:
@@ -112,15 +121,13 @@ cdef class SharePartition:
         cdef int64_t first, last, previous = start_offset - 1
         cdef int state
         window_init(&self.w, start_offset)
-        self.configure(delivery_count=5, record_locks=2000, lock_ms=30000, renew=True)
+        self.configure(delivery_count=5, record_locks=2000, lock_ms=30000, renew=True, dead_letters=False)
         for first, last, state, count in batches:
             if first <= previous or last < first:
                 raise ValueError(f"the stored state of records {first} to {last} does not follow on {previous}")
             previous = last
             if state == ACQUIRED:                        # not stored; whoever had them is gone
                 state = AVAILABLE
-            elif state == ARCHIVING:
-                state = ARCHIVED
             if not window_load(&self.w, first, last, state, count):
                 raise MemoryError
         window_loaded(&self.w)
@@ -128,9 +135,12 @@ cdef class SharePartition:
     def __dealloc__(self):
         window_free(&self.w)
 
-    def configure(self, *, int32_t delivery_count, int32_t record_locks, int32_t lock_ms, bint renew):
+    def configure(self, *, int32_t delivery_count, int32_t record_locks, int32_t lock_ms, bint renew,
+                  bint dead_letters=False):
         """Sets the group's configs: share.delivery.count.limit, share.partition.max.record.locks,
-        share.record.lock.duration.ms and share.renew.acknowledge.enable."""
+        share.record.lock.duration.ms, share.renew.acknowledge.enable, and whether
+        errors.deadletterqueue.topic.name is set."""
+        self.w.limits.dead_letters = dead_letters
         self.w.limits.delivery_count = delivery_count
         self.w.limits.record_locks = record_locks
         self.w.limits.lock_ms = lock_ms
@@ -277,6 +287,19 @@ cdef class SharePartition:
         """Ends a pending change: it was stored, or it is taken back. Returns whether the start offset moved."""
         complete(&self.w, &change.ranges, stored, now_ms)
         return stored and move_start(&self.w)
+
+    def copied(self, int64_t first, int64_t last, int16_t delivery_count):
+        """Archives records whose copy was written to the dead-letter topic, or cannot be. The change holds whether
+        it is stored or not."""
+        cdef StateChange change = StateChange.__new__(StateChange)
+        cdef int64_t start = self.w.start_offset
+        if first < start and archive(&self.w, first, min(last, start - 1), ARCHIVING, False) < 0:
+            raise MemoryError
+        if last >= start and archive(&self.w, max(first, start), last, ARCHIVING, True) < 0:
+            raise MemoryError
+        if not ranges_add(&change.ranges, first, last, ARCHIVED, delivery_count, 0):
+            raise MemoryError
+        return change
 
     def move_start(self):
         """Moves the start offset over records that are done; whether it moved."""

@@ -5,15 +5,18 @@ Contents: acknowledgements · releases · ends of pending changes · ends of loc
 from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from bowstring._native.base.error_codes cimport INVALID_RECORD_STATE, INVALID_REQUEST
 from bowstring._native.share.window cimport (
-    ACK_ACCEPT, ACK_RELEASE, ACK_RENEW, ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, EXPANDED_MAX, FINAL, LOCKED, PENDING,
-    InFlight, OffsetState, Range, floor_of, holder, is_done, isolate, lock, ranges_add, try_update)
+    ACK_ACCEPT, ACK_REJECT, ACK_RELEASE, ACK_RENEW, ACKNOWLEDGED, ACQUIRED, ARCHIVED, ARCHIVING, AVAILABLE, EXPANDED_MAX,
+    FINAL, LOCKED, PENDING, InFlight, OffsetState, Range, floor_of, holder, is_done, isolate, lock, ranges_add,
+    try_update)
 
 # ---------------------------------------------------------------- acknowledgements
 
 
-cdef inline uint8_t state_after(int8_t type) noexcept nogil:
+cdef inline uint8_t state_after(const Window *w, int8_t type) noexcept nogil:
     if type == ACK_ACCEPT:
         return ACKNOWLEDGED
+    if type == ACK_REJECT and w.limits.dead_letters:
+        return ARCHIVING
     return AVAILABLE if type == ACK_RELEASE else ARCHIVED
 
 
@@ -53,7 +56,8 @@ cdef int16_t acknowledge_whole(Window *w, InFlight *item, int8_t type, int64_t n
         return INVALID_RECORD_STATE
     if type == ACK_RENEW:
         return renew(w, &item.whole, now_ms, reason)
-    if not transition(w, &item.whole, state_after(type), item.first, item.last, changes):
+    changes.rejected = w.limits.dead_letters and type == ACK_REJECT
+    if not transition(w, &item.whole, state_after(w, type), item.first, item.last, changes):
         reason[0] = b"The state of a record does not allow it."
         return INVALID_RECORD_STATE
     if is_done(&item.whole):
@@ -71,7 +75,8 @@ cdef int16_t acknowledge_one(Window *w, OffsetState *s, int64_t offset, int64_t 
         return INVALID_RECORD_STATE
     if type == ACK_RENEW:
         return renew(w, s, now_ms, reason)
-    if not transition(w, s, state_after(type), offset, offset, changes):
+    changes.rejected = w.limits.dead_letters and type == ACK_REJECT
+    if not transition(w, s, state_after(w, type), offset, offset, changes):
         reason[0] = b"The state of a record does not allow it."
         return INVALID_RECORD_STATE
     if is_done(s):

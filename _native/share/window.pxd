@@ -13,6 +13,7 @@ cdef enum RecordState:
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3                   # its copy is on the way to the dead-letter topic, KIP-1191
     ARCHIVED = 4
 
 cdef enum AcknowledgeType:
@@ -50,6 +51,7 @@ cdef struct Limits:
     int32_t record_locks            # share.partition.max.record.locks
     int32_t lock_ms                 # share.record.lock.duration.ms
     int8_t renew                    # share.renew.acknowledge.enable
+    int8_t dead_letters             # errors.deadletterqueue.topic.name is set: records are ARCHIVING before ARCHIVED
 
 cdef struct Window:
     InFlight *items                 # those from `head` on count
@@ -71,6 +73,7 @@ cdef struct Range:
     int64_t last
     int16_t delivery_count
     uint8_t state
+    uint8_t rejected                # a member rejected them
 
 cdef struct Ranges:
     # A growing list.
@@ -78,6 +81,7 @@ cdef struct Ranges:
     int32_t count
     int32_t capacity
     int8_t failed                   # memory ran out
+    uint8_t rejected                # of ranges that are added
 
 # Adds a range, or extends the last one, if that is at index `merged_from` or later. False without memory.
 cdef bint ranges_add(Ranges *r, int64_t first, int64_t last, uint8_t state, int16_t delivery_count,

@@ -19,7 +19,8 @@ cdef bint ranges_add(Ranges *r, int64_t first, int64_t last, uint8_t state, int1
     cdef int32_t capacity
     if r.count > merged_from:
         previous = &r.items[r.count - 1]
-        if previous.last + 1 == first and previous.state == state and previous.delivery_count == delivery_count:
+        if (previous.last + 1 == first and previous.state == state and previous.delivery_count == delivery_count
+                and previous.rejected == r.rejected):
             previous.last = last
             return True
     if r.count == r.capacity:
@@ -30,7 +31,7 @@ cdef bint ranges_add(Ranges *r, int64_t first, int64_t last, uint8_t state, int1
             return False
         r.items = items
         r.capacity = capacity
-    r.items[r.count] = Range(first, last, delivery_count, state)
+    r.items[r.count] = Range(first, last, delivery_count, state, r.rejected)
     r.count += 1
     return True
 
@@ -180,8 +181,8 @@ cdef bint try_update(const Window *w, OffsetState *s, uint8_t state, int deliver
     if s.flags & PENDING:
         return False
     if state == AVAILABLE and s.delivery_count >= w.limits.delivery_count:
-        state = ARCHIVED
-    if s.state == state or is_done(s) or (s.state == AVAILABLE and state != ACQUIRED):
+        state = ARCHIVING if w.limits.dead_letters else ARCHIVED
+    if s.state == state or s.state == ARCHIVING or is_done(s) or (s.state == AVAILABLE and state != ACQUIRED):
         return False
     s.state = state
     if state != ARCHIVED:

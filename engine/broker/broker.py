@@ -391,6 +391,13 @@ class Broker(BrokerServices):
         """Returns `SharePartitions.in_flight` of this broker."""
         return () if self._share_partitions is None else self._share_partitions.in_flight()
 
+    def dead_letter_counts(self) -> tuple[int, int]:
+        """Returns the records that share groups gave up, with and without a copy in a dead-letter topic."""
+        led = self._share_partitions
+        if led is None or led.dead_letters is None:
+            return 0, 0
+        return led.dead_letters.written, led.dead_letters.lost
+
     async def stop_coordinators(self) -> None:
         """Stops the coordinators that have begun; requests that wait for them are refused."""
         if self._transactions is not None:

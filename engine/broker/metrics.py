@@ -313,6 +313,19 @@ class BrokerCollector(Collector):
         for group, topic, partition, records in nlargest(ROWS_MAX, led, key=lambda row: row[3]):
             in_flight.add_metric([group, topic, str(partition)], records)
         yield from (rebalances, in_flight)
+        written, lost = self._broker.dead_letter_counts()
+        yield CounterMetricFamily(
+            "bowstring_share_dead_letters",
+            "Records that share groups gave up and this broker copied to their dead-letter topics (Kafka: "
+            "DeadLetterQueueRecordCount).",
+            written,
+        )
+        yield CounterMetricFamily(
+            "bowstring_share_dead_letters_lost",
+            "Records that share groups gave up without a copy, because the dead-letter topic could not be "
+            "written. The broker's log says which.",
+            lost,
+        )
 
     def _group_lags(self) -> Iterator[Metric]:
         labels = ["group", "topic", "partition"]

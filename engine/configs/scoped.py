@@ -17,6 +17,7 @@ _NOT_BELOW: Final = (
     ("share.session.timeout.ms", "share.heartbeat.interval.ms"),
     ("streams.session.timeout.ms", "streams.heartbeat.interval.ms"),
 )
+_DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 _ASSIGNOR: Final = "streams.assignor.name"
 _BY_DURATION: Final = "by_duration:"
 _DURATION: Final = re.compile(
@@ -64,6 +65,8 @@ def validate_group_configs(overrides: Mapping[str, str], configs: BrokerConfigs)
                 f"{name} '{text}' is not a registered task assignor. Registered assignors are: "
                 f"[{GROUPS[name].default}]."
             )
+        elif name == _DEAD_LETTERS and text.strip().startswith("__"):
+            raise ConfigError(f"{name}: DLQ topic name must not start with '__'")
         GROUPS[name].parse(text)
     for name, key in GROUPS.items():
         text = overrides[name] if name in overrides else group_origins(name, configs)[0].text

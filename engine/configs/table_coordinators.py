@@ -31,11 +31,16 @@ _TASK_ASSIGNORS = protects(
 _DESCRIPTIONS = protects(
     "no topology descriptions are kept, and Java classes cannot run here; clients do without them"
 )
+_DEAD_LETTERS = protects("the broker writes dead letters itself, and Java classes cannot run here")
 _PERSISTER = protects("share state is stored by the share coordinator, and Java classes cannot run here")
 
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off
 COORDINATORS = _rows((
+    ("errors.deadletterqueue.auto.create.topics.enable", BOOLEAN, "false", "", MEDIUM, CLUSTER_WIDE, APPLIED,
+     "Create the dead-letter topic of a share group when the first letter is written (KIP-1191)."),
+    ("errors.deadletterqueue.topic.name.prefix", STRING, "dlq.", "", MEDIUM, CLUSTER_WIDE, APPLIED,
+     "How names of dead-letter topics of share groups begin; empty: any name."),
     ("group.consumer.assignment.interval.ms", INT, "1000", "0..", MEDIUM, CLUSTER_WIDE, APPLIED,
      "Shortest time between two assignments of a consumer group (KIP-848)."),
     ("group.consumer.assignors", LIST, "uniform,range", "", MEDIUM, READ_ONLY, APPLIED,
@@ -90,6 +95,9 @@ COORDINATORS = _rows((
      "Assignors of share groups."),
     ("group.share.delivery.count.limit", INT, "5", "2..10", MEDIUM, READ_ONLY, APPLIED,
      "Maximum number of deliveries of a record."),
+    ("group.share.dlq.manager.class.name", STRING,
+     "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager", "", MEDIUM, READ_ONLY, _DEAD_LETTERS,
+     "Java class that writes dead letters of share groups.", True),
     ("group.share.heartbeat.interval.ms", INT, "5000", "1..", MEDIUM, READ_ONLY, APPLIED,
      "Heartbeat interval given to share members."),
     ("group.share.initialize.retry.interval.ms", INT, "30000", "1..", LOW, READ_ONLY, APPLIED,

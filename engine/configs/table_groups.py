@@ -25,6 +25,11 @@ GROUPS = _rows((
      "Heartbeat interval given to members of the consumer group."),
     ("consumer.session.timeout.ms", INT, "45000", "1..", MEDIUM, GROUP, APPLIED,
      "Session timeout of members of the consumer group."),
+    ("errors.deadletterqueue.copy.record.enable", BOOLEAN, "false", "", MEDIUM, GROUP, APPLIED,
+     "Whether letters in the dead-letter topic of the share group have the record's key and value."),
+    ("errors.deadletterqueue.topic.name", STRING, "", "", MEDIUM, GROUP, APPLIED,
+     "Topic for records that the share group rejects or gets too often (KIP-1191); empty: none. It must have "
+     "errors.deadletterqueue.group.enable=true."),
     ("share.assignment.interval.ms", INT, "1000", "0..", MEDIUM, GROUP, APPLIED,
      "Shortest time between two assignments of the share group."),
     ("share.auto.offset.reset", STRING, "latest", "", MEDIUM, GROUP, APPLIED,

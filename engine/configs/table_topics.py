@@ -96,6 +96,13 @@ _ROWS: Final = (
         broker_config("log.cleaner.delete.retention.ms"),
     ),
     topic_config(
+        "errors.deadletterqueue.group.enable",
+        BOOLEAN,
+        "false",
+        "",
+        "Whether share groups may write records that they cannot process to the topic (KIP-1191).",
+    ),
+    topic_config(
         "file.delete.delay.ms",
         LONG,
         "60000",

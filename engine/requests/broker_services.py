@@ -195,6 +195,7 @@ class BrokerServices:
     def share_partitions(self) -> "SharePartitions":
         """The share partitions that this broker leads; created on first use, on the control loop."""
         if self._share_partitions is None:
+            from bowstring.engine.share.leader.dead_letters import DeadLetters
             from bowstring.engine.share.leader.share_partitions import SharePartitions
 
             self._share_partitions = SharePartitions(
@@ -205,6 +206,16 @@ class BrokerServices:
                 leader_log=self.leader_log,
                 time_slices=self.time_slices,
                 disk_reads=self.disk_reads,
+                dead_letters=DeadLetters(
+                    self.configs,
+                    self.metadata,
+                    self.changes,
+                    leader_log=self.leader_log,
+                    address=self.broker_address,
+                    disk_reads=self.disk_reads,
+                    time_slices=self.time_slices,
+                    timeout_s=self.configs.value("request.timeout.ms") / 1000,
+                ),
             )
         return self._share_partitions
 

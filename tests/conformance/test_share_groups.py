@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bowstring.engine.protocol.messages import incremental_alter_configs as iac
 from tests.conformance.drivers import CLIENTS, Driver, Session
@@ -277,3 +277,49 @@ def test_acknowledged_records_stay_so_when_the_broker_dies(
     wait_until(rest)
     ann.close()
     broker.kill()
+
+
+def test_rejected_records_go_to_the_dead_letter_topic(group: Callable[..., Group], java: Session) -> None:
+    """KIP-1191: what is rejected and what was delivered too often, with key and value if the group wants them."""
+    found = group(
+        4,
+        share_delivery_count_limit="2",
+        errors_deadletterqueue_copy_record_enable="true",
+    )
+    dead = f"dlq.{found.topic}"
+    java.call(
+        "create_topic", topic=dead, partitions=1, configs={"errors.deadletterqueue.group.enable": "true"}
+    )
+    found.configure(errors_deadletterqueue_topic_name=dead)
+    ann = found.join()
+    delivered = 0
+    while delivered < 5:  # the one that is released twice
+        for offset in ann.get():
+            delivered += 1
+            ann.acknowledge(("REJECT", "ACCEPT", "RELEASE", "REJECT")[offset], offset)
+        assert ann.commit() == [0]
+    consumer = Consumer(
+        {"bootstrap.servers": found.broker.bootstrap, "group.id": dead, "auto.offset.reset": "earliest"}
+    )
+    consumer.assign([TopicPartition(dead, 0, 0)])
+    letters: dict[int, Any] = {}
+
+    def enough() -> bool:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            headers = dict(message.headers())
+            letters[int(headers["__dlq.errors.offset"])] = (message.value(), headers)
+        return len(letters) == 3
+
+    wait_until(enough)
+    consumer.close()
+    assert {offset: value for offset, (value, _) in letters.items()} == {0: b"0", 2: b"2", 3: b"3"}
+    assert letters[2][1] == {
+        "__dlq.errors.topic": found.topic.encode(),
+        "__dlq.errors.partition": b"0",
+        "__dlq.errors.offset": b"2",
+        "__dlq.errors.group": found.id.encode(),
+        "__dlq.errors.delivery.count": b"2",
+        "__dlq.errors.message": b"Offset delivery count exceeded the threshold.",
+    }
+    assert letters[3][1]["__dlq.errors.message"] == b"Offset rejected by client."

@@ -121,8 +121,9 @@ ENGINE_PACKAGES = {
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.share.leader": {
-        *("engine", "engine.configs", "engine.metadata", "engine.share", "engine.share.persister"),
-        *("engine.storage", "_native.log", "_native.server", "_native.share"),
+        *("engine", "engine.configs", "engine.metadata", "engine.protocol", "engine.quorum"),
+        *("engine.share", "engine.share.persister", "engine.storage"),
+        *("_native.log", "_native.record", "_native.server", "_native.share"),
     },
     "engine.requests": {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),

@@ -5,8 +5,11 @@ from typing import Final, NamedTuple
 
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs.table_groups import GROUPS
+from bowstring.engine.metadata.features import SHARE_VERSION
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ClusterImage
 
+DEAD_LETTERS_SINCE: Final = 2
+"""Level of share.version that has dead-letter topics (KIP-1191)."""
 _BY_DURATION: Final = "by_duration:"
 _PARTS: Final = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d*)?)S)?)?",
@@ -26,6 +29,7 @@ class ShareSettings(NamedTuple):
         renew: share.renew.acknowledge.enable.
         committed: share.isolation.level is read_committed.
         offset_reset: share.auto.offset.reset.
+        dead_letters: errors.deadletterqueue.topic.name is set, and share.version allows it.
     """
 
     delivery_count: int
@@ -34,6 +38,7 @@ class ShareSettings(NamedTuple):
     renew: bool
     committed: bool
     offset_reset: str
+    dead_letters: bool = False
 
 
 def share_settings(group_id: str, image: ClusterImage, configs: BrokerConfigs) -> ShareSettings:
@@ -57,6 +62,8 @@ def share_settings(group_id: str, image: ClusterImage, configs: BrokerConfigs) -
         renew=text("share.renew.acknowledge.enable").lower() == "true",
         committed=text("share.isolation.level") == "read_committed",
         offset_reset=text("share.auto.offset.reset"),
+        dead_letters=bool(text("errors.deadletterqueue.topic.name").strip())
+        and image.features.get(SHARE_VERSION, 0) >= DEAD_LETTERS_SINCE,
     )
 
 

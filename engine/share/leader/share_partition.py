@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.share.partition import SharePartition, StateChange
 from bowstring.engine import background, event_log
 from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.share.leader.dead_letter_batches import DeadLetter
 from bowstring.engine.share.leader.settings import ShareSettings
 from bowstring.engine.share.persister.interface import (
     UNINITIALIZED_START_OFFSET,
@@ -21,6 +22,7 @@ from bowstring.engine.share.persister.interface import (
 StartOffset = Callable[[str], Awaitable[int]]
 """Awaits the offset at which a value of share.auto.offset.reset says to start."""
 
+_ARCHIVING: Final = 3
 # What the persister's errors mean for members, as in Kafka; others are UNKNOWN_SERVER_ERROR.
 _ANSWERED: Final = {
     Errors.NOT_COORDINATOR: Errors.COORDINATOR_NOT_AVAILABLE,
@@ -37,6 +39,9 @@ _FENCING: Final = frozenset(
 )
 # Locks that end within this time of one another end together.
 _LOCKS_TOGETHER_S: Final = 0.05
+# How long the next one waits for copies to a dead-letter topic that cannot be written.
+_COPIES_S: Final = 2.0
+_NO_MEMORY_S: Final = 1.0
 
 
 def _told(error: Error) -> Error:
@@ -49,11 +54,23 @@ def steady_ms() -> int:
 
 
 class _Write(NamedTuple):
-    """A change to store; `pending` ones are completed afterwards."""
+    """A change to store; `pending` ones are completed afterwards.
+
+    Attributes:
+        of_copies: It is stored even if the state is not used any more, so that no record is copied twice.
+    """
 
     change: StateChange
     pending: bool
     done: "asyncio.Future[Error]"
+    of_copies: bool = False
+
+
+class DeadLetterWriter(Protocol):
+    """Writes letters, as `DeadLetters` does."""
+
+    async def write(self, key: SharePartitionKey, letters: Sequence[DeadLetter], /) -> bool:
+        """Writes a letter for each record, or logs why it cannot be. False if the next leader writes them."""
 
 
 class LedSharePartition:
@@ -64,6 +81,7 @@ class LedSharePartition:
         dropped: Its state is not used any more.
         waiting: Fetches to wake when there may be something for them.
         bytes_per_record: What records took in the last fetch.
+        dead_letters: Copies records to the group's dead-letter topic. Set it before `load`.
     """
 
     def __init__(
@@ -79,9 +97,13 @@ class LedSharePartition:
         self.dropped = False
         self.waiting: dict[asyncio.Event, None] = {}  # woken in the order in which they came
         self.bytes_per_record = 1024.0
+        self.dead_letters: DeadLetterWriter | None = None
         self._persister = persister
         self._settings = settings
         self._when_fenced = when_fenced
+        self._letters: list[DeadLetter] = []
+        self._copying: asyncio.Task[None] | None = None
+        self._gives_way = False
         self._busy = False
         self._contended = False
         self._window: SharePartition | None = None
@@ -95,20 +117,40 @@ class LedSharePartition:
 
     # ------------------------------------------------------------ loading
 
-    def load(self, start_offset: StartOffset, after: "asyncio.Task[None] | None" = None) -> None:
+    def load(self, start_offset: StartOffset, after: "LedSharePartition | None" = None) -> None:
         """Begins to read the state.
 
         Args:
             start_offset: For a group that has no offset yet.
-            after: Writes of the last one that had the state here; they may still succeed.
+            after: The last one that had the state here; what it writes may still succeed.
         """
         assert self._loading is None
         self._loading = background.spawn(self._load(start_offset, after), "load of a share partition")
 
     @property
-    def writing(self) -> "asyncio.Task[None] | None":
-        """Runs while changes are stored."""
-        return self._writing
+    def is_ending(self) -> bool:
+        """Whether changes are still being stored, or records copied to the dead-letter topic."""
+        return bool(self._running())
+
+    def _running(self) -> "list[asyncio.Task[None]]":
+        tasks = (self._writing, self._copying)
+        return [task for task in tasks if task is not None and not task.done()]
+
+    async def ended(self) -> None:
+        """Waits until nothing is stored or copied any more. Call it when the partition is dropped."""
+        while running := self._running():
+            await asyncio.wait(running)
+
+    async def give_way(self) -> None:
+        """Waits as `ended` does, but not long for copies: the next one finds in the state what is left."""
+        try:
+            async with asyncio.timeout(_COPIES_S):
+                await self.ended()
+        except TimeoutError:
+            self._gives_way = True
+            if self._copying is not None:
+                self._copying.cancel()
+            await self.ended()
 
     @property
     def load_error(self) -> Error | None:
@@ -118,10 +160,10 @@ class LedSharePartition:
         error = self._loading.result()
         return None if error is Errors.NONE else error
 
-    async def _load(self, start_offset: StartOffset, after: "asyncio.Task[None] | None") -> Error:
-        if after is not None:
-            await asyncio.wait([after])
+    async def _load(self, start_offset: StartOffset, after: "LedSharePartition | None") -> Error:
         try:
+            if after is not None:
+                await after.give_way()
             found = await self._persister.read_state(self.key, self.leader_epoch)
             error = _told(found.error)
             if error is Errors.NONE and not self.dropped:
@@ -130,6 +172,7 @@ class LedSharePartition:
                     offset = await start_offset(self._settings().offset_reset)
                 self._window = SharePartition(offset, found.batches)
                 self._state_epoch = found.state_epoch
+                self._resume_letters(found.batches)
                 self._stored_start = offset
             elif error is not Errors.NONE:
                 event_log.info(
@@ -186,6 +229,7 @@ class LedSharePartition:
                 record_locks=settings.record_locks,
                 lock_ms=settings.lock_ms,
                 renew=settings.renew,
+                dead_letters=settings.dead_letters,
             )
         return self._window
 
@@ -249,9 +293,11 @@ class LedSharePartition:
         change = self.window.release(member, steady_ms())
         return self._store(change, pending=True) if len(change) else None
 
-    def _store(self, change: StateChange, *, pending: bool) -> "asyncio.Future[Error]":
+    def _store(
+        self, change: StateChange, *, pending: bool, of_copies: bool = False
+    ) -> "asyncio.Future[Error]":
         loop = asyncio.get_running_loop()
-        write = _Write(change, pending, loop.create_future())
+        write = _Write(change, pending, loop.create_future(), of_copies)
         self._writes.append(write)
         if self._writing is None:
             self._writing = background.spawn(self._write(), "write of a share partition")
@@ -263,8 +309,8 @@ class LedSharePartition:
         try:
             while self._writes:
                 together = [self._writes.popleft()]
-                # What is pending cannot change again before it is stored, so that no record is named twice.
-                while together[-1].pending and self._writes and self._writes[0].pending:
+                # What is pending or copied cannot change before it is stored: no record is named twice.
+                while self._writes and _go_together(together[-1], self._writes[0]):
                     together.append(self._writes.popleft())
                 self._stored(together, await self._write_together(together))
         finally:
@@ -273,7 +319,7 @@ class LedSharePartition:
 
     async def _write_together(self, together: list[_Write]) -> Error:
         assert self._window is not None
-        if self.dropped:
+        if self.dropped and not together[0].of_copies:
             return Errors.NOT_LEADER_OR_FOLLOWER
         batches = tuple(StateBatch(*batch) for write in together for batch in write.change.batches)
         written = WrittenState(
@@ -300,12 +346,58 @@ class LedSharePartition:
                 self._window.complete(write.change, now_ms, stored=error is Errors.NONE)
             else:
                 self._window.move_start()
+            if error is Errors.NONE or not write.pending:
+                self._copy(DeadLetter(*each) for each in write.change.dead_letters)
             if not write.done.done():
                 write.done.set_result(error)
         if error in _FENCING and not self.dropped:
             self._when_fenced(self)
         self.schedule()
         self.wake()
+
+    # ------------------------------------------------------------ dead letters
+
+    def _resume_letters(self, batches: Iterable[StateBatch]) -> None:
+        """Goes on with what the last leader was copying. Letters may come twice."""
+        limit = self._settings().delivery_count
+        self._copy(
+            DeadLetter(each.first_offset, each.last_offset, each.delivery_count, each.delivery_count < limit)
+            for each in batches
+            if each.delivery_state == _ARCHIVING
+        )
+
+    def _copy(self, letters: Iterable[DeadLetter]) -> None:
+        """Begins to copy records to the dead-letter topic; they are archived afterwards."""
+        self._letters += letters
+        if self._letters and self._copying is None and not self._gives_way:
+            self._copying = background.spawn(self._copy_all(), "copies of records of a share partition")
+
+    async def _copy_all(self) -> None:
+        """Copies records in order; those that came during a write go together in the next one. It goes
+        on when the last member of the group has gone, and with it the use of the state.
+        """
+        try:
+            while self._letters:
+                letters, self._letters = self._letters, []
+                assert self.dead_letters is not None, "the group's configs allow it"
+                try:
+                    if not await self.dead_letters.write(self.key, letters):
+                        return  # they are stored as on the way
+                except Exception:
+                    self._tell_bug()  # and archives them: the start offset would never move again
+                stored = [await self._copied(each) for each in letters]
+                await asyncio.wait(stored)
+        finally:
+            self._copying = None
+
+    async def _copied(self, letter: DeadLetter) -> "asyncio.Future[Error]":
+        while True:
+            try:
+                change = self.window.copied(letter.first, letter.last, letter.delivery_count)
+            except MemoryError:
+                await asyncio.sleep(_NO_MEMORY_S)  # the records stay as they are until then
+                continue
+            return self._store(change, pending=False, of_copies=True)
 
     # ------------------------------------------------------------ locks
 
@@ -335,12 +427,17 @@ class LedSharePartition:
     async def stop(self) -> None:
         """Stops what runs for the partition."""
         self.drop()
-        running = [task for task in (self._loading, self._writing) if task is not None and not task.done()]
+        tasks = (self._loading, self._writing, self._copying)
+        running = [task for task in tasks if task is not None and not task.done()]
         for task in running:
             task.cancel()
         if running:
             await asyncio.wait(running)
         _refuse(self._writes)
+
+
+def _go_together(one: _Write, other: _Write) -> bool:
+    return (one.pending and other.pending) or (one.of_copies and other.of_copies)
 
 
 def _refuse(writes: Iterable[_Write]) -> None:

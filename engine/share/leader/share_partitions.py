@@ -12,7 +12,9 @@ from bowstring._native.server.partition_waiter import LogWaiters
 from bowstring.engine import background
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.metadata.features import SHARE_VERSION
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ImageSource
+from bowstring.engine.share.leader.dead_letters import DeadLetters
 from bowstring.engine.share.leader.settings import ShareSettings, reset_timestamp, share_settings
 from bowstring.engine.share.leader.share_partition import LedSharePartition
 from bowstring.engine.share.persister.interface import Persister, SharePartitionKey
@@ -44,6 +46,7 @@ class SharePartitions:
         sessions: The share sessions.
         time_slices: Shares the control thread's time.
         disk_reads: Threads that read from the disk.
+        dead_letters: Copies records that groups give up.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class SharePartitions:
         leader_log: LeaderLog,
         time_slices: Slices,
         disk_reads: DiskReads,
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         self.sessions = ShareSessions(configs.value("group.share.max.share.sessions"))
         self.time_slices = time_slices
@@ -65,10 +69,11 @@ class SharePartitions:
         self._plane = plane
         self._persister = persister
         self._leader_log = leader_log
+        self.dead_letters = dead_letters
         self._partitions: dict[SharePartitionKey, LedSharePartition] = {}
         self._by_partition: dict[tuple[bytes, int], set[SharePartitionKey]] = {}
-        self._ending: dict[SharePartitionKey, asyncio.Task[None]] = {}
-        self._settings: dict[str, tuple[dict[str, str], ShareSettings]] = {}
+        self._ending: dict[SharePartitionKey, LedSharePartition] = {}
+        self._settings: dict[str, tuple[tuple[int, dict[str, str]], ShareSettings]] = {}
         self._common_settings: ShareSettings | None = None
         self._waiters: LogWaiters | None = None
         self._log_waits: dict[int, tuple[SessionPartition, Callable[[SessionPartition], None]]] = {}
@@ -87,10 +92,14 @@ class SharePartitions:
                 self._common_settings = share_settings(group_id, image, self._configs)
             return self._common_settings
         kept = self._settings.get(group_id)
-        if kept is None or kept[0] != own:
+        known = image.features.get(SHARE_VERSION, 0), own
+        if kept is None or kept[0] != known:
             if len(self._settings) >= _SETTINGS_KEPT:
                 self._settings.clear()
-            kept = self._settings[group_id] = (dict(own), share_settings(group_id, image, self._configs))
+            kept = self._settings[group_id] = (
+                (known[0], dict(own)),
+                share_settings(group_id, image, self._configs),
+            )
         return kept[1]
 
     @staticmethod
@@ -140,6 +149,7 @@ class SharePartitions:
         added = LedSharePartition(
             key, epoch, self._persister, lambda: self.settings(key.group_id), when_fenced=self.drop
         )
+        added.dead_letters = self.dead_letters
         self._partitions[key] = added
         self._by_partition.setdefault((key.topic_id, key.partition), set()).add(key)
         return added
@@ -161,17 +171,18 @@ class SharePartitions:
         if self._partitions.get(key) is not partition:
             return
         del self._partitions[key]
-        if (writing := partition.writing) is not None:
-            self._ending[key] = writing
-            writing.add_done_callback(lambda _: self._ended(key, writing))
+        if partition.is_ending:
+            self._ending[key] = partition
+            self._spawn(self._end_partition(partition))
         keys = self._by_partition[key.topic_id, key.partition]
         keys.discard(key)
         if not keys:
             del self._by_partition[key.topic_id, key.partition]
 
-    def _ended(self, key: SharePartitionKey, writing: "asyncio.Task[None]") -> None:
-        if self._ending.get(key) is writing:
-            del self._ending[key]
+    async def _end_partition(self, partition: LedSharePartition) -> None:
+        await partition.ended()
+        if self._ending.get(partition.key) is partition:
+            del self._ending[partition.key]
 
     def role_changed(self, topic: str, partition: int) -> None:
         """Drops what a new leader epoch makes invalid. Call it when the data plane has the new role."""
@@ -286,13 +297,15 @@ class SharePartitions:
 
     async def stop(self) -> None:
         """Stops everything. Call it before the data plane is freed."""
-        running = [*self._tasks, *self._ending.values()]
+        running = list(self._tasks)
         for task in running:
             task.cancel()
         if running:
             await asyncio.wait(running)
-        for partition in list(self._partitions.values()):
+        for partition in [*self._partitions.values(), *self._ending.values()]:
             await partition.stop()
+        if self.dead_letters is not None:
+            self.dead_letters.stop()
         if self._waiters is not None:
             asyncio.get_running_loop().remove_reader(self._waiters.fd)
             self._waiters.close()

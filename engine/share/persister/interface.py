@@ -40,7 +40,9 @@ def parse_coordinator_key(text: str) -> SharePartitionKey:
 
 
 class StateBatch(NamedTuple):
-    """Records from `first_offset` to `last_offset` in one state: 0 available, 2 acknowledged, 4 archived."""
+    """Records from `first_offset` to `last_offset` in one state: 0 available, 2 acknowledged, 3 on the way
+    to the dead-letter topic, 4 archived.
+    """
 
     first_offset: int
     last_offset: int

@@ -12,6 +12,11 @@ HIGHEST: Final = {18: 4, 28: 5, 42: 2, 88: 0, 89: 0}
 APIS: Final = frozenset({93})
 """APIs that the peer does not have."""
 CONFIGS: Final = (
+    "errors.deadletterqueue.auto.create.topics.enable",
+    "errors.deadletterqueue.copy.record.enable",
+    "errors.deadletterqueue.group.enable",
+    "errors.deadletterqueue.topic.name",
+    "errors.deadletterqueue.topic.name.prefix",
     "group.streams.assignors",
     "group.streams.rack.aware.assignment.tags",
     "group.streams.topology.description.plugin.class",

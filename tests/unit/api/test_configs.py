@@ -46,7 +46,7 @@ def test_a_topic_shows_every_config_with_its_source(served):
     served.create_topic("t", retention_ms="5")
     result = describe(served, TOPIC, "t", include_synonyms=True, include_documentation=True)
     found = {each.name: each for each in result.configs}
-    assert len(found) == 36  # Kafka's without internal.segment.bytes
+    assert len(found) == 37  # Kafka's without internal.segment.bytes
     retention = found["retention.ms"]
     assert (retention.value, retention.config_source, retention.config_type) == ("5", 1, 5)
     assert [(each.name, each.value, each.source) for each in retention.synonyms] == [("retention.ms", "5", 1)]
@@ -180,7 +180,7 @@ def test_what_kafka_does_not_have_is_shown_where_it_is_set_or_asked_for(served):
     assert values(served, TOPIC, "plain", own) == {own: ("os", 5)}
     with bowstring.Admin(f"127.0.0.1:{served.broker.port}") as admin:
         assert admin.describe_configs("topic", "plain")[own].value == "os"
-        assert len(admin.describe_configs("topic", "plain")) == 37
+        assert len(admin.describe_configs("topic", "plain")) == 38
     assert alter(served, TOPIC, "plain", (own, SET, "commit"))[0] is Errors.NONE
     assert own in {each.name for each in describe(served, TOPIC, "plain").configs}
     assert set(OWN_TOPIC_CONFIGS) == {name for name, key in TOPIC_CONFIGS.items() if key.is_own}

@@ -195,6 +195,11 @@ PROTECTIONS = [
     ),
     ("group.share.persister.class.name", "com.example.Persister", None),
     (
+        "group.share.dlq.manager.class.name",
+        "org.apache.kafka.server.share.dlq.NoOpShareGroupDLQManager",
+        None,
+    ),
+    (
         "group.streams.assignors",
         "sticky,com.example.Assignor",
         "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor",
@@ -432,6 +437,8 @@ def test_groups_take_their_defaults_from_the_broker():
             "greater than or equal to group.streams.min.task.offset",
         ),
         ("streams.num.warmup.replicas", "21", "less than or equal to group.streams.max.warmup.replicas"),
+        ("errors.deadletterqueue.topic.name", " __letters", "must not start with '__'"),
+        ("errors.deadletterqueue.copy.record.enable", "perhaps", "copy.record.enable"),
         ("streams.assignor.name", "mine", r"'mine' is not a registered task assignor.*\[sticky\]"),
         ("streams.rack.aware.assignment.tags", "zone,rack,zone", "different and not empty"),
         ("streams.rack.aware.assignment.tags", "zone,,rack", "different and not empty"),

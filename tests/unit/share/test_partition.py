@@ -6,8 +6,8 @@ from bowstring._native.share.partition import SharePartition, check_acknowledgem
 from bowstring.engine.errors import Errors
 from tests.support.share_records import ABORT, COMMIT, Acknowledged, marker, record_batch
 
-ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
-AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = 0, 1, 2, 4
+GAP, ACCEPT, RELEASE, REJECT, RENEW = 0, 1, 2, 3, 4
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = 0, 1, 2, 3, 4
 ANN, BEN = 11, 22
 LOCK_MS = 1000
 
@@ -263,3 +263,74 @@ def test_very_long_batches_are_cut():
 )
 def test_acknowledgements_are_checked(batches, renews, valid):
     assert check_acknowledgements([Acknowledged(*each) for each in batches], renews=renews) is valid
+
+
+# ---- dead letters (KIP-1191)
+
+
+def giving_up(**how):
+    made = partition(**how)
+    made.configure(
+        delivery_count=how.get("deliveries", 5),
+        record_locks=2000,
+        lock_ms=LOCK_MS,
+        renew=True,
+        dead_letters=True,
+    )
+    return made
+
+
+def test_rejected_records_are_archived_once_they_are_copied():
+    share = giving_up()
+    fetch(share, ANN, record_batch(0, 4))
+    change = acknowledge(share, ANN, (0, 4, [ACCEPT, REJECT, REJECT, GAP, ACCEPT]))
+    assert change.batches == [
+        (0, 0, ACKNOWLEDGED, 1),
+        (1, 2, ARCHIVING, 1),
+        (3, 3, ARCHIVED, 1),
+        (4, 4, ACKNOWLEDGED, 1),
+    ]
+    assert change.dead_letters == [(1, 2, 1, True)]
+    assert (share.start_offset, share.delivery_complete_count) == (1, 2)
+    assert fetch(share, BEN, record_batch(0, 4))[0] == [], "they go to nobody else"
+    assert acknowledge(share, ANN, (1, 1, [ACCEPT])).error == Errors.INVALID_RECORD_STATE.code
+    copied = share.copied(1, 2, 1)
+    assert copied.batches == [(1, 2, ARCHIVED, 1)] and copied.dead_letters == []
+    assert share.delivery_complete_count == 4
+    assert share.move_start() and share.start_offset == 5
+
+
+def test_without_a_dead_letter_topic_records_are_archived_at_once():
+    share = partition()
+    fetch(share, ANN, record_batch(0, 1))
+    change = acknowledge(share, ANN, (0, 1, [REJECT]))
+    assert (change.batches, change.dead_letters) == ([(0, 1, ARCHIVED, 1)], [])
+
+
+def test_records_that_were_delivered_too_often_are_copied():
+    share = giving_up(deliveries=1)
+    fetch(share, ANN, record_batch(0, 5))
+    change = acknowledge(share, ANN, (0, 2, [RELEASE, REJECT, RELEASE]))
+    assert change.dead_letters == [(0, 0, 1, False), (1, 1, 1, True), (2, 2, 1, False)]
+    released = share.release(ANN, 0)
+    assert released.dead_letters == [(3, 5, 1, False)]
+    share.complete(released, 0, stored=False)
+    assert share.expire(LOCK_MS).dead_letters == [(3, 5, 1, False)]
+    assert share.delivery_complete_count == 0 and share.start_offset == 0
+
+
+def test_a_copy_that_comes_after_the_log_start_counts_nothing_below_it():
+    share = giving_up()
+    fetch(share, ANN, record_batch(0, 9))
+    acknowledge(share, ANN, (0, 9, [REJECT]))
+    share.log_start_moved(4)
+    share.copied(0, 8, 1)
+    assert share.delivery_complete_count == 5
+    assert share.move_start() and share.start_offset == 9
+
+
+def test_what_the_last_leader_was_copying_is_not_done():
+    share = giving_up(batches=[(0, 3, ARCHIVING, 2), (4, 4, ACKNOWLEDGED, 1)])
+    assert (share.start_offset, share.delivery_complete_count, share.next_fetch_offset) == (0, 1, 5)
+    share.copied(0, 3, 2)
+    assert share.move_start() and share.start_offset == 5

@@ -10,7 +10,7 @@ from tests.support.share_records import Acknowledged, record_batch
 LOCK_MS = 1000
 LOCKS = 60
 STEPS = 300
-AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = 0, 1, 2, 4
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = 0, 1, 2, 3, 4
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 STATE_AFTER = {ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJECT: ARCHIVED, 0: ARCHIVED}
 
@@ -23,6 +23,7 @@ class Life:
         done: Offsets that are acknowledged or archived, and stored.
         deliveries: By offset.
         changes: Pending changes, each with what its records become: offset: state.
+        letters: Records on their way to the dead-letter topic, stored as such; in half of all lives.
     """
 
     def __init__(self, seed):
@@ -30,6 +31,7 @@ class Life:
         self.now_ms = 1_700_000_000_000
         self.log_start = self.random.randrange(50)
         self.limit = self.random.choice((2, 3, 5))
+        self.dead_letters = seed % 2 == 1
         self.share = SharePartition(self.log_start)
         self._configure()
         self.log = []
@@ -38,9 +40,16 @@ class Life:
         self.done = set()
         self.deliveries = {}
         self.changes = []
+        self.letters = []
 
     def _configure(self):
-        self.share.configure(delivery_count=self.limit, record_locks=LOCKS, lock_ms=LOCK_MS, renew=True)
+        self.share.configure(
+            delivery_count=self.limit,
+            record_locks=LOCKS,
+            lock_ms=LOCK_MS,
+            renew=True,
+            dead_letters=self.dead_letters,
+        )
 
     def append(self):
         for _ in range(self.random.randrange(1, 5)):
@@ -76,6 +85,9 @@ class Life:
             for each in range(first, last + 1):
                 assert each not in self.held, f"record {each} is held by {self.held[each]}"
                 assert each not in self.done, f"record {each} is done"
+                assert not any(begin <= each <= end for begin, end, _ in self.letters), (
+                    f"record {each} is given up"
+                )
                 self.deliveries[each] = self.deliveries.get(each, 0) + 1
                 assert self.deliveries[each] == deliveries <= self.limit
                 self.held[each] = (member, self.now_ms + LOCK_MS)
@@ -111,23 +123,49 @@ class Life:
             if kind == RENEW:
                 self.held[each] = (member, self.now_ms + LOCK_MS)
             else:
-                became[each] = self._state(each, STATE_AFTER[kind])
+                became[each] = self._state(each, STATE_AFTER[kind], rejected=kind == REJECT)
         self._check_change(change, became)
         self.changes.append((change, became))
 
     def _pending(self):
         return {each for _, became in self.changes for each in became}
 
-    def _state(self, offset, state):
+    def _state(self, offset, state, *, rejected=False):
+        given_up = ARCHIVING if self.dead_letters else ARCHIVED
+        if rejected:
+            return given_up
         if offset < self.share.start_offset:
             return ARCHIVED
-        return ARCHIVED if state == AVAILABLE and self.deliveries[offset] >= self.limit else state
+        return given_up if state == AVAILABLE and self.deliveries[offset] >= self.limit else state
 
     def _check_change(self, change, became):
         stored = {
             offset: state for first, last, state, _ in change.batches for offset in range(first, last + 1)
         }
         assert stored == became
+        letters = {
+            offset: rejected
+            for first, last, _, rejected in change.dead_letters
+            for offset in range(first, last + 1)
+        }
+        assert letters.keys() == {offset for offset, state in became.items() if state == ARCHIVING}
+        assert all(rejected or self.deliveries[each] >= self.limit for each, rejected in letters.items())
+
+    def _settle(self, change, became):
+        """Notes a change that is stored."""
+        self.letters += [letter[:3] for letter in change.dead_letters]
+        for each, state in became.items():
+            del self.held[each]
+            if state in (ACKNOWLEDGED, ARCHIVED):
+                self.done.add(each)
+
+    def copy(self):
+        """A copy is written, or cannot be."""
+        if self.letters:
+            first, last, count = self.letters.pop(self.random.randrange(len(self.letters)))
+            assert self.share.copied(first, last, count).batches == [(first, last, ARCHIVED, count)]
+            self.done |= set(range(first, last + 1))
+            self.share.move_start()
 
     def release(self):
         member = self.random.randrange(1, 5)
@@ -147,11 +185,8 @@ class Life:
         change, became = self.changes.pop(self.random.randrange(len(self.changes)))
         stored = self.random.random() < 0.8
         self.share.complete(change, self.now_ms, stored=stored)
-        for each, state in became.items():
-            if stored:
-                del self.held[each]
-                if state != AVAILABLE:
-                    self.done.add(each)
+        if stored:
+            self._settle(change, became)
 
     def expire(self):
         pending = self._pending()
@@ -159,10 +194,7 @@ class Life:
         over = {e for e, (_, deadline) in self.held.items() if deadline <= self.now_ms and e not in pending}
         became = {each: self._state(each, AVAILABLE) for each in over}
         self._check_change(change, became)
-        for each, state in became.items():
-            del self.held[each]
-            if state != AVAILABLE:
-                self.done.add(each)
+        self._settle(change, became)
         self.share.move_start()
 
     def wait(self):
@@ -214,6 +246,8 @@ def test_random_lives(first_seed):
             life.complete,
             life.complete,
             life.complete,
+            life.copy,
+            life.copy,
             life.release,
             life.wait,
             life.expire,

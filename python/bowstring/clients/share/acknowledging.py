@@ -90,7 +90,8 @@ class Acknowledging:
         self.acknowledge(records, Acknowledgement.RELEASE, mask=mask, offsets=offsets)
 
     def reject(self, records: Records, *, mask: Any = None, offsets: Any = None) -> None:
-        """Acknowledges records that cannot be processed: they are never delivered again.
+        """Acknowledges records that cannot be processed: they are never delivered again, and go to
+        the group's errors.deadletterqueue.topic.name if it has one (KIP-1191).
 
         Args:
             records, mask, offsets: as for `acknowledge`.
