@@ -6,14 +6,15 @@ image, addresses, time, and the controller's answers.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.server.replicas import Replicas
 from bowstring.engine import background, event_log
 from bowstring.engine.broker.broker_addresses import BrokerAddresses, inter_broker_listener
 from bowstring.engine.broker.corrupt_repair import CorruptRepair
+from bowstring.engine.broker.role_changes import SLICE_NS, RoleChanges
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
@@ -28,57 +29,11 @@ from bowstring.engine.storage.log_manager import TopicLogs
 _BATCHING_S: Final = 0.002
 """Changes of in-sync replicas that come within this time go into one request."""
 
-_PARTITIONS_AT_ONCE: Final = 64
-"""So many get their roles before others have their turn: some milliseconds."""
-_EVENTS_AT_ONCE: Final = 256
+_EVENTS_AT_ONCE: Final = 64
 
 
 def _now_ms() -> float:
     return time.monotonic() * 1000
-
-
-class _RoleChanges:
-    """Collects what the data plane is told, which then takes it over in few stops of its reactors.
-
-    Args:
-        min_in_sync: Returns min.insync.replicas of a topic.
-    """
-
-    def __init__(self, plane: Replicas, min_in_sync: Callable[[str], int]) -> None:
-        self._plane = plane
-        self._min_in_sync = min_in_sync
-        self._changes: list[tuple[Callable[..., None], tuple[Any, ...], dict[str, Any]]] = []
-
-    def lead(self, topic: str, partition: int, **role: Any) -> None:
-        """As `Replicas.lead`. A reassignment may change the number of replicas, and what acks=all needs with
-        it.
-        """
-        least = min(self._min_in_sync(topic), len(role["replicas"]))
-        self._changes.append((self._plane.set_min_in_sync, (topic, partition, least), {}))
-        self._changes.append((self._plane.lead, (topic, partition), role))
-
-    def set_isr(self, *isr: Any, **changing: Any) -> None:
-        """As `Replicas.set_isr`."""
-        self._changes.append((self._plane.set_isr, isr, changing))
-
-    def try_join(self, *replica: Any, **epoch: Any) -> bool:
-        """As `Replicas.try_join`, at once: a change of the same partition would not let it come here."""
-        return self._plane.try_join(*replica, **epoch)
-
-    def follow(self, *partition: Any, **role: Any) -> None:
-        """As `Replicas.follow`."""
-        self._changes.append((self._plane.follow, partition, role))
-
-    def stop(self, topic: str, partition: int) -> None:
-        """As `Replicas.stop`: at once, because the log is removed next."""
-        self.flush()
-        self._plane.stop(topic, partition)
-
-    def flush(self) -> None:
-        """Has the data plane take over all that was collected."""
-        changes, self._changes = self._changes, []
-        for at in range(0, len(changes), _PARTITIONS_AT_ONCE):
-            self._plane.change_roles(changes[at : at + _PARTITIONS_AT_ONCE])
 
 
 class _ServedLogs:
@@ -155,13 +110,15 @@ class Replication:
         self.plane_replicas.set_rack_aware(selector.endswith(".RackAwareReplicaSelector"))
         self._addresses = BrokerAddresses(inter_broker_listener(configs), self._brokers_moved)
         self._served = _ServedLogs(logs, configs)
-        self._roles = _RoleChanges(self.plane_replicas, self._min_in_sync)
+        self._roles = RoleChanges(self.plane_replicas, self._min_in_sync)
         self.manager = ReplicaManager(node_id, self._roles, self._served, self._addresses)
         self.repair = CorruptRepair(lambda: quorum.image, logs, self._addresses, node_id=node_id)
         self._is_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_told = False
         self._events: list[tuple[str, str, int, int, int, int]] = []
+        self._applying = asyncio.Lock()
+        self._moves: set[asyncio.Task[None]] = set()
         self.failed_isr_updates = 0
         self.when_truncated: Callable[[list[tuple[str, int, int]]], None] = lambda cut: None
 
@@ -179,11 +136,13 @@ class Replication:
 
     async def stop(self) -> None:
         """Sends nothing any more. The data plane goes on with the roles that it has."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
         self._addresses.close()
+        tasks = [*self._tasks, *self._moves]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._roles.close()
 
     def configure(self, topics: Iterable[str]) -> None:
         """Takes over dynamic configs of this broker, and those of topics."""
@@ -219,20 +178,39 @@ class Replication:
     ) -> None:
         """Gives partitions the roles of an image. Their logs are open.
 
-        Others have their turn meanwhile: heartbeats and votes have deadlines.
+        Others have their turn meanwhile: heartbeats and votes have deadlines. A partition that fails does not
+        keep the others from their roles.
+
+        Raises:
+            Exception: The first failure of a partition, once all others have their roles.
         """
-        if brokers_changed:
-            self._set_endpoints(image)
-        for count, _ in enumerate(self.manager.steps(image, changed, brokers_changed=brokers_changed), 1):
-            if count % _PARTITIONS_AT_ONCE == 0:
-                self._roles.flush()
-                await asyncio.sleep(0)
-        self._roles.flush()
+        async with self._applying:
+            if brokers_changed:
+                self._set_endpoints(image)
+            try:
+                await self._in_slices(self.manager.steps(image, changed, brokers_changed=brokers_changed))
+            finally:
+                self._throttle_new(image)
+                self._wake()
+
+    async def _in_slices(self, steps: Iterator[None]) -> None:
+        """Takes steps that change roles. Others have their turn after some milliseconds of them."""
+        until_ns = time.monotonic_ns() + SLICE_NS
+        try:
+            for _ in steps:
+                if time.monotonic_ns() >= until_ns:
+                    await asyncio.sleep(0)
+                    await self._roles.flush()
+                    await asyncio.sleep(0)
+                    until_ns = time.monotonic_ns() + SLICE_NS
+        finally:
+            await self._roles.flush()
+
+    def _throttle_new(self, image: ClusterImage) -> None:
         for name, indexes in self._served.take_new().items():
             if name in image.topics:
                 served = {index for _, index in self.manager.keys_of(image.topics[name].id)}
                 self._throttle(name, served.intersection(indexes), is_new=True)
-        self._wake()
 
     def _min_in_sync(self, topic: str) -> int:
         overrides = self._quorum.image.topic_configs(topic)
@@ -240,7 +218,7 @@ class Replication:
 
     def drop(self, topic: str, partition: int) -> None:
         """Removes a partition that is served and never had a role."""
-        self.plane_replicas.stop(topic, partition)
+        self._roles.stop(topic, partition)
         self._served.remove(topic, partition)
 
     def leads(self, topic_id: bytes, partition: int) -> bool:
@@ -256,8 +234,8 @@ class Replication:
 
     def _brokers_moved(self) -> None:
         """An address was found: those who follow that broker connect to it."""
-        self.manager.apply(self._quorum.image, (), brokers_changed=True)
-        self._roles.flush()
+        work = self.apply(self._quorum.image, (), brokers_changed=True)
+        background.spawn(work, "addresses of brokers", among=self._moves)
 
     def _set_endpoints(self, image: ClusterImage) -> None:
         """Tells the data plane what it answers to clients that ask another broker than the leader (KIP-951).
@@ -288,9 +266,20 @@ class Replication:
             self._act()
 
     def _act(self) -> None:
-        some, self._events = self._events[:_EVENTS_AT_ONCE], self._events[_EVENTS_AT_ONCE:]
-        if self._events:
-            asyncio.get_running_loop().call_soon(self._act)
+        until_ns = time.monotonic_ns() + SLICE_NS
+        try:
+            while self._events:
+                some, self._events = self._events[:_EVENTS_AT_ONCE], self._events[_EVENTS_AT_ONCE:]
+                self._act_on(some)
+                if time.monotonic_ns() >= until_ns:
+                    break
+        finally:
+            if self._events:
+                asyncio.get_running_loop().call_soon(self._act)
+            self._roles.flush_soon()
+            self._wake()
+
+    def _act_on(self, some: list[tuple[str, str, int, int, int, int]]) -> None:
         cut: list[tuple[str, int, int]] = []
         for kind, topic, partition, a, b in self.manager.on_events(some):
             if kind == "truncated" and not a:
@@ -304,8 +293,6 @@ class Replication:
                 self._tell_failure(topic, partition, Errors.of(a), b)
         if cut:
             self.when_truncated(cut)
-        self._roles.flush()
-        self._wake()
 
     def _tell_failure(self, topic: str, partition: int, error: Error, leader: int) -> None:
         if error not in _PASSING:
@@ -337,6 +324,7 @@ class Replication:
             while (due_ms := self.manager.isr_changes.due_ms()) is not None:
                 if due_ms > _now_ms():
                     await asyncio.sleep((due_ms - _now_ms()) / 1000)
+                await self._roles.flush()  # the data plane goes by a change before the controller may agree
                 request = self.manager.next_request(_now_ms(), self._broker_epoch())
                 if request is not None:
                     await self._send(request)
@@ -352,8 +340,7 @@ class Replication:
             self._failed(Errors.of(answer.error_code).name)
         else:
             self._is_told = False
-        self.manager.answered(answer, _now_ms())
-        self._roles.flush()
+        await self._in_slices(self.manager.answer_steps(answer, _now_ms()))
 
     def _failed(self, detail: str) -> None:
         self.failed_isr_updates += 1

@@ -196,18 +196,37 @@ class IsrChanges:
 
     def answered(self, response: AlterPartitionResponse, now_ms: float) -> None:
         """Takes over the controller's answer."""
+        for _ in self.answer_steps(response, now_ms):
+            pass
+
+    def answer_steps(self, response: AlterPartitionResponse, now_ms: float) -> Iterator[None]:
+        """Does the same, one partition at each step. Other calls may come between two steps, but the next
+        request is due only after the last.
+
+        Raises:
+            Exception: The first failure of a partition, after the last step: the others do not depend on it.
+        """
         if response.error_code != 0:
             self.failed(now_ms)
             return
         in_flight = {led.key: led for led in self._in_flight or ()}
-        self._in_flight = None
-        for key, answer in _answers(response):
-            led = in_flight.pop(key, None)
-            if led is not None and self.partitions.get(key) is led:
-                self._take(led, answer, now_ms)
-        for led in in_flight.values():  # the controller did not answer for it
-            self._again(led)
-            self._not_before_ms = now_ms + RETRY_MS
+        failures: list[Exception] = []
+        try:
+            for key, answer in _answers(response):
+                led = in_flight.pop(key, None)
+                try:
+                    if led is not None and self.partitions.get(key) is led:
+                        self._take(led, answer, now_ms)
+                except Exception as error:
+                    failures.append(error)
+                yield
+        finally:
+            self._in_flight = None
+            for led in in_flight.values():  # the controller did not answer for it
+                self._again(led)
+                self._not_before_ms = now_ms + RETRY_MS
+        if failures:
+            raise failures[0]
 
     def _take(self, led: LedPartition, answer: AlterPartitionResponsePartitionData, now_ms: float) -> None:
         if answer.error_code == 0:

@@ -131,16 +131,24 @@ class ReplicaManager:
     def steps(
         self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool = False
     ) -> Iterator[None]:
-        """Does the same, one partition at each step. Other calls may come between two steps."""
+        """Does the same, one partition at each step. Other calls may come between two steps.
+
+        Raises:
+            Exception: The first failure of a partition, after the last step: the others do not depend on it.
+        """
         self._image = image
         self._addresses.clear()
         self._ineligible_of.clear()
         brokers = _brokers(image)
         self.isr_changes.broker_epochs = {id: epoch for id, (epoch, _) in brokers.items()}
         led = set()
+        failures: list[Exception] = []
         for key in changed:
-            if self._apply(image, key):
-                led.add(key)
+            try:
+                if self._apply(image, key):
+                    led.add(key)
+            except Exception as error:
+                failures.append(error)
             yield
         if brokers_changed:
             if (now := _brokers(image)) != brokers:
@@ -148,9 +156,14 @@ class ReplicaManager:
             differ = {id for id, _ in now.items() ^ self._brokers.items()}
             self._brokers = now
             for key in list(self._applied):
-                if key in self._applied and key not in led:
-                    self._broker_changed(image, key, differ)
+                try:
+                    if key in self._applied and key not in led:
+                        self._broker_changed(image, key, differ)
+                except Exception as error:
+                    failures.append(error)
                 yield
+        if failures:
+            raise failures[0]
 
     def _apply(self, image: ClusterImage, key: PartitionKey) -> bool:
         """Returns whether the data plane was told to lead the partition."""
@@ -345,6 +358,10 @@ class ReplicaManager:
     def answered(self, response: AlterPartitionResponse, now_ms: float) -> None:
         """The controller has answered."""
         self.isr_changes.answered(response, now_ms)
+
+    def answer_steps(self, response: AlterPartitionResponse, now_ms: float) -> Iterator[None]:
+        """Does the same, one partition at each step; see `IsrChanges.answer_steps`."""
+        return self.isr_changes.answer_steps(response, now_ms)
 
     def failed(self, now_ms: float) -> None:
         """The controller did not answer; the request is sent again."""

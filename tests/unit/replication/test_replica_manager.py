@@ -315,3 +315,64 @@ def test_a_later_incarnation_does_not_join_by_the_fetch_of_an_earlier_one(manage
         epochs = {each.broker_id: each.broker_epoch for each in partition.new_isr_with_epochs}
         assert epochs == {1: 101, 2: 102, 3: 103}
         manager.failed(0)
+
+
+def of_many(count):
+    image = image_of()
+    (topic,) = image.topics.values()
+    topic.partitions[:] = topic.partitions * count
+    return image, [(ID, index) for index in range(count)]
+
+
+@pytest.mark.parametrize("brokers_changed", [False, True])
+def test_a_partition_that_fails_does_not_keep_the_others_from_their_roles(plane, logs, brokers_changed):
+    class Failing(Recorder):
+        def lead(self, topic, index, **role):
+            if index == 3:
+                raise ZeroDivisionError("on purpose")
+            self.calls.append(("lead", topic, index, role))
+
+    plane = Failing()
+    manager = ReplicaManager(1, plane, logs, lambda broker: None)
+    image, keys = of_many(10)
+    if brokers_changed:
+        with pytest.raises(ZeroDivisionError):
+            manager.apply(image, keys)
+        plane.take()
+        image.brokers[2] = BrokerImage(2, 999, b"", (), None, False, ())
+        keys = []
+    with pytest.raises(ZeroDivisionError):
+        manager.apply(image, keys, brokers_changed=True)
+    assert [index for _, _, index, _ in plane.take()] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+def test_an_answer_is_taken_over_in_steps_also_behind_a_partition_that_fails(plane, manager):
+    image, keys = of_many(5)
+    manager.apply(image, keys)
+    manager.on_events([("lags", "topic", index, 5, 3, 0) for _, index in keys])
+    assert manager.next_request(0, 101) is not None
+    plane.take()
+    changed = manager.isr_changes.changed
+
+    def failing(led):
+        if led.key[1] == 1:
+            raise ZeroDivisionError("on purpose")
+        changed(led)
+
+    manager.isr_changes.changed = failing
+    partitions = [
+        messages.AlterPartitionResponsePartitionData(
+            partition_index=index, leader_id=1, leader_epoch=5, isr=[1, 2], partition_epoch=11
+        )
+        for _, index in keys[:4]  # none for the last
+    ]
+    topic = messages.AlterPartitionResponseTopicData(topic_id=ID, partitions=partitions)
+    steps = manager.answer_steps(messages.AlterPartitionResponse(topics=[topic]), 1000)
+    next(steps)
+    assert names(plane.take()) == ["set_isr"]
+    assert manager.isr_changes.due_ms() is None  # the next request waits for the last step
+    with pytest.raises(ZeroDivisionError):
+        list(steps)
+    assert [call[2] for call in plane.take()] == [2, 3]
+    again = manager.next_request(1000 + RETRY_MS, 101)
+    assert [each.partition_index for each in again.topics[0].partitions] == [4]

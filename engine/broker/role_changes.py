@@ -1,0 +1,183 @@
+"""Collects what the data plane is told about roles, and has it take that over piece by piece."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from bowstring._native.log.partition_log import LogError
+from bowstring.engine import event_log
+from bowstring.engine.storage.log_dir import partition_directory
+
+SLICE_NS: Final = 5_000_000
+"""For so long the control thread gives roles before others have their turn."""
+_PIECE_NS: Final = 2_000_000  # the reactors do nothing during one piece
+_PIECE_MIN: Final = 4
+_PIECE_MAX: Final = 64
+_RETRY_S: Final = 0.5
+
+_Change = tuple[Callable[..., None], tuple[Any, ...], dict[str, Any]]
+_Key = tuple[str, int]
+
+
+class Plane(Protocol):
+    """What _native/server/replicas.pyx offers for roles."""
+
+    def change_roles(self, changes: list[_Change]) -> None: ...  # noqa: D102
+    def set_min_in_sync(self, topic: str, partition: int, least: int) -> None: ...  # noqa: D102
+    def lead(self, topic: str, partition: int, **role: Any) -> None: ...  # noqa: D102
+    def set_isr(self, topic: str, partition: int, *isr: Any, **changing: Any) -> None: ...  # noqa: D102
+    def try_join(self, topic: str, partition: int, *replica: Any, **epoch: Any) -> bool: ...  # noqa: D102
+    def follow(self, topic: str, partition: int, **role: Any) -> None: ...  # noqa: D102
+    def stop(self, topic: str, partition: int) -> None: ...  # noqa: D102
+
+
+class RoleChanges:
+    """The changes that the data plane has not taken over yet, by partition: those of one partition stay in
+    order. It takes many over in one stop of its reactors.
+
+    A change that fails delays its own partition alone: a lack of memory or a disk that fails is tried again,
+    anything else is logged as a bug.
+
+    Args:
+        min_in_sync: Returns min.insync.replicas of a topic.
+        now_ns: Steady time.
+        retry_s: After how long a partition whose change failed is tried again.
+    """
+
+    def __init__(
+        self,
+        plane: Plane,
+        min_in_sync: Callable[[str], int],
+        now_ns: Callable[[], int] = time.monotonic_ns,
+        retry_s: float = _RETRY_S,
+    ) -> None:
+        self._plane = plane
+        self._min_in_sync = min_in_sync
+        self._now_ns = now_ns
+        self._retry_s = retry_s
+        self._due: dict[_Key, list[_Change]] = {}
+        self._failed: dict[_Key, list[_Change]] = {}
+        self._retry: asyncio.TimerHandle | None = None
+        self._piece = _PIECE_MAX
+        self._made = 0  # changes of the present piece that the data plane has taken over
+
+    def __len__(self) -> int:
+        """The number of partitions with changes that are due."""
+        return len(self._due)
+
+    # ------------------------------------------------------------ what is collected
+
+    def lead(self, topic: str, partition: int, **role: Any) -> None:
+        """As `Replicas.lead`. A reassignment may change the number of replicas, and what acks=all needs with
+        it.
+        """
+        least = min(self._min_in_sync(topic), len(role["replicas"]))
+        self._add(self._plane.set_min_in_sync, (topic, partition, least), {})
+        self._add(self._plane.lead, (topic, partition), role)
+
+    def set_isr(self, *isr: Any, **changing: Any) -> None:
+        """As `Replicas.set_isr`."""
+        self._add(self._plane.set_isr, isr, changing)
+
+    def try_join(self, topic: str, partition: int, *replica: Any, **epoch: Any) -> bool:
+        """As `Replicas.try_join`, at once; not while a change of the partition waits."""
+        if (topic, partition) in self._due or (topic, partition) in self._failed:
+            return False
+        return self._plane.try_join(topic, partition, *replica, **epoch)
+
+    def follow(self, *partition: Any, **role: Any) -> None:
+        """As `Replicas.follow`."""
+        self._add(self._plane.follow, partition, role)
+
+    def stop(self, topic: str, partition: int) -> None:
+        """As `Replicas.stop`: at once, because the log is removed next. What waits for it is void."""
+        self._due.pop((topic, partition), None)
+        self._failed.pop((topic, partition), None)
+        self._plane.stop(topic, partition)
+
+    def _add(self, method: Callable[..., None], arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        key = arguments[0], arguments[1]
+        of = self._failed if key in self._failed else self._due
+        of.setdefault(key, []).append((method, arguments, named))
+
+    # ------------------------------------------------------------ what is taken over
+
+    async def flush(self) -> None:
+        """Has the data plane take over all that is due; others have their turn meanwhile."""
+        while not self.flush_until(self._now_ns() + SLICE_NS):
+            await asyncio.sleep(0)
+
+    def flush_soon(self) -> None:
+        """Begins at once, and goes on after others have had their turn."""
+        if not self.flush_until(self._now_ns() + SLICE_NS):
+            asyncio.get_running_loop().call_soon(self.flush_soon)
+
+    def flush_until(self, until_ns: int) -> bool:
+        """Has the data plane take over at least one piece of what is due; returns whether that is all."""
+        while self._due:
+            begin_ns = self._now_ns()
+            piece: list[tuple[_Key, _Change]] = []
+            while self._due and len(piece) < self._piece:
+                key = next(iter(self._due))
+                piece += [(key, change) for change in self._due.pop(key)]
+            self._take_over(piece)
+            end_ns = self._now_ns()
+            fitting = len(piece) * _PIECE_NS // max(1, end_ns - begin_ns)
+            self._piece = max(_PIECE_MIN, min(_PIECE_MAX, fitting))
+            if end_ns >= until_ns:
+                break
+        return not self._due
+
+    def _take_over(self, piece: list[tuple[_Key, _Change]]) -> None:
+        while piece:
+            self._made = 0
+            try:
+                self._plane.change_roles([(self._make, change, {}) for _, change in piece])
+                return
+            except Exception as error:
+                key, _ = piece[self._made]
+                left = piece[self._made :]
+                piece = [each for each in left if each[0] != key]
+                self._put_off(key, [change for of, change in left if of == key], error)
+
+    def _make(self, method: Callable[..., None], arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        method(*arguments, **named)
+        self._made += 1
+
+    # ------------------------------------------------------------ what fails
+
+    def _put_off(self, key: _Key, changes: list[_Change], error: Exception) -> None:
+        """Keeps changes of a partition of which the first has failed. They are tried again, without the first
+        if trying again cannot help.
+        """
+        if isinstance(error, (MemoryError, OSError, LogError)):
+            event_log.error(
+                "a partition cannot take its role over and is tried again until it can; fix the cause in "
+                "detail",
+                partition=partition_directory(*key),
+                detail=f"{type(error).__name__}: {error}",
+            )
+        else:
+            event_log.error(
+                "bug: a partition cannot take its role over; report the traceback",
+                traceback=error,
+                partition=partition_directory(*key),
+            )
+            changes = changes[1:]
+        if changes:
+            self._failed[key] = changes + self._due.pop(key, [])
+            if self._retry is None:
+                self._retry = asyncio.get_running_loop().call_later(self._retry_s, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        failed, self._failed = self._failed, {}
+        for key, changes in failed.items():
+            self._due[key] = changes + self._due.pop(key, [])
+        self.flush_soon()
+
+    def close(self) -> None:
+        """Tries nothing again any more."""
+        if self._retry is not None:
+            self._retry.cancel()
