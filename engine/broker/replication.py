@@ -112,6 +112,7 @@ class Replication:
         self._served = _ServedLogs(logs, configs)
         self._roles = RoleChanges(self.plane_replicas, self._min_in_sync)
         self.manager = ReplicaManager(node_id, self._roles, self._served, self._addresses)
+        self.manager.when_failed = self._tell_bug
         self.repair = CorruptRepair(lambda: quorum.image, logs, self._addresses, node_id=node_id)
         self._is_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -142,6 +143,7 @@ class Replication:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        self._events.clear()
         self._roles.close()
 
     def configure(self, topics: Iterable[str]) -> None:
@@ -185,13 +187,18 @@ class Replication:
             Exception: The first failure of a partition, once all others have their roles.
         """
         async with self._applying:
-            if brokers_changed:
-                self._set_endpoints(image)
-            try:
-                await self._in_slices(self.manager.steps(image, changed, brokers_changed=brokers_changed))
-            finally:
-                self._throttle_new(image)
-                self._wake()
+            await self._apply(image, changed, brokers_changed=brokers_changed)
+
+    async def _apply(
+        self, image: ClusterImage, changed: Iterable[PartitionKey], *, brokers_changed: bool
+    ) -> None:
+        if brokers_changed:
+            self._set_endpoints(image)
+        try:
+            await self._in_slices(self.manager.steps(image, changed, brokers_changed=brokers_changed))
+        finally:
+            self._throttle_new(image)
+            self._wake()
 
     async def _in_slices(self, steps: Iterator[None]) -> None:
         """Takes steps that change roles. Others have their turn after some milliseconds of them."""
@@ -223,7 +230,11 @@ class Replication:
 
     def leads(self, topic_id: bytes, partition: int) -> bool:
         """Whether this broker leads a partition, and the data plane knows it."""
-        return (topic_id, partition) in self.manager.isr_changes.partitions
+        led = self.manager.isr_changes.partitions.get((topic_id, partition))
+        topic = self._quorum.image.topics_by_id.get(topic_id)
+        if led is None or topic is None:
+            return False
+        return self._roles.epoch_led(topic.name, partition) == led.leader_epoch
 
     def low_watermark(self, topic: str, partition: int) -> int | None:
         """The smallest log start offset of the replicas that are alive; None if this broker does not lead."""
@@ -234,8 +245,11 @@ class Replication:
 
     def _brokers_moved(self) -> None:
         """An address was found: those who follow that broker connect to it."""
-        work = self.apply(self._quorum.image, (), brokers_changed=True)
-        background.spawn(work, "addresses of brokers", among=self._moves)
+        background.spawn(self._move(), "addresses of brokers", among=self._moves)
+
+    async def _move(self) -> None:
+        async with self._applying:  # first: the image of then may be another one
+            await self._apply(self._quorum.image, (), brokers_changed=True)
 
     def _set_endpoints(self, image: ClusterImage) -> None:
         """Tells the data plane what it answers to clients that ask another broker than the leader (KIP-951).
@@ -303,6 +317,13 @@ class Replication:
                 error=error.name,
             )
 
+    def _tell_bug(self, key: PartitionKey, failure: Exception) -> None:
+        event_log.error(
+            "bug: a change of in-sync replicas could not be proposed; report the traceback",
+            traceback=failure,
+            partition=f"{key[0].hex()}-{key[1]}",
+        )
+
     async def _check_lag(self) -> None:
         while True:
             await asyncio.sleep(self._lag_check_s)
@@ -317,6 +338,7 @@ class Replication:
 
     async def _send_changes(self) -> None:
         """Sends AlterPartition requests, one at a time (KIP-497)."""
+        self._wake()  # it may begin anew
         while True:
             await self._is_due.wait()
             self._is_due.clear()
@@ -336,6 +358,9 @@ class Replication:
             self._failed(str(error))
             self.manager.failed(_now_ms())
             return
+        except BaseException:  # the changes are sent again, by the next run
+            self.manager.failed(_now_ms())
+            raise
         if answer.error_code:
             self._failed(Errors.of(answer.error_code).name)
         else:

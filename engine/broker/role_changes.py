@@ -24,12 +24,16 @@ class Plane(Protocol):
     """What _native/server/replicas.pyx offers for roles."""
 
     def change_roles(self, changes: list[_Change]) -> None: ...  # noqa: D102
-    def set_min_in_sync(self, topic: str, partition: int, least: int) -> None: ...  # noqa: D102
-    def lead(self, topic: str, partition: int, **role: Any) -> None: ...  # noqa: D102
-    def set_isr(self, topic: str, partition: int, *isr: Any, **changing: Any) -> None: ...  # noqa: D102
-    def try_join(self, topic: str, partition: int, *replica: Any, **epoch: Any) -> bool: ...  # noqa: D102
-    def follow(self, topic: str, partition: int, **role: Any) -> None: ...  # noqa: D102
+    def set_min_in_sync(self, topic: str, partition: int, min_insync_replicas: int) -> None: ...  # noqa: D102
     def stop(self, topic: str, partition: int) -> None: ...  # noqa: D102
+    @property
+    def lead(self) -> Callable[..., None]: ...  # noqa: D102
+    @property
+    def set_isr(self) -> Callable[..., None]: ...  # noqa: D102
+    @property
+    def try_join(self) -> Callable[..., bool]: ...  # noqa: D102
+    @property
+    def follow(self) -> Callable[..., None]: ...  # noqa: D102
 
 
 class RoleChanges:
@@ -49,7 +53,7 @@ class RoleChanges:
         self,
         plane: Plane,
         min_in_sync: Callable[[str], int],
-        now_ns: Callable[[], int] = time.monotonic_ns,
+        now_ns: Callable[[], int] = lambda: time.monotonic_ns(),  # noqa: PLW0108
         retry_s: float = _RETRY_S,
     ) -> None:
         self._plane = plane
@@ -58,6 +62,8 @@ class RoleChanges:
         self._retry_s = retry_s
         self._due: dict[_Key, list[_Change]] = {}
         self._failed: dict[_Key, list[_Change]] = {}
+        self._epochs: dict[_Key, int] = {}
+        self._is_closed = False
         self._retry: asyncio.TimerHandle | None = None
         self._piece = _PIECE_MAX
         self._made = 0  # changes of the present piece that the data plane has taken over
@@ -72,31 +78,51 @@ class RoleChanges:
         """As `Replicas.lead`. A reassignment may change the number of replicas, and what acks=all needs with
         it.
         """
-        least = min(self._min_in_sync(topic), len(role["replicas"]))
-        self._add(self._plane.set_min_in_sync, (topic, partition, least), {})
-        self._add(self._plane.lead, (topic, partition), role)
+        self._add(self._set_least, (topic, partition, len(role["replicas"])), {})
+        self._add(self._lead, (topic, partition), role)
+
+    def _set_least(self, topic: str, partition: int, replicas: int) -> None:
+        """The config is the one of now: what waits must not undo a later change of it."""
+        self._plane.set_min_in_sync(topic, partition, min(self._min_in_sync(topic), replicas))
+
+    def _lead(self, topic: str, partition: int, **role: Any) -> None:
+        self._plane.lead(topic, partition, **role)
+        self._epochs[topic, partition] = role["leader_epoch"]
+
+    def epoch_led(self, topic: str, partition: int) -> int | None:
+        """Returns the epoch in which the data plane leads a partition; None if it does not."""
+        return self._epochs.get((topic, partition))
 
     def set_isr(self, *isr: Any, **changing: Any) -> None:
         """As `Replicas.set_isr`."""
         self._add(self._plane.set_isr, isr, changing)
 
     def try_join(self, topic: str, partition: int, *replica: Any, **epoch: Any) -> bool:
-        """As `Replicas.try_join`, at once; not while a change of the partition waits."""
+        """As `Replicas.try_join`, at once; not while a change of the partition waits. That change lets the
+        replica's next fetch ask again, as a refusal by the data plane does.
+        """
         if (topic, partition) in self._due or (topic, partition) in self._failed:
             return False
         return self._plane.try_join(topic, partition, *replica, **epoch)
 
     def follow(self, *partition: Any, **role: Any) -> None:
         """As `Replicas.follow`."""
-        self._add(self._plane.follow, partition, role)
+        self._add(self._follow, partition, role)
+
+    def _follow(self, topic: str, partition: int, **role: Any) -> None:
+        self._plane.follow(topic, partition, **role)
+        self._epochs.pop((topic, partition), None)
 
     def stop(self, topic: str, partition: int) -> None:
         """As `Replicas.stop`: at once, because the log is removed next. What waits for it is void."""
         self._due.pop((topic, partition), None)
         self._failed.pop((topic, partition), None)
+        self._epochs.pop((topic, partition), None)
         self._plane.stop(topic, partition)
 
     def _add(self, method: Callable[..., None], arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        if self._is_closed:
+            return
         key = arguments[0], arguments[1]
         of = self._failed if key in self._failed else self._due
         of.setdefault(key, []).append((method, arguments, named))
@@ -178,6 +204,9 @@ class RoleChanges:
         self.flush_soon()
 
     def close(self) -> None:
-        """Tries nothing again any more."""
+        """Changes nothing any more: the data plane ends next."""
+        self._is_closed = True
+        self._due.clear()
+        self._failed.clear()
         if self._retry is not None:
             self._retry.cancel()

@@ -5,6 +5,7 @@ controller.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
@@ -79,6 +80,10 @@ def _brokers(image: ClusterImage) -> _Brokers:
     return {each.id: (each.epoch, each.is_active) for each in image.brokers.values()}
 
 
+def _raise(key: PartitionKey, failure: Exception) -> None:
+    raise failure
+
+
 class ReplicaManager:
     """The replicas of this broker.
 
@@ -87,6 +92,10 @@ class ReplicaManager:
         plane: The data plane.
         logs: The logs.
         address: Finds addresses of brokers.
+
+    Attributes:
+        when_failed: Called with a partition and the failure that ended an event of it: events come once, so
+            those behind it must not be lost.
     """
 
     def __init__(self, broker_id: int, plane: DataPlaneReplicas, logs: ReplicaLogs, address: Address) -> None:
@@ -107,6 +116,7 @@ class ReplicaManager:
         self._addresses: dict[int, tuple[str, int] | None] = {}
         self._ineligible_of: dict[tuple[int, ...], list[int]] = {}
         self.isr_changes = IsrChanges(broker_id, self._may_join, self._isr_changed)
+        self.when_failed: Callable[[PartitionKey, Exception], None] = _raise
 
     def partitions(self) -> Iterator[tuple[str, int, PartitionImage]]:
         """Yields topic, index and state of each partition that this broker has."""
@@ -342,14 +352,20 @@ class ReplicaManager:
         for kind, topic, index, leader_epoch, a, b in events:
             key = (ids.get(topic, b""), index)
             if kind == "may-join":
-                self.isr_changes.join(key, leader_epoch, a, b)
+                self._propose(key, partial(self.isr_changes.join, key, leader_epoch, a, b))
             elif kind == "lags":
                 lagging.setdefault((key, leader_epoch), set()).add(a)
             else:
                 others.append((kind, topic, index, a, b))
         for (key, leader_epoch), brokers in lagging.items():
-            self.isr_changes.shrink(key, leader_epoch, brokers)
+            self._propose(key, partial(self.isr_changes.shrink, key, leader_epoch, brokers))
         return others
+
+    def _propose(self, key: PartitionKey, proposal: Callable[[], bool]) -> None:
+        try:
+            proposal()
+        except Exception as error:
+            self.when_failed(key, error)
 
     def next_request(self, now_ms: float, broker_epoch: int) -> AlterPartitionRequest | None:
         """Returns the AlterPartition request that is due. Answer it by `answered` or `failed`."""

@@ -161,3 +161,30 @@ def test_a_partition_that_stops_gets_no_role_any_more(plane, roles):
     asyncio.run(roles.flush())
     assert plane.calls["topic", 0] == [("stop",)]
     assert plane.calls["topic", 1] == [("min", 2), ("lead", 1)]
+
+
+def test_what_waits_is_void_once_the_broker_stops(plane, roles):
+    lead(roles, 0)
+    roles.close()
+    lead(roles, 1)
+    asyncio.run(roles.flush())
+    assert not plane.calls
+
+
+def test_a_partition_is_led_when_the_data_plane_has_taken_it_over(plane, roles):
+    lead(roles, 0, epoch=3)
+    assert roles.epoch_led("topic", 0) is None
+    asyncio.run(roles.flush())
+    assert roles.epoch_led("topic", 0) == 3
+    roles.follow("topic", 0, leader_epoch=4)
+    asyncio.run(roles.flush())
+    assert roles.epoch_led("topic", 0) is None
+
+
+def test_a_role_that_waits_does_not_undo_a_later_change_of_the_config(plane):
+    least = [1]
+    roles = RoleChanges(plane, lambda topic: least[0], lambda: plane.now_ns)
+    lead(roles, 0)
+    least[0] = 2
+    asyncio.run(roles.flush())
+    assert plane.calls["topic", 0] == [("min", 2), ("lead", 1)]

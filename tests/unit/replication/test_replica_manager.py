@@ -376,3 +376,25 @@ def test_an_answer_is_taken_over_in_steps_also_behind_a_partition_that_fails(pla
     assert [call[2] for call in plane.take()] == [2, 3]
     again = manager.next_request(1000 + RETRY_MS, 101)
     assert [each.partition_index for each in again.topics[0].partitions] == [4]
+
+
+@pytest.mark.parametrize("kind", ["may-join", "lags"])
+def test_an_event_that_ends_in_a_failure_loses_none_behind_it(plane, manager, kind):
+    image, keys = of_many(5)
+    for topic in image.topics.values():
+        topic.partitions[:] = [each._replace(in_sync=(1, 2)) for each in topic.partitions]
+    manager.apply(image, keys)
+    failed = []
+    manager.when_failed = lambda key, failure: failed.append((key, type(failure)))
+
+    def failing(topic, index, *_, **__):
+        if index == 1:
+            raise ZeroDivisionError("on purpose")
+        return True
+
+    plane.try_join = plane.set_isr = failing
+    events = [(kind, "topic", index, 5, 3 if kind == "may-join" else 2, 103) for _, index in keys]
+    others = manager.on_events([*events[:3], ("truncated", "topic", 0, 5, 0, 7), *events[3:]])
+    assert others == [("truncated", "topic", 0, 0, 7)] and failed == [(keys[1], ZeroDivisionError)]
+    (topic,) = manager.next_request(0, 101).topics
+    assert {0, 2, 3, 4} <= {each.partition_index for each in topic.partitions}
