@@ -7,7 +7,8 @@ from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, sync_path
 from bowstring._native.disk.log_dir cimport may_pass
 from bowstring._native.log.index cimport indexes_forget, indexes_truncate
 from bowstring._native.log.leader_epochs cimport epochs_clear, epochs_newest, epochs_truncate_end, epochs_write
-from bowstring._native.log.producer_state cimport producers_clear, producers_recall, snapshot_forget, snapshot_newest
+from bowstring._native.log.producer_state cimport (
+    producers_clear, producers_on_high_watermark, producers_recall, snapshot_forget, snapshot_newest)
 from bowstring._native.log.recovery cimport producers_rebuild, timestamps_rescan
 from bowstring._native.log.roll cimport roll_jitter_ms
 from bowstring._native.log.segment cimport (
@@ -116,6 +117,8 @@ cdef void set_end(Log *log, int64_t offset) noexcept nogil:
     store_i64(&log.log_end_offset, offset)
     if active_segment(state).base_offset < state.synced_segment:
         state.synced_segment = active_segment(state).base_offset
+    # Those that were read again with the producers may have ended below it, which may never rise again.
+    producers_on_high_watermark(&state.producers, log.high_watermark)
     log_update_last_stable(log)
 
 

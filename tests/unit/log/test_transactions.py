@@ -158,6 +158,18 @@ def test_truncation_reopens_a_transaction(tmp_path):
     assert committed(log) == 2
 
 
+def test_a_truncation_opens_no_transaction_that_has_ended(tmp_path):
+    """What is read again ended below the high watermark, which may not move again for long."""
+    log = open_log(tmp_path)
+    write(log, 5, 0)
+    end(log, 5, abort=True)
+    log.append(batch(), 0, NOW_MS)
+    assert committed(log) == 3
+    log.append(batch(), 0, NOW_MS)
+    log.truncate_to(3)
+    assert (log.high_watermark, log.last_stable_offset) == (3, 3)
+
+
 def test_a_process_that_ends_within_a_truncation_loses_no_aborted_transaction(tmp_path):
     """Batches are cut before their entries: below the recovery point no start would find that entries are missing."""
     log = open_log(tmp_path)
