@@ -202,7 +202,13 @@ def deaf_while_logs_are_opened(patches):
     **FILES_OPEN,
 )
 def isr_change_is_not_repeated(patches):
-    change(patches, Replication, "_send", "        self.manager.failed(_now_ms())\n", "")
+    change(
+        patches,
+        Replication,
+        "_send",
+        "        self._failed(str(error))\n        self.manager.failed(_now_ms())\n",
+        "        self._failed(str(error))\n",
+    )
 
 
 @fault(
