@@ -17,9 +17,12 @@ import time
 import uuid
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench.procfs import cpu_seconds
+
+if TYPE_CHECKING:
+    from bowstring.clients.choices import Acks
 
 TOPIC = "replicated"
 TOPIC_ID = uuid.uuid5(uuid.NAMESPACE_DNS, TOPIC).bytes
@@ -135,7 +138,7 @@ def _run_broker(broker_id: int, directory: str, partitions: int, parent: Connect
     broker.serve(parent)
 
 
-def _produce(port: int, records: int, batch_size: int, acks: int | str) -> None:
+def _produce(port: int, records: int, batch_size: int, acks: Acks) -> None:
     import pyarrow as pa
 
     import bowstring
@@ -157,7 +160,7 @@ def measure(
     replicas: int = 3,
     partitions: int = 6,
     batch_size: int = 8192,
-    acks: int | str = "all",
+    acks: Acks = "all",
     directory: str | None = None,
 ) -> dict[str, float]:
     """Returns records/s, and CPU seconds per GB of records: `leader`, `follower` (the mean), `client`."""
@@ -225,7 +228,7 @@ def main() -> None:
         replicas=chosen.replicas,
         partitions=chosen.partitions,
         batch_size=chosen.batch_size,
-        acks=int(chosen.acks) if chosen.acks.lstrip("-").isdigit() else chosen.acks,
+        acks=chosen.acks,
         directory=chosen.directory,
     )
     print(json.dumps({name: round(value, 3) for name, value in found.items()}))

@@ -6,8 +6,12 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from bench.clients.settings import Settings
+
+if TYPE_CHECKING:
+    from bowstring.clients.choices import Layout
 
 TIMEOUT_S = 30.0
 PACED_MB_PER_SECOND = 200
@@ -31,7 +35,7 @@ def bowstring_poll_arrow_views(bootstrap: str, topic: str, records: int) -> Call
     return _poll_arrow(bootstrap, topic, records, "binary_view")
 
 
-def _poll_arrow(bootstrap: str, topic: str, records: int, layout: str) -> Callable[[], int]:
+def _poll_arrow(bootstrap: str, topic: str, records: int, layout: Layout) -> Callable[[], int]:
     import bowstring
 
     consumer = bowstring.Consumer(bootstrap, auto_offset_reset="earliest")
@@ -134,7 +138,7 @@ def bowstring_local_views(bootstrap: str, topic: str, records: int) -> Callable[
     return _local(bootstrap, topic, 2, "binary_view")
 
 
-def _local(bootstrap: str, topic: str, threads: int, layout: str) -> Callable[[], int]:
+def _local(bootstrap: str, topic: str, threads: int, layout: Layout) -> Callable[[], int]:
     import bowstring
     from bowstring.clients.consumer.local_reader import LocalReader
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bowstring.clients.arguments import checked
 from bowstring.clients.arrow.columns import ArrowFormat, pyarrow
 from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat
+from bowstring.clients.choices import IsolationLevel, Layout, TimestampUnit
 from bowstring.clients.consumer.range_reader import BoundedConsumer
 from bowstring.clients.consumer.read_bounds import Bounds, ranges
 from bowstring.clients.errors import ConfigError, MissingPackageError, NoBrokerError
@@ -269,9 +270,9 @@ def scan(
     key: ValueFormat | None = None,
     value: ValueFormat | None = None,
     partitions: Iterable[int] | None = None,
-    isolation_level: str = "read_uncommitted",
-    layout: str = "binary",
-    timestamp_unit: str = "ms",
+    isolation_level: IsolationLevel = "read_uncommitted",
+    layout: Layout = "binary",
+    timestamp_unit: TimestampUnit = "ms",
     **configs: Any,
 ) -> pa.RecordBatchReader:
     """Reads like `read`, batch by batch: returns a pyarrow.RecordBatchReader that fetches on demand with

@@ -10,6 +10,7 @@ import pytest
 
 import bowstring
 from bowstring import Admin, Consumer, Producer, TopicPartition
+from bowstring.clients.choices import Layout
 from bowstring.clients.consumer.range_reader import RangeReader
 from bowstring.clients.errors import OffsetOutOfRangeError, UnknownTopicError
 from tests.support.target import KafkaBroker
@@ -44,7 +45,7 @@ def values(where: str, topic: str, **options: Any) -> list[bytes]:
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("layout", ["binary", "binary_view"])
-def test_what_librdkafka_wrote(kafka: str, codec: str, layout: str) -> None:
+def test_what_librdkafka_wrote(kafka: str, codec: str, layout: Layout) -> None:
     topic = made(kafka, 2)
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": kafka, "compression.type": codec, "linger.ms": 20}
@@ -92,7 +93,7 @@ def transactions(kafka: str) -> tuple[str, list[bytes], int]:
 
 
 @pytest.mark.parametrize("layout", ["binary", "binary_view"])
-def test_read_committed(kafka: str, transactions: tuple[str, list[bytes], int], layout: str) -> None:
+def test_read_committed(kafka: str, transactions: tuple[str, list[bytes], int], layout: Layout) -> None:
     topic, committed, end = transactions
     assert end == 12 * 21, "with a marker each"
     assert values(kafka, topic, isolation_level="read_committed", layout=layout) == committed

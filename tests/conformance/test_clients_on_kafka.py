@@ -15,6 +15,7 @@ import pytest
 
 from bowstring import Admin, Consumer, Producer, TopicPartition, aio
 from bowstring.cli.cluster_status import MIN_ISR, collect
+from bowstring.clients.choices import Compression
 from bowstring.clients.errors import (
     GroupError,
     OffsetOutOfRangeError,
@@ -25,7 +26,7 @@ from bowstring.clients.errors import (
 from tests.support.topics import made
 from tests.support.waiting import HANG_S, wait_until, wait_until_async
 
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+CODECS: list[Compression] = ["none", "gzip", "snappy", "lz4", "zstd"]
 Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
 
 # Empty and null, every byte, text that is not ASCII, one that fills a batch; a time before others.
@@ -47,13 +48,13 @@ def topic(where: str) -> Iterator[str]:
 # ------------------------------------------------------------ writers
 
 
-def send(where: str, topic: str, partition: int, codec: str) -> None:
+def send(where: str, topic: str, partition: int, codec: Compression) -> None:
     with Producer(where, compression=codec) as producer:
         for key, value, headers, timestamp in ROWS:
             producer.send(topic, value, key, headers=headers, timestamp=timestamp, partition=partition)
 
 
-def send_arrow(where: str, topic: str, partition: int, codec: str) -> None:
+def send_arrow(where: str, topic: str, partition: int, codec: Compression) -> None:
     pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
     table = pa.table(
         {
@@ -68,7 +69,7 @@ def send_arrow(where: str, topic: str, partition: int, codec: str) -> None:
         producer.send_arrow(topic, table).result(HANG_S)
 
 
-def send_asyncio(where: str, topic: str, partition: int, codec: str) -> None:
+def send_asyncio(where: str, topic: str, partition: int, codec: Compression) -> None:
     async def main() -> None:
         async with aio.Producer(where, compression=codec) as producer:
             sent = [
@@ -80,7 +81,7 @@ def send_asyncio(where: str, topic: str, partition: int, codec: str) -> None:
     asyncio.run(main())
 
 
-def send_confluent(where: str, topic: str, partition: int, codec: str) -> None:
+def send_confluent(where: str, topic: str, partition: int, codec: Compression) -> None:
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": where, "compression.type": codec, "linger.ms": 5}
     )
@@ -90,7 +91,7 @@ def send_confluent(where: str, topic: str, partition: int, codec: str) -> None:
     assert producer.flush(HANG_S) == 0
 
 
-def send_kafka_python(where: str, topic: str, partition: int, codec: str) -> None:
+def send_kafka_python(where: str, topic: str, partition: int, codec: Compression) -> None:
     compression = None if codec == "none" else codec
     producer = kafka.KafkaProducer(bootstrap_servers=where, compression_type=compression, linger_ms=5)
     for key, value, headers, timestamp in ROWS:

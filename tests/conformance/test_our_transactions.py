@@ -11,6 +11,7 @@ import pytest
 
 import bowstring
 from bowstring import Consumer, Producer, Record, TopicPartition, aio
+from bowstring.clients.choices import Compression, IsolationLevel
 from bowstring.clients.errors import (
     ClientError,
     CommitFailedError,
@@ -24,7 +25,7 @@ from tests.support.topics import made
 from tests.support.waiting import HANG_S, wait_until
 
 PARTITIONS = 3
-COMMITTED = "read_committed"
+COMMITTED: IsolationLevel = "read_committed"
 
 
 @pytest.fixture(params=[2, 0], ids=["version-2", "version-0"])
@@ -53,7 +54,7 @@ def producer(where: str, name: str, version: int) -> Iterator[Producer]:
         yield made_producer
 
 
-def values(where: str, topic: str, count: int, isolation: str = COMMITTED) -> list[bytes | None]:
+def values(where: str, topic: str, count: int, isolation: IsolationLevel = COMMITTED) -> list[bytes | None]:
     """Returns the values of all records, at least `count`, up to the ends of the partitions.
 
     A commit is answered before its markers are in every partition, so readers may have to wait for them.
@@ -164,7 +165,7 @@ def test_aborting_drops_what_waits(where: str, name: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_columns_and_compressed_batches(where: str, name: str, version: int, codec: str) -> None:
+def test_columns_and_compressed_batches(where: str, name: str, version: int, codec: Compression) -> None:
     topic = made(where, 1)
     table = pa.table({"value": [b"a%d" % i for i in range(1000)]})
     with Producer(where, transactional_id=name, compression=codec, batch_size=4096) as producer:

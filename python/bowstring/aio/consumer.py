@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from bowstring.aio.worker import Worker, WorkersClient, awaited, listen_on_loop, same_arguments
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.arrow.columns import pyarrow
+from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.consumer.consumer import Consumer as ThreadedConsumer
 from bowstring.clients.consumer.coordinator import Listener
 from bowstring.clients.consumer.poll import RawBatches
@@ -158,8 +159,8 @@ class Consumer(WorkersClient):
         max_records: int | None = None,
         max_bytes: int | None = None,
         columns: Iterable[str] | None = None,
-        layout: str = "binary",
-        timestamp_unit: str = "ms",
+        layout: Layout = "binary",
+        timestamp_unit: TimestampUnit = "ms",
     ) -> pa.RecordBatch:
         """Like `bowstring.Consumer.poll_arrow`: returns arrived records as one batch of columns."""
         consumer = self._consumer
@@ -190,8 +191,8 @@ class Consumer(WorkersClient):
         max_bytes: int | None = None,
         timeout: float | None = None,
         columns: Iterable[str] | None = None,
-        layout: str = "binary",
-        timestamp_unit: str = "ms",
+        layout: Layout = "binary",
+        timestamp_unit: TimestampUnit = "ms",
     ) -> AsyncGenerator[pa.RecordBatch, None]:
         """Yields future records as Arrow batches: `async for batch in consumer.batches()`.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bowstring.aio.worker import Worker, WorkersClient, awaited, listen_on_loop, same_arguments
 from bowstring.clients.arguments import checked_methods
+from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.records import TopicPartition
 from bowstring.clients.share.consumer import ShareConsumer as ThreadedShareConsumer
 from bowstring.clients.share.records import ShareRecord
@@ -82,8 +83,8 @@ class ShareConsumer(WorkersClient):
         timeout: float | None = 1.0,
         *,
         columns: Iterable[str] | None = None,
-        layout: str = "binary",
-        timestamp_unit: str = "ms",
+        layout: Layout = "binary",
+        timestamp_unit: TimestampUnit = "ms",
     ) -> pa.RecordBatch:
         """Like `bowstring.ShareConsumer.poll_arrow`."""
         names = None if columns is None else tuple(columns)

@@ -12,11 +12,15 @@ import typer
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import print_json, print_note
 from bowstring.cli.record_lines import Line, LineFormat
+from bowstring.clients.choices import Compression
 from bowstring.clients.errors import ConfigError
 
 if TYPE_CHECKING:
     from bowstring.clients.producer.batches import RecordFuture
     from bowstring.clients.producer.producer import Producer
+
+Codec = Annotated[Compression, typer.Option("--compression", "-z", help="Codec of record batches.")]
+Acks = Annotated[Literal["all", "1", "0"], typer.Option("--acks", help="Replicas that acknowledge a record.")]
 
 
 def produce(
@@ -45,10 +49,8 @@ def produce(
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", help="Partition instead of by key.")
     ] = None,
-    compression: Annotated[
-        str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")
-    ] = "none",
-    acks: Annotated[str, typer.Option("--acks", help="all, 1 or 0.")] = "all",
+    compression: Codec = "none",
+    acks: Acks = "all",
     linger_ms: Annotated[float, typer.Option("--linger-ms", help="How long a batch waits for more.")] = 5,
     batch_size: Annotated[int, typer.Option("--batch-size", help="Bytes of a batch.")] = 65_536,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,

@@ -30,6 +30,18 @@ def producing(settings: Mapping[str, object]) -> None:
         print(sent.offset + rows[0].offset, numbers, metrics)
 
 
+def in_words_of_others() -> None:
+    """Keywords of kafka-python and librdkafka."""
+    with (
+        bowstring.Producer(
+            bootstrap_servers="a:1", compression_type="zstd", max_in_flight_requests_per_connection=1
+        ),
+        bowstring.Consumer(bootstrap_servers="a:1", default_api_timeout_ms=500, fetch_wait_max_ms=5),
+        bowstring.Admin(bootstrap_servers="a:1", request_timeout_ms=500) as admin,
+    ):
+        print(admin)
+
+
 def gained(partitions: list[TopicPartition]) -> None:
     """A listener."""
     print([partition.topic for partition in partitions])
@@ -114,7 +126,7 @@ def transacting() -> None:
 async def main() -> None:
     """The same for asyncio."""
     partition = TopicPartition("t", 0)
-    async with bowstring.aio.Producer("a:1", linger_ms=1) as producer:
+    async with bowstring.aio.Producer("a:1", linger_ms=1, enable_idempotence=True) as producer:
         future: asyncio.Future[RecordMetadata] = producer.send("t", b"v", key=b"k")
         sent = await future
         rows: list[RecordMetadata] = await producer.send_arrow("t", pa.table({"value": [b"a"]}), key="id")

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from bowstring.clients import forks
 from bowstring.clients.admin.cluster import AdminCluster
@@ -26,6 +26,7 @@ from bowstring.clients.admin.results import (
 )
 from bowstring.clients.admin.transactions import AdminTransactions
 from bowstring.clients.arguments import checked_methods
+from bowstring.clients.config.aliases import AdminAliases
 from bowstring.clients.config.client import ADMIN
 from bowstring.clients.config.names import configurable
 from bowstring.clients.descriptions import description
@@ -128,6 +129,7 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
         bootstrap_resolve_timeout_ms: int | None = None,
         metadata_cluster_check_enable: bool = True,
         on_error: OnError | None = None,
+        **_aliases: Unpack[AdminAliases],
     ):
         self._timeout_s = timeout_ms / 1000
         self.troubles = Troubles(_log)

@@ -9,17 +9,18 @@ import array
 import itertools
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from bowstring._native.arrow.decode import COLUMN_BITS, ArrowRows
+from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.errors import ConfigError, MissingPackageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS: tuple[str, ...] = tuple(COLUMN_BITS)
-LAYOUTS = ("binary", "binary_view")
-TIMESTAMP_UNITS = ("ms", "us")
+LAYOUTS: tuple[str, ...] = get_args(Layout)
+TIMESTAMP_UNITS: tuple[str, ...] = get_args(TimestampUnit)
 
 
 @cache
@@ -51,7 +52,10 @@ class ArrowFormat:
     """
 
     def __init__(
-        self, columns: Iterable[str] | None = None, layout: str = "binary", timestamp_unit: str = "ms"
+        self,
+        columns: Iterable[str] | None = None,
+        layout: Layout = "binary",
+        timestamp_unit: TimestampUnit = "ms",
     ):
         self.columns: tuple[str, ...] = COLUMNS if columns is None else tuple(columns)
         unknown = [name for name in self.columns if name not in COLUMN_BITS]
@@ -134,7 +138,7 @@ def _binary(kind: pa.DataType, count: int, parts: Any) -> pa.Array:
 
 @cache
 def schema(
-    columns: tuple[str, ...] = COLUMNS, layout: str = "binary", timestamp_unit: str = "ms"
+    columns: tuple[str, ...] = COLUMNS, layout: Layout = "binary", timestamp_unit: TimestampUnit = "ms"
 ) -> pa.Schema:
     """Returns the Arrow schema of records: topic as a dictionary of strings, timestamps in UTC."""
     pa = pyarrow()

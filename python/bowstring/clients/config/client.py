@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
+from bowstring.clients.choices import (
+    AcknowledgementMode,
+    AcquireMode,
+    AutoOffsetReset,
+    GroupProtocol,
+    IsolationLevel,
+)
 from bowstring.clients.config.names import (
     INT_MAX,
     LONG_MAX,
@@ -163,7 +170,7 @@ CONSUMER = ConfigTable(
             "latest",
             choice(_RESETS),
             "auto.offset.reset",
-            check=one_of("earliest", "latest", "none"),
+            check=one_of(*get_args(AutoOffsetReset)),
         ),
         setting(
             "enable_auto_commit",
@@ -182,7 +189,7 @@ CONSUMER = ConfigTable(
             "auto",
             choice({"auto": "auto", "consumer": "consumer", "classic": "classic"}),
             "group.protocol",
-            check=one_of("auto", "consumer", "classic"),
+            check=one_of(*get_args(GroupProtocol)),
         ),
         setting("group_remote_assignor", None, text, "group.remote.assignor"),
         setting(
@@ -234,7 +241,7 @@ CONSUMER = ConfigTable(
             "read_uncommitted",
             text,
             "isolation.level",
-            check=one_of("read_uncommitted", "read_committed"),
+            check=one_of(*get_args(IsolationLevel)),
         ),
         setting("check_crcs", True, boolean, "check.crcs"),
         setting("client_rack", None, text, "client.rack"),
@@ -303,14 +310,14 @@ SHARE_CONSUMER = ConfigTable(
             "implicit",
             choice({"implicit": "implicit", "explicit": "explicit"}),
             "share.acknowledgement.mode",
-            check=one_of("implicit", "explicit"),
+            check=one_of(*get_args(AcknowledgementMode)),
         ),
         setting(
             "acquire_mode",
             "batch_optimized",
             choice({"batch_optimized": "batch_optimized", "record_limit": "record_limit"}),
             "share.acquire.mode",
-            check=one_of("batch_optimized", "record_limit"),
+            check=one_of(*get_args(AcquireMode)),
         ),
         setting("max_poll_records", 500, integer, "max.poll.records", check=in_range(1, INT_MAX)),
         setting("max_poll_interval_ms", 300_000, integer, "max.poll.interval.ms"),

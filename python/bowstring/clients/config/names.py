@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, ParamSpec
 
@@ -315,6 +316,10 @@ def configurable(table: ConfigTable) -> Callable[[Callable[P, None]], Callable[P
             init(self, *given, **config)
 
         wrapper.is_checked = True  # type: ignore[attr-defined]
+        # Keywords of other clients are in the signature for type checkers only.
+        signature = inspect.signature(init)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        wrapper.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         return wrapper  # type: ignore[return-value]
 
     return decorate

@@ -7,9 +7,11 @@ import time
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from bowstring.clients.arguments import checked_methods
+from bowstring.clients.choices import Assignor, AutoOffsetReset, GroupProtocol, IsolationLevel
+from bowstring.clients.config.aliases import ConsumerAliases
 from bowstring.clients.config.client import CONSUMER
 from bowstring.clients.config.names import configurable
 from bowstring.clients.consumer.compat import FamiliarNames
@@ -120,11 +122,11 @@ class Consumer(
         group_id: str | None = None,
         group_instance_id: str | None = None,
         client_id: str = "bowstring-consumer",
-        auto_offset_reset: str = "latest",
+        auto_offset_reset: AutoOffsetReset = "latest",
         enable_auto_commit: bool = True,
         auto_commit_interval_ms: int = 5_000,
-        group_protocol: str = "auto",
-        assignors: tuple[str, ...] | None = None,
+        group_protocol: GroupProtocol = "auto",
+        assignors: tuple[Assignor, ...] | None = None,
         session_timeout_ms: int | None = None,
         heartbeat_interval_ms: int | None = None,
         group_remote_assignor: str | None = None,
@@ -135,7 +137,7 @@ class Consumer(
         max_partition_fetch_bytes: int = 1_048_576,
         prefetch_max_bytes: int = 67_108_864,
         fetch_max_wait_ms: int = 500,
-        isolation_level: str = "read_uncommitted",
+        isolation_level: IsolationLevel = "read_uncommitted",
         check_crcs: bool = True,
         client_rack: str | None = None,
         local: Local = False,
@@ -148,6 +150,7 @@ class Consumer(
         metadata_cluster_check_enable: bool = True,
         allow_auto_create: bool = True,
         on_error: OnError | None = None,
+        **_aliases: Unpack[ConsumerAliases],
     ):
         self._read_committed = is_read_committed(isolation_level)
         self._check_crcs = check_crcs
@@ -391,7 +394,7 @@ class Consumer(
             _log.warning("closing the consumer failed, so its last commit may be missing: %s", failure)
 
 
-def is_read_committed(isolation_level: str) -> bool:
+def is_read_committed(isolation_level: IsolationLevel) -> bool:
     """Returns whether records of aborted and open transactions are left out (KIP-98).
 
     Raises:

@@ -11,6 +11,7 @@ from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.decode import Aborted
 from bowstring._native.record.types import CorruptBatch
 from bowstring.clients.arrow.columns import ArrowFormat
+from bowstring.clients.choices import IsolationLevel
 from bowstring.clients.consumer.consumer import is_read_committed
 from bowstring.clients.consumer.partition_reader import IDLE_TIMEOUT_MS, PartitionReader
 from bowstring.clients.errors import (
@@ -93,7 +94,7 @@ class LocalReader(PartitionReader):
         self,
         bootstrap: str | Iterable[str],
         *,
-        isolation_level: str,
+        isolation_level: IsolationLevel,
         check_crcs: bool = True,
         client_id: str = "bowstring-local",
         request_timeout_ms: int = 30_000,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from bowstring.clients.choices import IsolationLevel, Layout, TimestampUnit
 from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.records import TopicPartition
 
@@ -60,9 +61,9 @@ class PartitionReader(ABC):
         start: int,
         end: int,
         columns: Iterable[str] | None = None,
-        isolation_level: str = "read_uncommitted",
-        layout: str = "binary",
-        timestamp_unit: str = "ms",
+        isolation_level: IsolationLevel = "read_uncommitted",
+        layout: Layout = "binary",
+        timestamp_unit: TimestampUnit = "ms",
         max_batch_rows: int = 65536,
         **configs: Any,
     ):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.types import CorruptBatch
+from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.consumer import record_batches
 from bowstring.clients.consumer.partition_state import PartitionState, Positions
 from bowstring.clients.errors import ClosedError
@@ -36,7 +37,7 @@ class ArrowReading:
     _until: Callable[..., None]
     _begin_poll: Callable[[], None]
     take_back: Callable[[], None]
-    _formats: dict[tuple[tuple[str, ...] | None, str, str], ArrowFormat]
+    _formats: dict[tuple[tuple[str, ...] | None, Layout, TimestampUnit], ArrowFormat]
     _typed: dict[str, ValueFormat | None]
     _topic_numbers: dict[str, int]
     # Whether each batch holds a single partition, and which one the last batch held.
@@ -55,8 +56,8 @@ class ArrowReading:
         max_records: int | None = None,
         max_bytes: int | None = None,
         columns: Iterable[str] | None = None,
-        layout: str = "binary",
-        timestamp_unit: str = "ms",
+        layout: Layout = "binary",
+        timestamp_unit: TimestampUnit = "ms",
     ) -> pa.RecordBatch:
         """Returns records that have arrived, as one batch of columns; waits up to `timeout` seconds for the
         first.
@@ -116,8 +117,8 @@ class ArrowReading:
         max_bytes: int | None = None,
         timeout: float | None = None,
         columns: Iterable[str] | None = None,
-        layout: str = "binary",
-        timestamp_unit: str = "ms",
+        layout: Layout = "binary",
+        timestamp_unit: TimestampUnit = "ms",
     ) -> pa.RecordBatchReader:
         """Returns future records as a stream of batches, each like the result of `poll_arrow`.
 
@@ -155,7 +156,11 @@ class ArrowReading:
         return pyarrow().RecordBatchReader.from_batches(schema, stream())
 
     def arrow_schema(
-        self, *, columns: Iterable[str] | None = None, layout: str = "binary", timestamp_unit: str = "ms"
+        self,
+        *,
+        columns: Iterable[str] | None = None,
+        layout: Layout = "binary",
+        timestamp_unit: TimestampUnit = "ms",
     ) -> pa.Schema:
         """Returns the pyarrow.Schema of `poll_arrow` for these arguments.
 
@@ -175,7 +180,9 @@ class ArrowReading:
 
         return TypedColumns(form.schema, wanted)
 
-    def _format(self, columns: Iterable[str] | None, layout: str, timestamp_unit: str) -> ArrowFormat:
+    def _format(
+        self, columns: Iterable[str] | None, layout: Layout, timestamp_unit: TimestampUnit
+    ) -> ArrowFormat:
         from bowstring.clients.arrow.columns import ArrowFormat
 
         key = (None if columns is None else tuple(columns), layout, timestamp_unit)

@@ -25,7 +25,12 @@ from bowstring.clients.config.names import (
 )
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.producer import encoded_batches
-from bowstring.clients.producer.partitioner import CustomPartitioner, PartitionRule, partition_rule
+from bowstring.clients.producer.partitioner import (
+    CustomPartitioner,
+    PartitionRule,
+    partition_rule,
+    plain_name,
+)
 
 # Kafka brokers remember five batches per producer and partition, so no more may be in flight (KIP-98).
 IN_FLIGHT_MAX = 5
@@ -183,6 +188,11 @@ SETTINGS = tuple(name for name in inspect.signature(producer_settings).parameter
 """The arguments of Producer that `producer_settings` checks."""
 
 
+def _partitioner(name: str, value: Any) -> Any:
+    """Reads a function, or a name, of Java's classes too."""
+    return plain_name(value) if isinstance(value, str) else value
+
+
 def _retries(name: str, value: Any) -> int | None:
     """Reads a number of retries; Java's default of 2147483647 means until delivery_timeout_ms is over."""
     read = integer(name, value)
@@ -308,7 +318,7 @@ PRODUCER = ConfigTable(
         setting(
             "partitioner",
             "default",
-            as_given,
+            _partitioner,
             "partitioner",
             "partitioner.class",
         ),

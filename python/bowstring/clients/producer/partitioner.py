@@ -53,13 +53,18 @@ _JAVA_NAMES = {
 }
 
 
+def plain_name(name: str) -> str:
+    """Our name of a partitioner, also for one of Java's classes."""
+    return _JAVA_NAMES.get(name.rsplit(".", 1)[-1], name)
+
+
 def partition_rule(name: str) -> PartitionRule:
     """The rule of a name: librdkafka's (`murmur2_random`, `consistent`, …) or one of Java's classes.
 
     Raises:
         ConfigError: there is none of this name.
     """
-    plain = _JAVA_NAMES.get(name.rsplit(".", 1)[-1], name)
+    plain = plain_name(name)
     if plain not in PARTITIONERS:
         raise ConfigError(
             f"partitioner is {name!r}, it must be a function (key, partitions, available) -> partition "

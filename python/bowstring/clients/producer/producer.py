@@ -7,7 +7,7 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, Unpack
 
 from bowstring._native.client.accumulator import Accumulator
 from bowstring._native.client.producer_batch import Batch
@@ -15,6 +15,8 @@ from bowstring._native.client.record_sender import RecordSender
 from bowstring._native.record.encode_columns import binary_column
 from bowstring._native.record.encode_columns import encode_columns as native_encode_columns
 from bowstring.clients.arguments import TEXT, WHOLE, Kind, check_value, checked_methods
+from bowstring.clients.choices import Acks, Compression, Partitioner
+from bowstring.clients.config.aliases import ProducerAliases
 from bowstring.clients.config.moments import milliseconds
 from bowstring.clients.config.names import INT_MAX, configurable
 from bowstring.clients.descriptions import description
@@ -144,9 +146,9 @@ class Producer(TransactionalSending, RecordSender):
         bootstrap_servers: str | Iterable[str] = "localhost:9092",
         *,
         client_id: str = "bowstring-producer",
-        acks: int | str = "all",
+        acks: Acks = "all",
         idempotent: bool | None = None,
-        compression: str | None = "none",
+        compression: Compression | None = "none",
         compression_level: int | None = None,
         linger_ms: float = 5,
         batch_size: int = 524_288,
@@ -164,7 +166,7 @@ class Producer(TransactionalSending, RecordSender):
         metadata_cluster_check_enable: bool = True,
         connect_timeout_ms: int = 10_000,
         allow_auto_create: bool = True,
-        partitioner: str | CustomPartitioner = "default",
+        partitioner: Partitioner | CustomPartitioner = "default",
         partitioner_ignore_keys: bool = False,
         partitioner_rack_aware: bool = False,
         client_rack: str | None = None,
@@ -175,6 +177,7 @@ class Producer(TransactionalSending, RecordSender):
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
         on_error: OnError | None = None,
+        **_aliases: Unpack[ProducerAliases],
     ):
         given = locals()
         rack = preferred_rack(partitioner_rack_aware, client_rack)

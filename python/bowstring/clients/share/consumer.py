@@ -9,9 +9,11 @@ import uuid
 import weakref
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from bowstring.clients.arguments import checked_methods
+from bowstring.clients.choices import AcknowledgementMode, AcquireMode
+from bowstring.clients.config.aliases import ShareConsumerAliases
 from bowstring.clients.config.client import SHARE_CONSUMER
 from bowstring.clients.config.names import configurable
 from bowstring.clients.descriptions import description
@@ -92,8 +94,8 @@ class ShareConsumer(ShareReading, Acknowledging):
         *,
         group_id: str,
         client_id: str = "bowstring-share-consumer",
-        acknowledgement_mode: str = "implicit",
-        acquire_mode: str = "batch_optimized",
+        acknowledgement_mode: AcknowledgementMode = "implicit",
+        acquire_mode: AcquireMode = "batch_optimized",
         max_poll_records: int = 500,
         max_poll_interval_ms: int = 300_000,
         fetch_min_bytes: int = 1,
@@ -108,6 +110,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         metadata_cluster_check_enable: bool = True,
         on_acknowledged: OnAcknowledged | None = None,
         on_error: OnError | None = None,
+        **_aliases: Unpack[ShareConsumerAliases],
     ):
         self._explicit = acknowledgement_mode == "explicit"
         self._check_crcs = check_crcs

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.types import CorruptBatch
 from bowstring.clients.arrow.columns import COLUMNS, ArrowFormat, pyarrow
+from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.share.decode import decode, unreadable
 from bowstring.clients.share.fetcher import Delivered, ShareFetcher
@@ -74,8 +75,8 @@ class ShareReading:
         timeout: float | None = 1.0,
         *,
         columns: Iterable[str] | None = None,
-        layout: str = "binary",
-        timestamp_unit: str = "ms",
+        layout: Layout = "binary",
+        timestamp_unit: TimestampUnit = "ms",
     ) -> pa.RecordBatch:
         """Returns the same as one batch of columns; `acknowledge` takes it as a whole, or its rows by a mask.
 

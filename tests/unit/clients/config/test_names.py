@@ -82,7 +82,7 @@ def test_a_setting_is_one_row():
     [
         ("auto_offset_reset", "middle", 'must be "earliest", "latest" or "none"'),
         ("isolation_level", "serializable", 'must be "read_uncommitted" or "read_committed"'),
-        ("assignors", ("roundrobin",), "assignor 'roundrobin' is unknown"),
+        ("assignors", ("roundrobin",), 'assignors is .* "range" or "cooperative-sticky"'),
         ("local", "yes", 'must be True or False or "auto"'),
         ("local", 1, 'must be True or False or "auto"'),
     ],
