@@ -1,7 +1,7 @@
 """Starts work that nobody awaits, and logs it with its traceback when it fails."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from bowstring.engine import event_log
@@ -44,6 +44,30 @@ def keep_running(work: Callable[[], Coroutine[Any, Any, None]], doing: str) -> "
                 await asyncio.sleep(_PAUSE_S)
 
     return spawn(run(), doing)
+
+
+def call_all(listeners: Iterable[Callable[..., object]], *facts: object, doing: str) -> list[Exception]:
+    """Calls every listener, also behind one that fails. Failures are bugs, and are logged.
+
+    Args:
+        listeners: Those that are there now are called; a listener may add or remove others.
+        doing: Names the event, for the log line.
+
+    Returns:
+        The failures.
+    """
+    failures: list[Exception] = []
+    for listener in list(listeners):
+        try:
+            listener(*facts)
+        except Exception as error:
+            failures.append(error)
+            event_log.error(
+                "bug: a listener failed, and the others go on; report the traceback",
+                traceback=True,
+                event_of=doing,
+            )
+    return failures
 
 
 def _tell(task: "asyncio.Task[Any]") -> None:

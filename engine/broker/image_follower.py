@@ -304,7 +304,7 @@ class ImageFollower:
             return  # created and removed before this broker got to it
         keys = self._replication.manager.keys_of(topic_id)
         await self._replication.apply(self._quorum.image, keys)
-        for index in range(len(self._logs.of_topic(name))):
+        async for index in _with_rests(range(len(self._logs.of_topic(name)))):
             self._drop(name, index)
         self._logs.forget_topic(name)
         await self._logs.sync_removed()

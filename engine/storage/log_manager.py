@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from bowstring._native.disk.log_dir import sync_file_system
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.data_plane import DataPlane
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
@@ -59,6 +59,8 @@ _LOGS_AT_ONCE: Final = 128
 _UNLINK_AGAIN_S: Final = 60.0
 # The reactors stand still while so many partitions come into their table.
 _SERVED_AT_ONCE: Final = 256
+SLICE_NS: Final = 5_000_000
+"""For so long partitions are removed before others have their turn."""
 
 
 class _Opening(NamedTuple):
@@ -581,14 +583,31 @@ class TopicLogs:
         for name in list(self._logs):
             await self.configure(name, image)
 
-    def remove(self, topic: str, delete_delay_ms: int) -> None:
-        """Stops serving a topic and renames its directories; they are unlinked after the delay."""
-        logs = self._logs.pop(topic)
-        self._plane.remove_topic(topic)
-        self._offline.pop(topic, None)
-        due = time.monotonic() + delete_delay_ms / 1000
-        for index, log in enumerate(logs):
-            self._retire_removed(topic, index, log, due)
+    async def remove(self, delays_ms: Mapping[str, int], removed: Callable[[str], None]) -> None:
+        """Stops serving topics, calls `removed` with each, and renames their directories, each partition by
+        itself; they are unlinked after the delay. Others have their turn; a cancelled call does the rest.
+        """
+        until_ns = time.monotonic_ns() + SLICE_NS
+        steps = self._removal(delays_ms, removed)
+        try:
+            for _ in steps:
+                if time.monotonic_ns() >= until_ns:
+                    await asyncio.sleep(0)
+                    until_ns = time.monotonic_ns() + SLICE_NS
+        finally:
+            list(steps)
+
+    def _removal(self, delays_ms: Mapping[str, int], removed: Callable[[str], None]) -> Iterator[None]:
+        for topic, delay_ms in delays_ms.items():
+            logs = self._logs.pop(topic, [])
+            if self._offline.pop(topic, None) or any(log is not None for log in logs):  # some are served
+                self._plane.remove_topic(topic)
+            background.call_all([removed], topic, doing="a deleted topic")
+            yield
+            due = time.monotonic() + delay_ms / 1000
+            for at in enumerate(logs):
+                background.call_all([self._retire_removed], topic, *at, due, doing="a deleted partition")
+                yield
 
     def remove_partition(self, topic: str, index: int, delete_delay_ms: int) -> None:
         """Renames the directory of a partition that the data plane no longer serves; it is unlinked after

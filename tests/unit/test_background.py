@@ -78,3 +78,10 @@ def test_callbacks_that_fail_log_their_traceback(log):
 
     asyncio.run(main())
     assert log.text.count("ValueError: a bug in a callback") == 2
+
+
+def test_a_listener_that_fails_keeps_no_other_from_its_call(log):
+    called = []
+    failures = background.call_all([called.append, lambda fact: fact / 0, called.append], 1, doing="a test")
+    assert called == [1, 1] and len(failures) == 1
+    assert "ZeroDivisionError" in log.text and log.records[0].facts["event_of"] == "a test"

@@ -187,6 +187,8 @@ PRIVATE = {
     "unit/storage/test_log_manager.py": {
         "_configs": "a log that is gone while its configs change",
         "_logs": "the same",
+        "_plane": "the same, while its topic is deleted",
+        "_offline": "the same",
     },
     "unit/test_background.py": {
         "_PAUSE_S": "a shorter pause before a task begins anew",

@@ -70,10 +70,9 @@ class ClusterChanges:
             raise KafkaError(
                 Errors.KAFKA_STORAGE_ERROR, f"the metadata log cannot be written: {error}"
             ) from error
-        for topic_id, name in removed.items():
-            self._logs.remove(name, delays[name])
-            self.when_topic_deleted(name, topic_id)
         if removed:
+            ids = {name: topic_id for topic_id, name in removed.items()}
+            await self._logs.remove(delays, lambda name: self.when_topic_deleted(name, ids[name]))
             await self._logs.sync_removed()
         failures = [
             failure
