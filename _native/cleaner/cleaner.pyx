@@ -53,6 +53,7 @@ cdef int plan(CleanRun *run) noexcept nogil:
     run.sources = <Source *>calloc(state.segment_count, sizeof(Source))
     if limit > run.log.last_stable_offset:
         limit = run.log.last_stable_offset
+    run.high_watermark = run.log.high_watermark
     run.first_uncleanable_offset = state.segments[0].base_offset
     if run.directory == NULL or run.sources == NULL:
         error = -ENOMEM

@@ -289,7 +289,8 @@ cdef int filter_batch(CleanRun *run, const uint8_t *batch, const BatchInfo *info
         return error
     discard = needless and (not control or (info.attributes & ATTR_DELETE_HORIZON
                                             and info.base_timestamp <= run.now_ms))
-    retain_empty = last_of_producer(run, info) or last_offset_of(info) + 1 == run.first_uncleanable_offset
+    # Without the last committed batch, what has been committed could not be seen in the segments.
+    retain_empty = last_of_producer(run, info) or last_offset_of(info) + 1 == run.high_watermark
     run.kept.span_count = run.kept.count = 0
     run.kept.size_bytes = 0
     run.kept.max_timestamp = NO_TIMESTAMP

@@ -86,6 +86,7 @@ cdef struct CleanRun:
     int64_t delete_retention_ms
     int64_t first_dirty_offset
     int64_t first_uncleanable_offset
+    int64_t high_watermark          # when the run was planned
     int64_t latest_offset           # the map has every key up to this offset
     int64_t io_bytes
     int64_t dedupe_bytes

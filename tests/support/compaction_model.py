@@ -74,7 +74,7 @@ class ModelLog:
                 needless = self.aborted(batch)
                 if batch.attributes & TRANSACTIONAL:
                     with_data.add(batch.producer_id)
-            must_stay = self.is_last_of_producer(batch) or batch.last_offset + 1 == end
+            must_stay = self.is_last_of_producer(batch) or batch is self.batches[-1]
             left += self._filtered(batch, newest, needless, must_stay, now, retention_ms)
         self.batches = left
 

@@ -9,7 +9,7 @@ import pytest
 
 from bowstring._native.cleaner.cleaner import Cleaning, CleaningStopped, IoThrottle, UncleanableLog
 from bowstring._native.log.partition_log import LogError
-from tests.support.compacted_logs import clean, compacted, newest, put, records_of, stored
+from tests.support.compacted_logs import batches_of, clean, compacted, newest, put, records_of, stored
 from tests.support.faults import failing, replaced
 from tests.support.log_batches import CONFIG, NOW_MS, headers, index_entries, names, open_files, time_entries
 from tests.support.waiting import HANG_S
@@ -91,6 +91,29 @@ def test_a_second_run_with_nothing_new_changes_nothing(tmp_path):
     before = stored(log)
     assert clean(log, end) == clean(log, end) and clean(log, end)["end_offset"] == end
     assert stored(log) == before
+
+
+def test_only_the_last_committed_batch_stays_when_it_is_empty(tmp_path):
+    log = compacted(tmp_path / "t-0")
+    for segment in ([(b"k", b"1")], [(None, b"2")]), ([(b"z", b"3")], [(None, b"4")]):
+        for pairs in segment:
+            put(log, pairs)
+        log.roll()
+    figures = Cleaning(
+        log, first_dirty_offset=0, first_uncleanable_offset=2, now_ms=NOW_MS, delete_retention_ms=0
+    ).run()
+    assert figures["end_offset"] == 2
+    assert [(each.base_offset, len(each.records)) for each in batches_of(log)] == [
+        (0, 1),
+        (2, 1),
+        (3, 1),
+    ]
+    clean(log, 2)
+    assert [(each.base_offset, len(each.records)) for each in batches_of(log)] == [
+        (0, 1),
+        (2, 1),
+        (3, 0),
+    ]
 
 
 def test_a_small_table_takes_several_runs_and_loses_nothing(tmp_path):
