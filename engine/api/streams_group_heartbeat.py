@@ -77,6 +77,8 @@ async def _check_size(broker: "BrokerServices", body: messages.StreamsGroupHeart
             count += 1 + len(each.partitions)
             if count > _TASKS_MAX:
                 raise KafkaError(Errors.INVALID_REQUEST, f"A member cannot have over {_TASKS_MAX} tasks.")
+    if max(len(body.task_offsets or ()), len(body.task_end_offsets or ())) > _TASKS_MAX:
+        raise KafkaError(Errors.INVALID_REQUEST, f"A member cannot have over {_TASKS_MAX} tasks.")
     if len(body.client_tags or ()) > _TAGS_MAX:
         raise KafkaError(Errors.INVALID_REQUEST, f"A member cannot have over {_TAGS_MAX} tags.")
 

@@ -116,6 +116,8 @@ class StreamsMember:
             "rebalance_timeout_ms": 60_000,
             **fields,
         }
+        instance_id = self.joining.pop("instance_id", None)
+        self.identity = {} if instance_id is None else {"instance_id": instance_id}
         self.forget()
 
     def forget(self) -> None:
@@ -127,11 +129,13 @@ class StreamsMember:
     def step(self) -> StreamsGroupHeartbeatResponse:
         """Joins, or says what it has; takes tasks over at once."""
         owned = {"active_tasks": ids(self.active), "standby_tasks": ids(self.standby), "warmup_tasks": []}
-        told = owned | (self.joining if self.epoch == 0 else {})
+        told = owned | self.identity | (self.joining if self.epoch == 0 else {})
         answer = self.shell.streams_beat(self.member_id, self.epoch, **told)
         if answer.error_code in FENCED:
             self.forget()
             return answer
+        if self.identity and answer.error_code == Errors.UNRELEASED_INSTANCE_ID.code:
+            return answer  # until the session ends of the member that has the place
         assert answer.error_code == 0, answer
         assert answer.member_epoch >= self.epoch, "member epochs only rise"
         self.epoch = answer.member_epoch
@@ -140,10 +144,10 @@ class StreamsMember:
             self.standby = {name: set(each) for name, each in task_set(answer.standby_tasks or ()).items()}
         return answer
 
-    def leave(self) -> StreamsGroupHeartbeatResponse:
-        """Leaves the group."""
+    def leave(self, epoch: int = -1) -> StreamsGroupHeartbeatResponse:
+        """Leaves the group; with epoch -2, a static member for a while."""
         self.forget()
-        return self.shell.streams_beat(self.member_id, -1)
+        return self.shell.streams_beat(self.member_id, epoch, **self.identity)
 
 
 def settle(*members: StreamsMember) -> None:

@@ -1,6 +1,6 @@
 """Removes members of consumer groups: they leave, fall silent, or keep partitions for too long."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from bowstring.engine.groups.consumer.timers import (
 )
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.modern.changes import Changes
-from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH, NO_ASSIGNMENT, count_all
+from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH, NEVER_MS, NO_ASSIGNMENT, count_all
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -156,7 +156,7 @@ def remove(
 
 
 def _new_epoch_without(
-    state: ShardState, group: ConsumerGroup, members: Iterable[Member], changes: Changes
+    state: ShardState, group: ConsumerGroup, members: Collection[Member], changes: Changes
 ) -> None:
     names = dict(group.topic_counts)
     regex_counts = dict(group.regex_counts)
@@ -175,6 +175,11 @@ def _new_epoch_without(
         records.group_epoch(group.group_id, epoch, metadata_hash),
         partial(group.set_epoch, epoch, metadata_hash, state.cluster.topics_version),
     )
+    if len(group.members) == len(members):
+        changes.add(
+            records.target_epoch(group.group_id, epoch, NEVER_MS),
+            partial(group.set_target_epoch, epoch, NEVER_MS),
+        )
 
 
 def _refused(error: Error) -> ConsumerGroupHeartbeatResponse:

@@ -54,7 +54,7 @@ class MemberUpdate:
         regex = regexes.change(self._state, group, member, updated, self._changes)
         regexes.refresh(self._state, group, member, updated, self._now_ms)
         epoch = group.epoch
-        bumps = names_changed or regex.bumps
+        bumps = names_changed or regex.bumps or self._assignor(member, updated) != self._assignor()
         if bumps or group.refreshed_version != self._state.cluster.topics_version:
             epoch = self._refresh_metadata(updated, bumps=bumps)
         target_epoch, target = self._target(updated, epoch)
@@ -107,7 +107,7 @@ class MemberUpdate:
                 records.old_metadata_tombstone(group.group_id),
                 partial(setattr, group, "has_old_metadata_record", False),
             )
-        why = f"member {updated.member_id} changed its subscription" if bumps else "topics changed"
+        why = f"member {updated.member_id} changed what it asks for" if bumps else "topics changed"
         self._state.note(f"group {group.group_id}: epoch {epoch}, {why}")
         self.bumped = True
         self._state.rebalances[group.group_type] += 1
@@ -142,16 +142,15 @@ class MemberUpdate:
         group = self._group
         if group.assignment_epoch >= epoch or not self._may_assign():
             return group.assignment_epoch, group.target_of(updated)
-        preferred = group.preferred_assignor(self._member, updated)
-        enabled = enabled_assignors(self._state.config.group_consumer_assignors)
-        name = preferred if preferred in ASSIGNORS else enabled[0]
+        name = self._assignor(self._member, updated)
         specs = self._specs(updated)
         topics = frozenset().union(*{spec.topics for spec in specs.values()})
         partitions = {topic_id: self._state.cluster.partition_count(topic_id) for topic_id in topics}
         result = ASSIGNORS[name](specs, partitions)
         changed = 0
+        replaced = self._replaced(updated)
         for member_id, assignment in result.items():
-            if group.target.get(member_id) != assignment:
+            if group.target.get(replaced if member_id == updated.member_id else member_id) != assignment:
                 changed += 1
                 self._changes.add(
                     records.target(group.group_id, member_id, assignment),
@@ -167,6 +166,17 @@ class MemberUpdate:
         )
         return epoch, result.get(updated.member_id, NO_ASSIGNMENT)
 
+    def _assignor(self, old: Member | None = None, new: Member | None = None) -> str:
+        """Returns the assignor that the group uses, with `new` in the place of `old`."""
+        preferred = self._group.preferred_assignor(old, new)
+        enabled = enabled_assignors(self._state.config.group_consumer_assignors)
+        return preferred if preferred in ASSIGNORS else enabled[0]
+
+    def _replaced(self, updated: Member) -> str:
+        """Returns the id of the static member that the member replaces, else its own."""
+        instance_id, member_id = updated.instance_id, updated.member_id
+        return member_id if instance_id is None else self._group.static_members.get(instance_id, member_id)
+
     def _may_assign(self) -> bool:
         last_ms = self._group.assignment_timestamp_ms
         interval_ms = assignment_interval_ms(self._state, self._group.group_id)
@@ -175,7 +185,7 @@ class MemberUpdate:
     def _specs(self, updated: Member) -> dict[str, MemberSpec]:
         """Returns all members for the assignor; a static member stands for the one that it replaces."""
         group = self._group
-        replaced = None if updated.instance_id is None else group.static_members.get(updated.instance_id)
+        replaced = self._replaced(updated)
         specs = {
             each.member_id: MemberSpec(
                 each.instance_id,

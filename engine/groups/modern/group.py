@@ -14,6 +14,8 @@ DELETED_EPOCH = -1
 # member epochs with which members leave
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
+NEVER_MS = 0
+"""The assignment time of a group whose last member has left: the next assignment waits for no interval."""
 
 
 class ModernMember(Protocol):

@@ -8,7 +8,7 @@ from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.classic.rebalance import session_timer
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.modern.changes import Changes
-from bowstring.engine.groups.modern.group import count_all
+from bowstring.engine.groups.modern.group import NEVER_MS, count_all
 from bowstring.engine.groups.share import records
 from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.share.member import ShareMember
@@ -95,6 +95,10 @@ def _remove(
         records.group_epoch(group_id, epoch, metadata_hash),
         partial(group.set_epoch, epoch, metadata_hash, state.cluster.topics_version),
     )
+    if len(group.members) == 1:
+        changes.add(
+            records.target_epoch(group_id, epoch, NEVER_MS), partial(group.set_target_epoch, epoch, NEVER_MS)
+        )
     changes.commit(state, token, body, refusal, failed=failed)
 
 

@@ -1,9 +1,9 @@
-"""Assigns tasks to the members of a streams group: Kafka 4.3's sticky task assignor.
+"""Assigns tasks to the members of a streams group: Kafka 4.4's sticky task assignor.
 
 Active tasks stay where they are as long as a member does not get more than its share; then go to members with
 a standby copy; then to the process with the least load, which is its tasks per member. Standby tasks go to
 members that had the task, never to a process that has it already. Warm-up tasks are not assigned, as in
-Kafka 4.3.
+Kafka 4.4.
 """
 
 import heapq

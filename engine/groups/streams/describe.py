@@ -10,7 +10,8 @@ from bowstring.engine.groups.streams.configuration import ConfiguredTopology, In
 from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.streams.heartbeat import existing_group
 from bowstring.engine.groups.streams.member import StreamsMember
-from bowstring.engine.groups.streams.tasks import Tasks, in_order
+from bowstring.engine.groups.streams.task_offsets import NO_OFFSETS, TaskOffsets
+from bowstring.engine.groups.streams.tasks import TaskId, Tasks, in_order
 from bowstring.engine.groups.streams.topology import Topology
 from bowstring.engine.protocol.messages import streams_group_describe as messages
 from bowstring.engine.protocol.records.streams_group import TopicInfo
@@ -34,7 +35,11 @@ def describe(state: ShardState, group_id: str) -> messages.DescribedGroup:
         assignment_epoch=group.assignment_epoch,
         topology=_topology(group),
         members=converted(
-            [(each, group.target_of(each.member_id)) for each in group.members.values()], _member
+            [
+                (each, group.target_of(each.member_id), group.offsets.get(each.member_id, NO_OFFSETS))
+                for each in group.members.values()
+            ],
+            _member,
         ),
         assignor_name=_ASSIGNOR,
     )
@@ -99,8 +104,8 @@ def _sent_topics(topics: Iterable[TopicInfo]) -> list[messages.TopicInfo]:
     ]
 
 
-def _member(member_and_target: tuple[StreamsMember, Tasks]) -> messages.Member:
-    member, target = member_and_target
+def _member(member_and_more: tuple[StreamsMember, Tasks, TaskOffsets]) -> messages.Member:
+    member, target, offsets = member_and_more
     endpoint = member.user_endpoint
     return messages.Member(
         member_id=member.member_id,
@@ -113,6 +118,8 @@ def _member(member_and_target: tuple[StreamsMember, Tasks]) -> messages.Member:
         process_id=member.process_id,
         user_endpoint=None if endpoint is None else messages.Endpoint(host=endpoint[0], port=endpoint[1]),
         client_tags=[messages.KeyValue(key=key, value=value) for key, value in member.client_tags.items()],
+        task_offsets=_task_offsets(offsets.reached),
+        task_end_offsets=_task_offsets(offsets.ends),
         assignment=messages.Assignment(
             active_tasks=_task_ids(member.tasks.active),
             standby_tasks=_task_ids(member.tasks.standby),
@@ -124,6 +131,13 @@ def _member(member_and_target: tuple[StreamsMember, Tasks]) -> messages.Member:
             warmup_tasks=_task_ids(target.warmup),
         ),
     )
+
+
+def _task_offsets(offsets: Mapping[TaskId, int]) -> list[messages.TaskOffset]:
+    return [
+        messages.TaskOffset(subtopology_id=subtopology_id, partition=partition, offset=offset)
+        for (subtopology_id, partition), offset in sorted(offsets.items())
+    ]
 
 
 def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[messages.TaskIds]:

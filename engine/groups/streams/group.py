@@ -11,6 +11,7 @@ from bowstring.engine.groups.modern.group import ModernGroup
 from bowstring.engine.groups.streams import records
 from bowstring.engine.groups.streams.configuration import ConfiguredTopology
 from bowstring.engine.groups.streams.member import StreamsMember
+from bowstring.engine.groups.streams.task_offsets import TaskOffsets
 from bowstring.engine.groups.streams.tasks import NO_TASKS, CurrentTasks, TaskId, Tasks, flat
 from bowstring.engine.groups.streams.topology import Topology
 
@@ -32,6 +33,8 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         shutdown_member_id: Who asked all members to stop.
         endpoint_epoch: Rises when tasks of a member with an endpoint for interactive queries change.
         rebalance_epochs: Epochs of members that must give up tasks in time, by member id.
+        static_members: Member id by instance id.
+        offsets: What members last said of the offsets of their tasks, by member id; not in the log.
     """
 
     group_type = "streams"
@@ -48,6 +51,8 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = 0
         self.rebalance_epochs: dict[str, int] = {}
+        self.static_members: dict[str, str] = {}
+        self.offsets: dict[str, TaskOffsets] = {}
         self._active: dict[TaskId, str] = {}
         # by process, subtopology and partition: standby and warm-up copies
         self._copies: Counter[tuple[str, str, int]] = Counter()
@@ -59,6 +64,11 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         """The state's name, as in ListGroups."""
         fits = self.topology is not None and self.topology.epoch == self.validated_topology_epoch
         return super().state if fits or not self.members else "NotReady"
+
+    def static_member(self, instance_id: str) -> StreamsMember | None:
+        """Returns the member with an instance id."""
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members[member_id]
 
     def target_of(self, member_id: str) -> Tasks:
         """Returns the target assignment of a member."""
@@ -163,10 +173,15 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         super()._member_changed(old, new)
         if old is not None:
             self._release(old)
+            if old.instance_id is not None and self.static_members.get(old.instance_id) == old.member_id:
+                del self.static_members[old.instance_id]
         if new is not None:
             self._hold(new)
+            if new.instance_id is not None:
+                self.static_members[new.instance_id] = new.member_id
         elif old is not None:
             self.rebalance_epochs.pop(old.member_id, None)
+            self.offsets.pop(old.member_id, None)
             if not self.members:
                 self.shutdown_member_id = None
 

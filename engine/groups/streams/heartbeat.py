@@ -11,7 +11,7 @@ from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.state import RequestContext, ShardState
-from bowstring.engine.groups.streams import records
+from bowstring.engine.groups.streams import records, static_members
 from bowstring.engine.groups.streams.configuration import ConfiguredTopology, InternalTopic, configure
 from bowstring.engine.groups.streams.conversion import found_or_new
 from bowstring.engine.groups.streams.endpoints import partitions_by_endpoint
@@ -33,6 +33,7 @@ from bowstring.engine.groups.streams.request_checks import (
 from bowstring.engine.groups.streams.settings import StreamsSettings, settings
 from bowstring.engine.groups.streams.statuses import InvalidTopology, Status
 from bowstring.engine.groups.streams.target import Plan, compute_target
+from bowstring.engine.groups.streams.task_offsets import NO_OFFSETS, TaskOffsets
 from bowstring.engine.groups.streams.tasks import NO_TASKS, Tasks, contains, in_order, task_set
 from bowstring.engine.groups.streams.topology import Topology, from_request
 from bowstring.engine.protocol.messages import streams_group_heartbeat as messages
@@ -98,10 +99,16 @@ def _leave(state: ShardState, request: Request, token: object) -> None:
     group = existing_group(state, request.group_id)
     if request.shutdown_application:
         group.shutdown_member_id = group.shutdown_member_id or request.member_id
-    member = _existing_member(group, request.member_id)
+    if request.instance_id is None:
+        member = _existing_member(group, request.member_id)
+    else:
+        member = static_members.known(group, request.instance_id, request.member_id)
     changes = Changes()
-    fence(state, group, member.member_id, changes)
-    state.note(f"streams group {group.group_id}: member {member.member_id} left")
+    if request.instance_id is not None and request.member_epoch == LEAVE_STATIC_EPOCH:
+        static_members.go_away(group, member, changes)
+    else:
+        fence(state, group, member.member_id, changes)
+        state.note(f"streams group {group.group_id}: member {member.member_id} left")
     response = Response(member_id=request.member_id, member_epoch=request.member_epoch, status=[])
     changes.commit(state, token, HeartbeatAnswer(response), refusal)
 
@@ -114,6 +121,7 @@ class _Heartbeat:
     request: Request
     context: RequestContext
     now_ms: int
+    replaced: StreamsMember | None = None  # the static member whose place the member takes
     changes: Changes = field(default_factory=Changes)
     statuses: list[messages.Status] = field(default_factory=list)
 
@@ -142,9 +150,8 @@ class _Heartbeat:
             topology.epoch if configured.is_ready else NOT_VALIDATED,
             config.assignment_configs,
         )
-        is_changed = described != member or member.member_id not in group.members
-        if is_changed:
-            self.changes.add(records.member(group.group_id, described), lambda: group.put_member(described))
+        offsets = self._offsets(group)
+        is_changed = self._is_changed(group, member, described)
         if topology is not group.topology:
             self.changes.add(
                 records.topology(group.group_id, topology), lambda: setattr(group, "topology", topology)
@@ -159,9 +166,14 @@ class _Heartbeat:
         self.state.set_timer(session_timer(group.group_id, member.member_id), config.session_timeout_ms)
         if request.shutdown_application:
             group.shutdown_member_id = group.shutdown_member_id or member.member_id
-        response = self._response(group, member, reconciled, configured, config)
+        response = self._response(group, member, reconciled, config)
+        self._add_endpoints(response, group, member, reconciled, configured)
+        self._add_statuses(group, reconciled, configured, config)
+        response.status = self.statuses
         if not is_known:
             group.endpoint_epoch = 0  # as in Kafka, which counts from the second heartbeat on
+        elif offsets != NO_OFFSETS:
+            self.changes.then(lambda: group.offsets.update({member.member_id: offsets}))
         response.endpoint_information_epoch = group.endpoint_epoch
         self.changes.commit(self.state, token, HeartbeatAnswer(response, configured.missing), refusal)
 
@@ -173,6 +185,8 @@ class _Heartbeat:
         if not self.is_joining:
             return existing_group(self.state, group_id), True
         group, is_known = found_or_new(self.state, group_id, self.changes)
+        if self.request.instance_id in group.static_members:
+            return group, is_known  # it takes the place that it has
         most = self.state.config.group_streams_max_size
         if len(group.members) >= most and self.request.member_id not in group.members:
             raise KafkaError(
@@ -185,13 +199,21 @@ class _Heartbeat:
         """Returns the member as it was, or a new one.
 
         Raises:
-            KafkaError: UNKNOWN_MEMBER_ID, or FENCED_MEMBER_EPOCH. The previous epoch is allowed to a member
-                that has no other tasks than its present ones: the answer with the new epoch may be lost.
+            KafkaError: UNKNOWN_MEMBER_ID, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID or FENCED_MEMBER_EPOCH.
+                The previous epoch is allowed to a member that has no other tasks than its present ones: the
+                answer with the new epoch may be lost.
         """
         request = self.request
         if self.is_joining:
+            present = None if request.instance_id is None else group.static_member(request.instance_id)
+            if present is not None:
+                self.replaced = present
+                return static_members.take_place(group, present, request.member_id, self.changes)
             return group.members.get(request.member_id) or StreamsMember(request.member_id)
-        member = _existing_member(group, request.member_id)
+        if request.instance_id is None:
+            member = _existing_member(group, request.member_id)
+        else:
+            member = static_members.known(group, request.instance_id, request.member_id)
         epoch = request.member_epoch
         if epoch == member.member_epoch:
             return member
@@ -218,6 +240,8 @@ class _Heartbeat:
             "client_id": self.context.client_id,
             "client_host": self.context.client_host,
         }
+        if request.instance_id is not None:
+            told["instance_id"] = request.instance_id
         if request.rack_id is not None:
             told["rack_id"] = request.rack_id
         if request.rebalance_timeout_ms != -1:
@@ -230,7 +254,22 @@ class _Heartbeat:
             told["client_tags"] = {each.key: each.value for each in request.client_tags}
         if request.user_endpoint is not None:
             told["user_endpoint"] = (request.user_endpoint.host, request.user_endpoint.port)
+        elif self.is_joining:
+            told["user_endpoint"] = None
         return replace(member, **told)
+
+    def _is_changed(self, group: StreamsGroup, member: StreamsMember, described: StreamsMember) -> bool:
+        """Writes what the member says about itself, and returns whether that raises the group epoch."""
+        is_new = member.member_id not in group.members and self.replaced is None
+        if described == member and not is_new:
+            return False
+        self.changes.add(records.member(group.group_id, described), lambda: group.put_member(described))
+        return self.request.instance_id is None or static_members.needs_assignment(member, described)
+
+    def _offsets(self, group: StreamsGroup) -> TaskOffsets:
+        """Returns how far the member says that its tasks are."""
+        known = group.offsets.get(self.request.member_id, NO_OFFSETS)
+        return known.updated(self.request.task_offsets, self.request.task_end_offsets)
 
     # ---- topology
 
@@ -327,7 +366,8 @@ class _Heartbeat:
                 "Assignment delayed due to the configured initial rebalance delay.",
             )
             return Target(group.assignment_epoch, NO_TASKS)
-        present = Target(group.assignment_epoch, group.target_of(member.member_id))
+        replaced_id = member.member_id if self.replaced is None else self.replaced.member_id
+        present = Target(group.assignment_epoch, group.target_of(replaced_id))
         if group.assignment_epoch >= epoch:
             return present
         computed_ms, interval_ms = group.assignment_timestamp_ms, config.assignment_interval_ms
@@ -336,9 +376,13 @@ class _Heartbeat:
                 Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval."
             )
             return present
-        members = {**group.members, member.member_id: member}
+        others = {name: each for name, each in group.members.items() if name != replaced_id}
+        members = {**others, member.member_id: member}
+        before = dict(group.target)
+        if replaced_id in before:
+            before[member.member_id] = before.pop(replaced_id)
         plan = Plan(epoch, configured, config.num_standby_replicas, self.now_ms)
-        targets = compute_target(group, members, plan, self.changes)
+        targets = compute_target(group, members, before, plan, self.changes)
         return Target(epoch, targets[member.member_id])
 
     def _reconciled(self, group: StreamsGroup, member: StreamsMember, target: Target) -> StreamsMember:
@@ -358,12 +402,7 @@ class _Heartbeat:
     # ---- the answer
 
     def _response(
-        self,
-        group: StreamsGroup,
-        before: StreamsMember,
-        member: StreamsMember,
-        configured: ConfiguredTopology,
-        config: StreamsSettings,
+        self, group: StreamsGroup, before: StreamsMember, member: StreamsMember, config: StreamsSettings
     ) -> Response:
         response = Response(
             member_id=member.member_id,
@@ -376,13 +415,35 @@ class _Heartbeat:
             response.active_tasks = _task_ids(member.tasks.active)
             response.standby_tasks = _task_ids(member.tasks.standby)
             response.warmup_tasks = _task_ids(member.tasks.warmup)
-            if member.user_endpoint is not None:
-                group.endpoint_epoch += 1
+        return response
+
+    def _add_endpoints(
+        self,
+        response: Response,
+        group: StreamsGroup,
+        before: StreamsMember,
+        member: StreamsMember,
+        configured: ConfiguredTopology,
+    ) -> None:
+        """Tells the member what is served where, if that has changed since it was told last."""
+        if member.user_endpoint != before.user_endpoint or (
+            member.user_endpoint is not None and member.tasks != before.tasks
+        ):
+            group.endpoint_epoch += 1
         if group.endpoint_epoch != self.request.endpoint_information_epoch:
-            others = [each for name, each in group.members.items() if name != member.member_id]
+            left_out = {member.member_id, "" if self.replaced is None else self.replaced.member_id}
+            others = [each for name, each in group.members.items() if name not in left_out]
             response.partitions_by_user_endpoint = partitions_by_endpoint(
                 [*others, member], configured, self._partitions_of
             )
+
+    def _add_statuses(
+        self,
+        group: StreamsGroup,
+        member: StreamsMember,
+        configured: ConfiguredTopology,
+        config: StreamsSettings,
+    ) -> None:
         if configured.problem is not None:
             self._add_status(configured.problem.status, configured.problem.detail)
         if group.shutdown_member_id is not None:
@@ -392,8 +453,6 @@ class _Heartbeat:
                 "shutdown for the entire application.",
             )
         self._add_status_of_tags(member, config)
-        response.status = self.statuses
-        return response
 
     def _add_status_of_tags(self, member: StreamsMember, config: StreamsSettings) -> None:
         """Names client tags that the member lacks. Older clients throw on the status."""

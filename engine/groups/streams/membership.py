@@ -6,6 +6,7 @@ from typing import Final
 from bowstring.engine.errors import Error
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.modern.changes import Changes
+from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH, NEVER_MS
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.groups.streams import records
 from bowstring.engine.groups.streams.group import StreamsGroup
@@ -41,6 +42,11 @@ def fence(state: ShardState, group: StreamsGroup, member_id: str, changes: Chang
     changes.add(tombstones[-1], lambda: group.remove_member(member_id))
     facts = group.facts()._replace(epoch=group.epoch + 1)
     changes.add(records.group(group.group_id, facts), lambda: group.set_facts(facts))
+    if len(group.members) == 1:
+        changes.add(
+            records.target_epoch(group.group_id, facts.epoch, NEVER_MS),
+            partial(group.set_target_epoch, facts.epoch, NEVER_MS),
+        )
     # not before: a member that stays because of an error needs them
     changes.then(partial(state.cancel_timer, session_timer(group.group_id, member_id)))
     changes.then(partial(state.cancel_timer, rebalance_timer(group.group_id, member_id)))
@@ -77,7 +83,7 @@ def _assign_first(state: ShardState, group: StreamsGroup, now_ms: int) -> None:
     standby_replicas = int(group.assignment_configs.get(STANDBY_REPLICAS, "0"))
     plan = Plan(group.epoch, group.configured, standby_replicas, now_ms)
     changes = Changes()
-    compute_target(group, group.members, plan, changes)
+    compute_target(group, group.members, group.target, plan, changes)
     state.append(changes.records, written=changes.written)
 
 
@@ -86,7 +92,7 @@ def start_sessions(state: ShardState, group: StreamsGroup) -> None:
     config = settings(state, group.group_id)
     for member in group.members.values():
         state.set_timer(session_timer(group.group_id, member.member_id), config.session_timeout_ms)
-        if member.state is MemberState.UNREVOKED_TASKS:
+        if member.state is MemberState.UNREVOKED_TASKS and member.member_epoch != LEAVE_STATIC_EPOCH:
             group.rebalance_epochs[member.member_id] = member.member_epoch
             timer = rebalance_timer(group.group_id, member.member_id)
             state.set_timer(timer, max(0, member.rebalance_timeout_ms))

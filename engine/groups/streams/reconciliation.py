@@ -2,14 +2,27 @@
 
 First the member gives up tasks, then it gets those that nobody holds. An active task is free when no member
 has it and the member's own process has no copy of it; a standby or warm-up task when the process has no copy.
+
+A task whose role changes stays with its member, so that its state need not be restored: an active task
+becomes a standby task while it is given up, copies become the other kind at once, and a copy becomes active
+as soon as nobody else has the active task.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from bowstring.engine.groups.streams.member import MemberState, StreamsMember
-from bowstring.engine.groups.streams.tasks import NO_CURRENT_TASKS, CurrentTasks, Tasks, TaskSet, overlap
+from bowstring.engine.groups.streams.tasks import (
+    NO_CURRENT_TASKS,
+    CurrentTasks,
+    TaskId,
+    Tasks,
+    TaskSet,
+    by_subtopology,
+    flat,
+    overlap,
+)
 
 
 class FencedEpoch(Exception):
@@ -74,90 +87,118 @@ def _owns_any(owned: Tasks, tasks: CurrentTasks) -> bool:
 def _next(
     member: StreamsMember, target: Target, holders: Holders, owned: Tasks | None, epoch: int
 ) -> StreamsMember:
-    process_id = member.process_id
-
-    def active_is_held(subtopology_id: str, partition: int) -> bool:
-        return holders.active_process(subtopology_id, partition) is not None or holders.has_copy(
-            process_id, subtopology_id, partition
-        )
-
-    def copy_is_held(subtopology_id: str, partition: int) -> bool:
-        return holders.active_process(subtopology_id, partition) == process_id or holders.has_copy(
-            process_id, subtopology_id, partition
-        )
-
-    had = member.tasks
-    active = _difference(had.active, target.tasks.active, active_is_held)
-    standby = _difference(had.standby, target.tasks.standby, copy_is_held)
-    warmup = _difference(had.warmup, target.tasks.warmup, copy_is_held)
-    revoked = CurrentTasks(_with_epochs(had.active, active.revoked), standby.revoked, warmup.revoked)
-    if not revoked.is_empty and (owned is None or _owns_any(owned, revoked)):
-        kept = CurrentTasks(_with_epochs(had.active, active.kept), standby.kept, warmup.kept)
-        return _moved(member, epoch, MemberState.UNREVOKED_TASKS, kept, revoked)
-    waits = active.waits or standby.waits or warmup.waits
-    tasks = CurrentTasks(
-        _with_epochs(had.active, _union(active.kept, active.added), target.epoch),
-        _union(standby.kept, standby.added),
-        _union(warmup.kept, warmup.added),
+    had, wanted = member.tasks, target.tasks
+    roles = _roles(member, wanted, holders)
+    active, standby, warmup = roles
+    # An active task is given up as well: nobody else may get it before.
+    _change_role(active.has, standby)
+    standby.revoked -= _change_role(standby.has, warmup)
+    warmup.revoked -= _change_role(warmup.has, standby)
+    wanted_active = frozenset(flat(wanted.active))
+    for copies in (standby, warmup):
+        copies.revoked -= wanted_active
+    revoked = CurrentTasks(
+        _with_epochs(had.active, active.revoked),
+        by_subtopology(standby.revoked),
+        by_subtopology(warmup.revoked),
     )
-    state = MemberState.UNRELEASED_TASKS if waits else MemberState.STABLE
-    return _moved(member, target.epoch, state, tasks, NO_CURRENT_TASKS)
-
-
-def _moved(
-    member: StreamsMember, epoch: int, state: MemberState, tasks: CurrentTasks, revoked: CurrentTasks
-) -> StreamsMember:
+    must_revoke = not revoked.is_empty and (owned is None or _owns_any(owned, revoked))
+    promoted = frozenset() if must_revoke else frozenset(active.added)
+    for copies in (standby, warmup):
+        copies.kept |= (copies.has & wanted_active) - promoted
+    if must_revoke:
+        state = MemberState.UNREVOKED_TASKS
+    else:
+        revoked = NO_CURRENT_TASKS
+        state = MemberState.UNRELEASED_TASKS if any(role.waits for role in roles) else MemberState.STABLE
+        epoch = target.epoch
+        for role in roles:
+            role.kept |= role.added
     return replace(
         member,
         member_epoch=epoch,
         previous_member_epoch=member.member_epoch,
         state=state,
-        tasks=tasks,
+        tasks=CurrentTasks(
+            _with_epochs(had.active, active.kept, target.epoch),
+            by_subtopology(standby.kept),
+            by_subtopology(warmup.kept),
+        ),
         revoked=revoked,
     )
 
 
-class _Difference(NamedTuple):
-    """What stays, what is to be given up, what can be given, and whether a task is still held."""
+@dataclass(slots=True)
+class _Role:
+    """Tasks of one role of a member.
 
-    kept: TaskSet
-    revoked: TaskSet
-    added: TaskSet
+    Attributes:
+        has: What the member has.
+        kept: What stays.
+        revoked: What it must give up.
+        added: What it can get.
+        waits: Whether somebody still has a task that it is to get.
+    """
+
+    has: frozenset[TaskId]
+    kept: set[TaskId]
+    revoked: set[TaskId]
+    added: set[TaskId]
     waits: bool
 
 
-def _difference(
-    current: Mapping[str, Mapping[int, int]] | TaskSet,
-    target: TaskSet,
-    is_held: Callable[[str, int], bool],
-) -> _Difference:
-    kept: dict[str, frozenset[int]] = {}
-    revoked: dict[str, frozenset[int]] = {}
-    added: dict[str, frozenset[int]] = {}
-    waits = False
-    for subtopology_id in sorted({*current, *target}):
-        has = frozenset(current.get(subtopology_id, ()))
-        wanted = target.get(subtopology_id, frozenset())
-        free = frozenset(each for each in wanted - has if not is_held(subtopology_id, each))
-        waits = waits or len(free) < len(wanted - has)
-        for result, partitions in ((kept, has & wanted), (revoked, has - wanted), (added, free)):
-            if partitions:
-                result[subtopology_id] = partitions
-    return _Difference(kept, revoked, added, waits)
+def _roles(member: StreamsMember, wanted: Tasks, holders: Holders) -> tuple[_Role, _Role, _Role]:
+    """Returns the active, standby and warm-up tasks of a member, before tasks change their role.
+
+    What the member itself has in another role is not held by somebody else, where that role can change.
+    """
+    process_id = member.process_id
+    own_active, own_standby, own_warmup = (frozenset(flat(each)) for each in member.tasks)
+
+    def active_is_held(task: TaskId) -> bool:
+        if holders.active_process(*task) is not None:
+            return True
+        return task not in own_standby and task not in own_warmup and holders.has_copy(process_id, *task)
+
+    def standby_is_held(task: TaskId) -> bool:
+        if task not in own_active and holders.active_process(*task) == process_id:
+            return True
+        return task not in own_warmup and holders.has_copy(process_id, *task)
+
+    def warmup_is_held(task: TaskId) -> bool:
+        if holders.active_process(*task) == process_id:
+            return True
+        return task not in own_standby and holders.has_copy(process_id, *task)
+
+    return (
+        _role(own_active, wanted.active, active_is_held),
+        _role(own_standby, wanted.standby, standby_is_held),
+        _role(own_warmup, wanted.warmup, warmup_is_held),
+    )
 
 
-def _union(some: TaskSet, others: TaskSet) -> TaskSet:
-    none: frozenset[int] = frozenset()
-    return {each: some.get(each, none) | others.get(each, none) for each in sorted({*some, *others})}
+def _role(has: frozenset[TaskId], target: TaskSet, is_held: Callable[[TaskId], bool]) -> _Role:
+    wanted = frozenset(flat(target))
+    lacking = wanted - has
+    free = {task for task in lacking if not is_held(task)}
+    return _Role(has, set(has & wanted), set(has - wanted), free, len(free) < len(lacking))
+
+
+def _change_role(has: frozenset[TaskId], role: _Role) -> frozenset[TaskId]:
+    """Gives a role at once to tasks that the member has in another one; returns them."""
+    changed = has & role.added
+    role.added -= changed
+    role.kept |= changed
+    return changed
 
 
 def _with_epochs(
-    had: Mapping[str, Mapping[int, int]], tasks: TaskSet, epoch: int = -1
+    had: Mapping[str, Mapping[int, int]], tasks: Iterable[TaskId], epoch: int = -1
 ) -> dict[str, dict[int, int]]:
     """Returns tasks with the epochs that the member has for them, or else with `epoch`."""
     return {
         subtopology_id: {
             partition: had.get(subtopology_id, {}).get(partition, epoch) for partition in sorted(partitions)
         }
-        for subtopology_id, partitions in tasks.items()
+        for subtopology_id, partitions in by_subtopology(tasks).items()
     }

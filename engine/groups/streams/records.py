@@ -1,4 +1,4 @@
-"""Encodes the records of streams groups (KIP-1071) as Kafka 4.3 writes them."""
+"""Encodes the records of streams groups (KIP-1071) as Kafka 4.4 writes them."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -134,7 +134,7 @@ def _actives(tasks: EpochsByTask) -> list[records.StreamsGroupCurrentMemberAssig
 def _copies(tasks: TaskSet) -> list[records.StreamsGroupCurrentMemberAssignmentValueTaskIds]:
     return [
         records.StreamsGroupCurrentMemberAssignmentValueTaskIds(
-            subtopology_id=subtopology_id, partitions=partitions, assignment_epochs=None
+            subtopology_id=subtopology_id, partitions=partitions, assignment_epochs=[]
         )
         for subtopology_id, partitions in in_order(tasks)
     ]

@@ -1,4 +1,4 @@
-"""Refuses StreamsGroupHeartbeat requests that no state of the group could allow, as Kafka 4.3 does."""
+"""Refuses StreamsGroupHeartbeat requests that no state of the group could allow, as Kafka 4.4 does."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ def check(request: StreamsGroupHeartbeatRequest) -> None:
     """Checks a request.
 
     Raises:
-        KafkaError: INVALID_REQUEST; also for what Kafka 4.3 has in the protocol and does not support yet:
-            static members, offsets of tasks, warm-up tasks, and source topics by regular expression.
+        KafkaError: INVALID_REQUEST; also for what Kafka 4.4 has in the protocol and does not support yet:
+            source topics by regular expression.
     """
     _check_unsupported(request)
     for value, name in (
@@ -47,10 +47,6 @@ def _tasks(request: StreamsGroupHeartbeatRequest) -> tuple[list[Any] | None, ...
 
 
 def _check_unsupported(request: StreamsGroupHeartbeatRequest) -> None:
-    _refuse_if(request.instance_id is not None, "Static membership is not yet supported.")
-    _refuse_if(request.task_offsets is not None, "TaskOffsets are not supported yet.")
-    _refuse_if(request.task_end_offsets is not None, "TaskEndOffsets are not supported yet.")
-    _refuse_if(bool(request.warmup_tasks), "WarmupTasks are not supported yet.")
     topology = request.topology
     _refuse_if(
         topology is not None and any(each.source_topic_regex for each in topology.subtopologies),

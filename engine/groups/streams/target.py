@@ -22,18 +22,26 @@ class Plan(NamedTuple):
 
 
 def compute_target(
-    group: StreamsGroup, members: Mapping[str, StreamsMember], plan: Plan, changes: Changes
+    group: StreamsGroup,
+    members: Mapping[str, StreamsMember],
+    present: Mapping[str, Tasks],
+    plan: Plan,
+    changes: Changes,
 ) -> dict[str, Tasks]:
-    """Computes the target assignment and adds the records of what differs from the present one."""
+    """Computes the target assignment and adds the records of what differs from the present one.
+
+    Args:
+        present: The target assignment of the members before, by member id.
+    """
     if plan.configured.is_ready:
         specs = {
-            member_id: MemberSpec(member.process_id, group.target_of(member_id))
+            member_id: MemberSpec(member.process_id, present.get(member_id, NO_TASKS))
             for member_id, member in members.items()
         }
         targets = assign(specs, plan.configured.subtopologies, plan.standby_replicas)
     else:
         targets = dict.fromkeys(members, NO_TASKS)
-    changed = {name: tasks for name, tasks in targets.items() if group.target.get(name) != tasks}
+    changed = {name: tasks for name, tasks in targets.items() if present.get(name) != tasks}
     for member_id, tasks in changed.items():
         changes.add(records.target(group.group_id, member_id, tasks))
     changes.then(lambda: group.target.update(changed))

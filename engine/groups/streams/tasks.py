@@ -53,6 +53,14 @@ def flat(tasks: Mapping[str, Iterable[int]]) -> Iterator[TaskId]:
             yield subtopology_id, partition
 
 
+def by_subtopology(tasks: Iterable[TaskId]) -> dict[str, frozenset[int]]:
+    """Collects tasks, in the order of their subtopologies; the opposite of `flat`."""
+    found: dict[str, set[int]] = {}
+    for subtopology_id, partition in sorted(tasks):
+        found.setdefault(subtopology_id, set()).add(partition)
+    return {subtopology_id: frozenset(partitions) for subtopology_id, partitions in found.items()}
+
+
 def in_order(tasks: Mapping[str, Iterable[int]]) -> list[tuple[str, list[int]]]:
     """Returns subtopology ids and their partitions, both in order."""
     return [(subtopology_id, sorted(tasks[subtopology_id])) for subtopology_id in sorted(tasks)]

@@ -3,6 +3,7 @@
 import pytest
 
 from bowstring.engine.errors import Errors
+from bowstring.engine.groups.consumer import records
 from bowstring.engine.groups.consumer.member import MemberState
 from tests.support.consumer_group_harness import ConsumerShell, Member, settle
 
@@ -208,3 +209,55 @@ def test_a_group_without_members_and_offsets_goes(shell):
     assert shell.shard.state.groups == {}
     shell.restart()
     assert shell.shard.state.groups == {}
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_an_emptied_group_has_no_assignment_to_make(silent):
+    shell = ConsumerShell(group_consumer_assignment_interval_ms=10_000)
+    shell.create("t", 4)
+    first, second = Member(shell, "a", "t"), Member(shell, "b", "t")
+    first.step()
+    second.step()
+    first.leave()
+    group = shell.consumer_group()
+    assert group.assignment_epoch < group.epoch
+    if silent:
+        shell.advance(45_000)
+    else:
+        second.leave()
+    for restart in (False, True):
+        if restart:
+            shell.restart()
+        group = shell.consumer_group()
+        assert group.is_empty
+        assert (group.assignment_epoch, group.assignment_timestamp_ms) == (group.epoch, 0)
+    first.step()
+    assert first.partitions == [0, 1, 2, 3], "the next assignment waits for no interval"
+
+
+def test_an_assignor_that_wins_makes_an_epoch(shell):
+    first, second = Member(shell, "a", "t"), Member(shell, "b", "t")
+    settle(first, second)
+    epoch = shell.consumer_group().epoch
+    answer = shell.beat("a", first.epoch, owned=first.owned, server_assignor="uniform")
+    assert (answer.member_epoch, shell.consumer_group().epoch) == (epoch, epoch), "it was the default"
+    shell.beat("a", first.epoch, owned=first.owned, server_assignor="range")
+    assert shell.consumer_group().epoch == epoch + 1
+    shell.beat("b", second.epoch, owned=second.owned, server_assignor="range")
+    assert shell.consumer_group().epoch == epoch + 1
+    settle(first, second)
+    assert shell.consumer_group().state == "Stable"
+
+
+def test_a_static_member_that_comes_back_gets_one_target_record(shell):
+    first, second = Member(shell, "a", "t", instance_id="i"), Member(shell, "b", "t")
+    settle(first, second)
+    first.leave(-2)
+    shell.grow("t", 5)
+    before = len(shell.log)
+    target = dict(shell.consumer_group().target["a"])
+    shell.create("other", 1)
+    Member(shell, "c", "t", instance_id="i").step()
+    own = [value for key, value in shell.log[before:] if key == records.target("g", "c", {})[0]]
+    changed = shell.consumer_group().target["c"] != target
+    assert len(own) == 1 + changed, "one of the place that it takes, and one only if its target changed"

@@ -201,3 +201,17 @@ def test_partitions_that_are_added_begin_at_their_start(shell):
     shell.share_beat("a", member.epoch, "t", "other")
     assert shell.asked[0].from_start == {(shell.image.topics["t"].id, 3)}
     assert (topic_id, 0) in shell.asked[0].partitions
+
+
+def test_an_emptied_group_has_no_assignment_to_make(shell):
+    first, second = ShareMember(shell, "a", "t"), ShareMember(shell, "b", "t")
+    settle_share(first, second)
+    shell.share_beat("a", -1)
+    group = shell.share_group()
+    assert group.assignment_epoch < group.epoch
+    shell.share_beat("b", -1)
+    for restart in (False, True):
+        if restart:
+            shell.restart()
+        group = shell.share_group()
+        assert (group.assignment_epoch, group.assignment_timestamp_ms) == (group.epoch, 0)

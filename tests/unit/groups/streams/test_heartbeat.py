@@ -297,14 +297,12 @@ def test_endpoints(shell):
         {"member_id": ""},
         {"group": " "},
         {"rack_id": ""},
-        {"instance_id": "i"},
+        {"instance_id": " "},
         {"rebalance_timeout_ms": -1},
         {"topology": None},
         {"owned": None},
         {"owned": {"0": {0}}},
         {"warmup_tasks": [TaskIds(subtopology_id="0", partitions=[0])]},
-        {"task_offsets": [TaskOffset()]},
-        {"task_end_offsets": []},
         {"epoch": -3},
         {"epoch": -2},
         {"epoch": 1},
@@ -424,7 +422,7 @@ def test_describing(shell):
     assert [each.subtopology_id for each in described.topology.subtopologies] == ["0", "1"]
     assert described.topology.subtopologies[1].state_changelog_topics[0].partitions == 0
     shell.creates = True
-    settled = StreamsMember(shell, "a", counting())
+    settled = StreamsMember(shell, "a", counting(), user_endpoint=Endpoint(host="h", port=9))
     settle(settled)
     described = shell.described()
     assert described.topology.subtopologies[1].state_changelog_topics[0].partitions == 3
@@ -442,6 +440,18 @@ def test_members_are_told_when_they_count_as_caught_up(shell):
     shell.configure("streams.acceptable.recovery.lag", "7")
     answer = member.step()
     assert (answer.task_offset_interval_ms, answer.acceptable_recovery_lag) == (20_000, 7)
+
+
+def test_an_emptied_group_has_no_assignment_to_make(shell):
+    member = StreamsMember(shell, "a", READING)
+    member.step()
+    shell.streams_beat("a", -1)
+    for restart in (False, True):
+        if restart:
+            shell.restart()
+        group = shell.streams_group()
+        assert (group.assignment_epoch, group.assignment_timestamp_ms) == (group.epoch, 0)
+        assert group.state == "Empty"
 
 
 def test_members_are_told_which_client_tags_they_lack(shell):
@@ -466,3 +476,35 @@ def test_a_member_of_a_full_group_may_join_again():
     assert StreamsMember(shell, "a", READING).step().error_code == 0
     assert StreamsMember(shell, "a", READING).step().error_code == 0
     assert shell.join_streams("b", READING).error_code == Errors.GROUP_MAX_SIZE_REACHED.code
+
+
+def test_offsets_of_tasks_are_described_until_the_member_leaves(shell):
+    def rows(*offsets):
+        return [TaskOffset(subtopology_id="0", partition=i, offset=each) for i, each in enumerate(offsets)]
+
+    member = StreamsMember(shell, "a", READING)
+    member.step()
+    before = len(shell.log)
+    shell.streams_beat("a", member.epoch, task_offsets=rows(5, 6), task_end_offsets=rows(9, 9))
+    shell.streams_beat("a", member.epoch, task_offsets=rows(7))
+    assert len(shell.log) == before, "they are not in the log"
+    (described,) = shell.described().members
+    assert [(each.partition, each.offset) for each in described.task_offsets] == [(0, 7)]
+    assert [(each.partition, each.offset) for each in described.task_end_offsets] == [(0, 9), (1, 9)]
+    answer = shell.streams_beat("a", member.epoch, task_end_offsets=[*rows(1), *rows(2)])
+    assert answer.error_code == Errors.INVALID_REQUEST.code
+    assert "duplicate entry for subtopology 0 and partition 0" in answer.error_message
+    member.leave()
+    assert not shell.streams_group().offsets
+
+
+def test_a_member_that_joins_again_without_an_endpoint_has_none(shell):
+    member = StreamsMember(shell, "a", READING, user_endpoint=Endpoint(host="h", port=9))
+    member.step()
+    assert shell.described().members[0].user_endpoint is not None
+    del member.joining["user_endpoint"]
+    member.forget()
+    member.step()
+    assert shell.described().members[0].user_endpoint is None
+    told = shell.streams_beat("a", member.epoch, endpoint_information_epoch=-1)
+    assert told.partitions_by_user_endpoint == []

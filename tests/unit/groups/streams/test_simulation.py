@@ -36,14 +36,16 @@ class Life:
         rng = self.rng
         chance = rng.random()
         if chance < 0.12 and len(self.members) < 7:
-            self.names += 1
-            name = f"m{self.names}"
-            timeout_ms = rng.choice([5_000, 60_000])
-            self.members[name] = StreamsMember(
-                self.shell, name, TOPOLOGY, f"p{rng.randrange(3)}", rebalance_timeout_ms=timeout_ms
-            )
+            instance = {"instance_id": f"i{self.names}"} if rng.random() < 0.4 else {}
+            self.enter(f"p{rng.randrange(3)}", **instance)
         elif chance < 0.16 and self.members:
-            self.members.pop(rng.choice(sorted(self.members))).leave()
+            leaving = self.members.pop(rng.choice(sorted(self.members)))
+            if leaving.identity and rng.random() < 0.7:
+                leaving.leave(-2)
+                processes = [leaving.joining["process_id"], f"anew{self.names}"]
+                self.enter(rng.choice(processes), **leaving.identity)
+            else:
+                leaving.leave()
         elif chance < 0.19 and self.members:
             del self.members[rng.choice(sorted(self.members))]  # dies; its session ends
         elif chance < 0.22 and self.members:
@@ -60,6 +62,13 @@ class Life:
         elif self.members:
             self.members[rng.choice(sorted(self.members))].step()
         self.check()
+
+    def enter(self, process, **fields):
+        self.names += 1
+        timeout_ms = self.rng.choice([5_000, 60_000])
+        self.members[f"m{self.names}"] = StreamsMember(
+            self.shell, f"m{self.names}", TOPOLOGY, process, rebalance_timeout_ms=timeout_ms, **fields
+        )
 
     def grow(self):
         topic = self.rng.choice(["in", "side"])
