@@ -1,4 +1,4 @@
-"""Lists every error of Kafka 4.3's protocol; one row adds one."""
+"""Lists every error of Kafka 4.4's protocol; one row adds one."""
 
 from __future__ import annotations
 

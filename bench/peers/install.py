@@ -43,10 +43,6 @@ SPARK_KAFKA_ARTIFACTS = [
 # Kafka Streams and its store, which Kafka's broker and tools do not have.
 STREAMS_ARTIFACTS = ["org.apache.kafka:kafka-streams", "org.rocksdb:rocksdbjni:10.1.3"]
 
-# Has the definitions of Kafka's messages. The newest Kafka is the reference; the peers run an older one.
-REFERENCE_CLIENTS = "org.apache.kafka:kafka-clients:4.4.0"
-REFERENCE_METADATA = "org.apache.kafka:kafka-metadata:4.4.0"
-
 
 class PeerError(Exception):
     """A peer or a tool could not be installed, started or driven; the message says what to do."""
@@ -93,23 +89,13 @@ def streams_jars() -> list[str]:
     return _jars("streams", versioned)
 
 
-def reference_clients_jar() -> str:
-    """Returns the jar with the definitions of every message of the reference; installs it at the first call.
+def kafka_clients_jar() -> Path:
+    """Returns the jar with the definitions of every message; installs Kafka at the first call.
 
     Raises:
         PeerError: Java or Maven is missing, or Maven failed.
     """
-    (jar,) = _jars("reference", [REFERENCE_CLIENTS])
-    return jar
-
-
-def reference_metadata_jar() -> str:
-    """Returns the jar with the records of the reference's metadata log; installs it at the first call.
-
-    Raises:
-        PeerError: Java or Maven is missing, or Maven failed.
-    """
-    (jar,) = _jars("reference-metadata", [REFERENCE_METADATA])
+    (jar,) = Path(kafka_classpath()).parent.glob("kafka-clients-*.jar")
     return jar
 
 

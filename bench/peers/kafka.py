@@ -62,7 +62,7 @@ class Kafka(Peer):
         self._settings = work / "server.properties"
 
     def version(self) -> str:
-        """E.g. `Apache Kafka 4.3.1`."""
+        """E.g. `Apache Kafka 4.4.0`."""
         return f"Apache Kafka {kafka_version()}"
 
     def prepare(self) -> None:

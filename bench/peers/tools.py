@@ -1,4 +1,4 @@
-"""Builds command lines of Kafka's own performance tools (4.3) and parses their output."""
+"""Builds command lines of Kafka's own performance tools and parses their output."""
 
 from __future__ import annotations
 

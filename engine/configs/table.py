@@ -1,4 +1,4 @@
-"""Lists every topic and broker config of Kafka 4.3, one row each.
+"""Lists every topic and broker config of Kafka 4.4, one row each.
 
 Parsing, validation, DescribeConfigs and the reference page derive from it. To add a config, add its row to
 the table_*.py file of its subject.

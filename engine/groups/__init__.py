@@ -6,7 +6,7 @@ requests, fired timers and the results of its appends, and carries out the effec
 
 Files: `shard` is the interface; `state` holds a shard's state and collects its effects; `classic` has the
 classic protocol; `offsets` handles committed offsets; `administration` serves admin clients; `records` and
-`replay` handle the log. Behaviour follows Kafka 4.3's group coordinator.
+`replay` handle the log. Behaviour follows Kafka 4.4's group coordinator.
 
 Imported by: api, requests, share.coordinator.
 May import: _native.log, _native.protocol, _native.record, _native.server, configs, coordinators, engine,

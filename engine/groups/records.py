@@ -20,7 +20,7 @@ LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1
 GROUP_METADATA = 2
 
-# Versions that Kafka 4.3 writes: 4 has the topic id, only 1 has an expiry; group metadata stays readable by
+# Versions that Kafka 4.4 writes: 4 has the topic id, only 1 has an expiry; group metadata stays readable by
 # Kafka 2.3.
 OFFSET_COMMIT_VALUE_VERSION = 4
 OFFSET_COMMIT_EXPIRY_VERSION = 1

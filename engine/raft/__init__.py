@@ -4,7 +4,7 @@
 `RaftReplica` is one node's part in the quorum: elections with pre-vote (KIP-595, KIP-996), replication by
 Fetch, snapshots (KIP-630), voters that are configured or in the log (KIP-853). It does no I/O, reads no clock
 and draws randomness from a source that it is given. The shell passes it messages and fired timers and carries
-out the effects that it returns. Behaviour follows Kafka 4.3's KafkaRaftClient.
+out the effects that it returns. Behaviour follows Kafka 4.4's KafkaRaftClient.
 
 Files: `replica` is the interface; `core` is what its parts share; `elections`, `fetching`,
 `snapshot_fetching` and `voter_changes` handle the messages of their subject; `polling` acts on timers;

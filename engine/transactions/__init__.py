@@ -6,7 +6,7 @@ the effects that it returns.
 
 Files: `shard` is the interface; `transaction` is the state of one transactional id and its transitions;
 `init`, `ending` and `partitions` handle requests of producers; `administration` serves admin clients and
-expires ids; `records` encodes the log. Behaviour follows Kafka 4.3's transaction coordinator (KIP-98,
+expires ids; `records` encodes the log. Behaviour follows Kafka 4.4's transaction coordinator (KIP-98,
 KIP-360, KIP-890, KIP-1228).
 
 Imported by: api, requests, transactions.shell.

@@ -32,10 +32,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.conformance.differential import older_peer
 from tests.conformance.drivers import CODECS
 from tests.support import peers
-from tests.support.first_levels import write_first_levels
 from tests.support.serving import steady_port
 from tests.support.target import BowstringBroker, Broker, kafka_java
 from tests.support.waiting import HANG_S, pause, wait_until
@@ -132,15 +130,13 @@ class KafkaOn(Broker):
 
 
 class BowstringOn(BowstringBroker):
-    """Bowstring on a given directory; a new one has levels that Kafka, which takes it over, supports."""
+    """Bowstring on a given directory; a new one is made at the start."""
 
     def __init__(
         self, directory: Path, data: Path, port: int, settings: dict[str, str] | None = None
     ) -> None:
         super().__init__(directory, settings)
         self.data, self.port = data, port
-        if not data.exists():
-            write_first_levels(data, older_peer.LEVELS)
 
 
 def hand_over(data: Path, to: str, into: Path) -> Path:

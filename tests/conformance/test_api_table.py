@@ -1,4 +1,4 @@
-"""The declared versions of every API beside the definitions in the jar of Kafka 4.4, the reference."""
+"""The declared versions of every API beside the definitions in the jar of Kafka's clients."""
 
 import json
 import re
@@ -15,9 +15,9 @@ from tests.support import peers
 
 @pytest.fixture(scope="module")
 def definitions() -> dict[int, dict[str, Any]]:
-    """The JSON of each request that the Kafka of reference still has, by API key."""
+    """The JSON of each request that Kafka still has, by API key."""
     peers.tool("mvn", "Maven (Debian: maven)")
-    jar = install.reference_clients_jar()
+    jar = install.kafka_clients_jar()
     found = {}
     with zipfile.ZipFile(jar) as archive:
         for name in archive.namelist():

@@ -116,7 +116,7 @@ def broker() -> Iterator[bowstring.Broker]:
 
 @pytest.fixture(scope="package")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """Apache Kafka 4.3.1; no test stops it. `kafka.bootstrap` is its address."""
+    """Apache Kafka; no test stops it. `kafka.bootstrap` is its address."""
     running = KafkaBroker(tmp_path_factory.mktemp("kafka"), {"log.retention.ms": "-1"})
     running.start()
     yield running

@@ -5,13 +5,7 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from bench.peers.install import (
-    PEERS,
-    PeerError,
-    kafka_classpath,
-    reference_clients_jar,
-    reference_metadata_jar,
-)
+from bench.peers.install import PEERS, PeerError, kafka_classpath
 from tests.support.waiting import HANG_S
 
 SOURCE = Path(__file__).parent / "java" / "Echo.java"
@@ -26,7 +20,7 @@ def java_echo(lines):
     PEERS.mkdir(exist_ok=True)
     with (PEERS / "kafka.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        libraries = f"{reference_clients_jar()}:{reference_metadata_jar()}:{kafka_classpath()}"
+        libraries = kafka_classpath()
     digest = hashlib.sha256(SOURCE.read_bytes() + libraries.encode()).hexdigest()[:12]
     classes = PEERS / "classes" / f"Echo-{digest}"
     if not (classes / "Echo.class").exists():

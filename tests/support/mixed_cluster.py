@@ -11,12 +11,12 @@ from typing import Any
 
 from bowstring.engine.coordinators.partitioning import coordinator_partition
 from bowstring.engine.errors import Errors
+from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.protocol.messages import api_versions as av
 from bowstring.engine.protocol.messages import create_topics as ct
 from bowstring.engine.protocol.messages import elect_leaders as el
 from bowstring.engine.protocol.messages import metadata as md
 from bowstring.engine.protocol.schema import Request
-from tests.conformance.differential.older_peer import LEVELS, highest
 from tests.support import peers
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import directory_id, run_format
@@ -162,8 +162,7 @@ class MixedCluster:
             ["--initial-controllers", listed] if "controller" in node.roles else ["--no-initial-controllers"]
         )
         if node.program == BOWSTRING or "controller" not in node.roles:
-            metadata_version = f"metadata.version={LEVELS['metadata.version']}"
-            done = run_format(*config, *voters, "--feature", metadata_version)
+            done = run_format(*config, *voters)
         else:
             command = [*self._java(), "kafka.tools.StorageTool", "format", *config, *voters]
             done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
@@ -268,10 +267,10 @@ class MixedCluster:
         return [node.id for node in self.nodes.values() if node.is_broker and node.program == program]
 
     def ask(self, id: int, request: Request, version: int | None = None) -> Any:
-        """Sends one request to a broker, by default in the newest version that both programs have."""
+        """Sends one request to a broker, by default in its newest version."""
         client = WireClient(self.nodes[id].port)
         try:
-            return client.ask(request, highest(request.api_key) if version is None else version)
+            return client.ask(request, API_VERSIONS[request.api_key].highest if version is None else version)
         finally:
             client.close()
 

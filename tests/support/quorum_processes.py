@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import ClassVar
 
 from bowstring.engine.protocol.ids import format_uuid
 from bowstring.engine.protocol.messages import describe_quorum as dq
@@ -26,8 +25,6 @@ def directory_id(id: int) -> str:
 
 class QuorumOfProcesses:
     """Three controllers; with `dynamic`, their voters are in the log."""
-
-    FORMAT_OPTIONS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, directory: Path, ids: tuple[int, ...] = (1, 2, 3), *, dynamic: bool = False) -> None:
         self.directory = directory
@@ -72,9 +69,7 @@ class QuorumOfProcesses:
                 f"{each}@127.0.0.1:{port}:{directory_id(each)}" for each, port in self.ports.items()
             )
             options = ("--initial-controllers", listed)
-        done = run_format(
-            "--config", str(self.files[id]), "--cluster-id", CLUSTER_ID, *options, *self.FORMAT_OPTIONS
-        )
+        done = run_format("--config", str(self.files[id]), "--cluster-id", CLUSTER_ID, *options)
         assert done.returncode == 0, done.stderr
 
     def start(self, *ids: int) -> None:

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import pytest
 
-from tests.conformance.differential.older_peer import LEVELS
 from tests.support import peers
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import QuorumOfProcesses, directory_id
@@ -25,10 +24,6 @@ class MixedQuorum(QuorumOfProcesses):
         super().__init__(directory, dynamic=dynamic)
 
     MORE: ClassVar[dict[str, str]] = {}
-    FORMAT_OPTIONS: ClassVar[tuple[str, ...]] = (
-        "--feature",
-        f"metadata.version={LEVELS['metadata.version']}",
-    )
 
     def write_config(self, id, role="controller", **more):
         # Times for a JVM that starts.

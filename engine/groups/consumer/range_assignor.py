@@ -13,7 +13,7 @@ def assign(members: Mapping[str, MemberSpec], partitions: Mapping[bytes, int]) -
     """Divides each topic among its subscribers in order: static members by instance id, then the others by
     member id. The first ones get one partition more if that is needed.
 
-    As Kafka 4.3, it does not look at racks.
+    As Kafka 4.4, it does not look at racks.
     """
     subscribers: dict[bytes, int] = {}
     for spec in members.values():

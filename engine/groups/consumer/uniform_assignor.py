@@ -17,7 +17,7 @@ def assign(members: Mapping[str, MemberSpec], partitions: Mapping[bytes, int]) -
     """Assigns every partition of a subscribed topic to one subscriber.
 
     If all members subscribe to the same topics, their numbers of partitions differ by one at most. Otherwise
-    that is so as far as subscriptions allow, after a limited number of rounds. As Kafka 4.3, it does not look
+    that is so as far as subscriptions allow, after a limited number of rounds. As Kafka 4.4, it does not look
     at racks.
     """
     subscriptions = {spec.topics for spec in members.values()}

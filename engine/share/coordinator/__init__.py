@@ -4,7 +4,7 @@ A `ShareShard` has the share partitions of one partition of ``__share_group_stat
 "group:topic id:partition", hash to it. It does no I/O and reads no clock.
 
 Files: `shard` is the interface; `batches` merges states of records; `partition` is the state of one share
-partition; `records` encodes the log; `shell` runs the shards. Behaviour follows Kafka 4.3's share coordinator
+partition; `records` encodes the log; `shell` runs the shards. Behaviour follows Kafka 4.4's share coordinator
 (KIP-932, KIP-1226).
 
 Imported by: requests.

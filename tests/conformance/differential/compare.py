@@ -9,7 +9,6 @@ import pytest
 
 from bowstring.engine.api import ADVERTISED
 from bowstring.engine.protocol import API_VERSIONS
-from tests.conformance.differential import older_peer
 from tests.conformance.differential.deliberate import DELIBERATE, Deliberate
 from tests.conformance.differential.talk import API_KEYS, Talk
 from tests.support.target import Broker
@@ -123,11 +122,11 @@ def _walk(where: str, step: str, path: str, kafka: Any, bowstring: Any, found: l
 
 
 def versions(api: str, first: int = 0, last: int = 0x7FFF) -> range:
-    """Returns the versions of an API between `first` and `last` that this broker offers and the peer has."""
+    """Returns the versions of an API between `first` and `last` that this broker offers."""
     key = API_KEYS[api]
     assert key in ADVERTISED, f"{api} is not offered"
     found = API_VERSIONS[key]
-    return range(max(first, found.lowest), min(last, older_peer.highest(key)) + 1)
+    return range(max(first, found.lowest), min(last, found.highest) + 1)
 
 
 def matches(difference: Difference, where: str, path: str) -> bool:

@@ -3,8 +3,6 @@
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple, Protocol
 
-from tests.conformance.differential import older_peer
-
 
 class _Found(Protocol):
     @property
@@ -38,7 +36,7 @@ class Deliberate(NamedTuple):
 _NOT_OFFERED: Final = {
     "security comes with a later issue": (17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51),
     "client quotas come with a later issue": (48, 49),
-    "one broker has nothing to reassign, elect or unregister": (43, 45, 46, 64, 80, 81),
+    "one broker has nothing to reassign, elect or unregister": (43, 45, 46, 64, 80, 81, 94),
 }
 
 _BROKER_CONFIGS = "test_configs::test_d*"
@@ -60,7 +58,6 @@ _BROKER_CONFIG_REASONS: Final = {
     ),
 }
 _API_VERSIONS = "test_cluster::test_api_versions*"
-_OLDER: Final = "Kafka 4.4 has it, the peer 4.3 does not"
 
 _TAKEN: Final = "test_batches_that_only_one_takes"
 _PRODUCE: Final[tuple[tuple[str, str, str, tuple[Any, Any] | None], ...]] = (
@@ -115,13 +112,6 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         for reason, keys in _NOT_OFFERED.items()
         for key in keys
     ),
-    *(Deliberate(_API_VERSIONS, f"api_keys.{key}.max_version", _OLDER) for key in older_peer.HIGHEST),
-    *(Deliberate(_API_VERSIONS, f"api_keys.{key}", _OLDER) for key in older_peer.APIS),
-    *(Deliberate(_API_VERSIONS, f"*_features.{name}.*", _OLDER) for name in older_peer.FEATURES),
-    *(Deliberate("test_*", f"*.configs.{name}*", _OLDER) for name in older_peer.CONFIGS),
-    *(Deliberate("test_configs::test_documentation*", name, _OLDER) for name in older_peer.CONFIGS),
-    Deliberate("test_streams_groups::*", "task_offset_interval_ms", _OLDER),
-    Deliberate("test_share_state::test_versions*", "*.delivery_complete_count", _OLDER),
     Deliberate(
         _API_VERSIONS,
         "*_features.eligible.leader.replicas.version",

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from bowstring.engine.api import ADVERTISED
 from bowstring.engine.protocol import API_VERSIONS, encode_request
 from bowstring.engine.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
-from tests.conformance.differential import older_peer
 from tests.conformance.differential.compare import conversation
 from tests.conformance.differential.talk import CLOSED, SILENT, Talk
 from tests.support.waiting import HANG_S
@@ -18,9 +17,9 @@ UNKNOWN_TAG = b"\1" + b"\x8f\x4e" + b"\3abc"
 
 def requests() -> Iterator[tuple[str, bytes, bool]]:
     """A request with every field at its default: its name, its bytes and whether it has tags."""
-    for key in sorted(set(ADVERTISED) - older_peer.APIS):
+    for key in sorted(ADVERTISED):
         api = API_VERSIONS[key]
-        for version in sorted({api.lowest, older_peer.highest(key)}):
+        for version in sorted({api.lowest, api.highest}):
             request = api.request()
             if api.name == "Produce":
                 request.acks = 1  # type: ignore[attr-defined]

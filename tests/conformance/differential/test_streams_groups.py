@@ -143,13 +143,11 @@ def test_refused_requests(talk: Talk) -> None:
     topic, group = talk.topic("t"), talk.name("g")
     good = joining(reading(topic))
     task = [{"subtopology_id": "0", "partitions": [0]}]
-    offsets = [{"subtopology_id": "0", "partition": 0, "offset": 1}]
     changes: dict[str, dict[str, Any]] = {
         "no group": {"group_id": ""},
         "no member": {"member_id": ""},
         "blank member": {"member_id": "  "},
         "empty rack": {"rack_id": ""},
-        "instance": {"instance_id": "i"},
         "empty instance": {"instance_id": ""},
         "no rebalance timeout": {"rebalance_timeout_ms": -1},
         "no topology": {"topology": None},
@@ -158,8 +156,6 @@ def test_refused_requests(talk: Talk) -> None:
         "tasks": {"active_tasks": task},
         "standby tasks": {"standby_tasks": task},
         "warm-up tasks": {"warmup_tasks": task},
-        "task offsets": {"task_offsets": offsets},
-        "task end offsets": {"task_end_offsets": offsets},
         "epoch below": {"member_epoch": -3},
         "static leave": {"member_epoch": -2},
         "topology later": {"member_epoch": 1},
@@ -373,6 +369,73 @@ def test_standby_tasks(talk: Talk) -> None:
     configure(talk, group, streams_num_standby_replicas=0)
     beat(talk, "no standby tasks", group, "a", answer.member_epoch, {"0": [0], "1": [0]})
     describe(talk, "no standby tasks", group)
+
+
+@conversation()
+def test_a_copy_takes_over(talk: Talk) -> None:
+    topic, group = talk.topic("t", partitions=2), talk.name("g")
+    configure(talk, group, streams_num_standby_replicas=1)
+    answer = enter(talk, "a", group, "a", counting(talk, topic), "p")
+    settle(talk, group, "a", answer.member_epoch)
+    owned = {"0": [0, 1], "1": [0, 1]}
+    answer = enter(talk, "b", group, "b", counting(talk, topic), "q")
+    b_epoch = answer.member_epoch
+    describe(talk, "two", group)
+    beat(talk, "a gives up", group, "a", 0, **joining(counting(talk, topic), "p"))
+    beat(talk, "b waits", group, "b", b_epoch, {})
+    beat(talk, "a leaves", group, "a", -1)
+    answer = beat(talk, "b takes over", group, "b", b_epoch, {})
+    beat(talk, "b has all", group, "b", answer.member_epoch, owned)
+    describe(talk, "one", group)
+    told(talk, "records", group, comparable)
+
+
+@conversation()
+def test_static_members(talk: Talk) -> None:
+    topic, group = talk.topic("t", partitions=2), talk.name("g")
+    configure(talk, group)
+    static = {"instance_id": "i"}
+    beat(talk, "unknown group", group, "a", -2, **static)
+    enter(talk, "a", group, "a", reading(topic), "p", **static)
+    enter(talk, "b", group, "b", reading(topic), "q")
+    answer = beat(talk, "a shall revoke", group, "a", 2, {"0": [0, 1]}, **static)
+    enter(talk, "not released", group, "c", reading(topic), "p", **static)
+    enter(talk, "not released by itself", group, "a", reading(topic), "p", **static)
+    epoch = answer.member_epoch
+    beat(talk, "another's", group, "c", epoch, {}, **static)
+    beat(talk, "unknown instance", group, "a", epoch, {}, instance_id="j")
+    beat(talk, "another leaves", group, "c", -2, **static)
+    beat(talk, "another leaves for good", group, "c", -1, **static)
+    beat(talk, "nobody leaves", group, "a", -1, instance_id="j")
+    beat(talk, "a is away", group, "a", -2, **static)
+    describe(talk, "away", group)
+    answer = enter(talk, "c for a", group, "c", reading(topic), "p", **static)
+    describe(talk, "back", group)
+    beat(talk, "c goes on", group, "c", answer.member_epoch, {"0": [0]}, **static)
+    beat(talk, "b", group, "b", 3, {})
+    beat(talk, "without its instance", group, "c", 3, {"0": [0]})
+    beat(talk, "c is away", group, "c", -2, **static)
+    enter(talk, "d for c, elsewhere", group, "d", reading(topic), "r", rack_id="z", **static)
+    describe(talk, "elsewhere", group)
+    beat(talk, "d leaves", group, "d", -1, **static)
+    describe(talk, "left", group)
+    told(talk, "records", group, comparable)
+
+
+@conversation()
+def test_task_offsets(talk: Talk) -> None:
+    topic, group = talk.topic("t", partitions=2), talk.name("g")
+    configure(talk, group)
+    rows = [{"subtopology_id": "0", "partition": each, "offset": 5 + each} for each in (1, 0)]
+    answer = enter(talk, "a", group, "a", reading(topic), "p", task_offsets=rows)
+    epoch = answer.member_epoch
+    describe(talk, "at the beginning", group)
+    beat(talk, "ends", group, "a", epoch, task_end_offsets=[*rows, {**rows[0], "subtopology_id": "x"}])
+    describe(talk, "with ends", group)
+    beat(talk, "twice", group, "a", epoch, task_offsets=[*rows, rows[0]])
+    beat(talk, "none", group, "a", epoch, task_offsets=[])
+    describe(talk, "without", group)
+    told(talk, "records", group, comparable)
 
 
 @conversation()
