@@ -110,6 +110,9 @@ def kernel(function: Callable[..., Any]) -> Kernel:
         ... def long(value) -> bool:
         ...     return len(value) > 100
     """
+    if not inspect.isfunction(function) and not isinstance(function, Kernel):
+        kind = type(function).__name__
+        raise KernelError(f"kernel() takes a function that is written with def, not a {kind}")
     return function if isinstance(function, Kernel) else Kernel(function)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
+from bowstring.clients.arguments import WHOLE, check_value
+from bowstring.clients.errors import ConfigError
 from bowstring.values.decoder_arrays import arrow_array, binary_array, decoder_input
 from bowstring.values.encoder_input import encoded_array, encoder_input
 from bowstring.values.errors import ValueDecodeError, ValueEncodeError, ValuesTooLargeError
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 OnError: TypeAlias = "Literal['column', 'raise'] | DeadLetter"
 Framing: TypeAlias = Literal["confluent"] | None
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}"
 
 
 class ValueFormat(ABC):
@@ -42,9 +48,10 @@ class ValueFormat(ABC):
         from bowstring.values.dead_letter import DeadLetter
 
         if on_error not in ("column", "raise") and not isinstance(on_error, DeadLetter):
-            raise ValueError(f"on_error must be 'column', 'raise' or a DeadLetter, not {on_error!r}")
+            raise ConfigError(f'on_error is {on_error!r}, it must be "column", "raise" or a DeadLetter')
         if framing not in (None, "confluent"):
-            raise ValueError(f"framing must be None or 'confluent', not {framing!r}")
+            raise ConfigError(f'framing is {framing!r}, it must be "confluent" or None')
+        check_value("schema_id", WHOLE, schema_id)
         self.on_error = on_error
         self.framing = framing
         self._schema_id = schema_id
@@ -117,6 +124,8 @@ class ValueFormat(ABC):
             ValueDecodeError: with `on_error="raise"`, for the first bad value.
             ValuesTooLargeError: one column has 2 GiB of strings.
         """
+        if not isinstance(array, pa.Array | pa.ChunkedArray):
+            raise ConfigError(f"array is {_kind(array)}, it must be an Arrow array: pyarrow.array([b'…'])")
         values = binary_array(array)
         with self._lock:
             try:
@@ -150,6 +159,11 @@ class ValueFormat(ABC):
             columns = columns.to_struct_array()
         if isinstance(columns, pa.ChunkedArray):
             columns = columns.combine_chunks()
+        if not isinstance(columns, pa.Array):
+            raise ConfigError(
+                f"columns is {_kind(columns)}, it must be Arrow structs, a RecordBatch or a Table, such as "
+                "pyarrow.Table.from_pylist(rows)"
+            )
         if not pa.types.is_struct(columns.type):
             raise TypeError(f"values to encode must be structs or a RecordBatch, not {columns.type}")
         with self._lock:

@@ -13,6 +13,10 @@ from bowstring.values.errors import ValueSchemaError
 
 JsonSchema: TypeAlias = pa.Schema | pa.StructType | Mapping[str, Any] | str | Path
 
+_WANTED = (
+    "a pyarrow schema, such as pyarrow.schema({'id': pyarrow.int64()}), a struct type, or a JSON Schema as a "
+    "mapping, text or a file's path"
+)
 _STRING_FORMATS = {
     "date-time": pa.timestamp("us", "UTC"),
     "date": pa.date32(),
@@ -50,6 +54,9 @@ def json_type(schema: JsonSchema) -> pa.StructType:
         return pa.struct(list(schema))
     if isinstance(schema, pa.StructType):
         return schema
+    if not isinstance(schema, Mapping | str | Path):
+        given = f"the class {schema.__name__}" if isinstance(schema, type) else f"a {type(schema).__name__}"
+        raise ValueSchemaError(f"schema is {given}, it must be {_WANTED}")
     document = schema_document(schema)
     if not isinstance(document, Mapping):
         raise ValueSchemaError("a JSON Schema must be an object")
@@ -86,7 +93,9 @@ class _Reader:
             return self.object(schema)
         simple = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "null": pa.string()}
         if kind not in simple:
-            raise ValueSchemaError(f"no type is known for {json.dumps(schema)[:200]}")
+            raise ValueSchemaError(
+                f"no type is known for {json.dumps(schema, default=repr)[:200]}; a schema is {_WANTED}"
+            )
         return simple[kind]
 
     def object(self, schema: Mapping[str, Any]) -> pa.DataType:

@@ -35,7 +35,7 @@ def test_bad_values_go_to_a_topic():
 
 
 def test_on_error_is_checked():
-    with pytest.raises(ValueError, match="on_error"):
+    with pytest.raises(bowstring.ConfigError, match="on_error"):
         bowstring.Json(pa.schema({"a": pa.int8()}), on_error="ignore")
 
 

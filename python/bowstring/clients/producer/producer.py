@@ -502,7 +502,14 @@ class Producer(TransactionalSending, RecordSender):
     # ------------------------------------------------------------ what `send` needs now and then
 
     def _payload(self, data: Any, what: str) -> bytes | None:
-        return _to_bytes(data, what)
+        try:
+            return _to_bytes(data, what)
+        except ConfigError as error:
+            if isinstance(self._typed.get(what), str):
+                raise
+            raise ConfigError(
+                f"{error}. {what}= encodes columns of send_arrow(); single records need {what}_serializer="
+            ) from None
 
     def _timestamp_ms(self, timestamp: Any) -> int:
         return milliseconds("timestamp", timestamp)
