@@ -32,6 +32,8 @@ VALUE_TEXT_MAX = 80
 # What is often meant by a wrong value.
 ADVICE = {
     "timeout": "; give a number of seconds, such as timeout=1.0",
+    "value": ", such as bowstring.Json(schema)",
+    "key": ", such as bowstring.Json(schema)",
     "max_records": "; give the time to wait as timeout=, in seconds",
 }
 

@@ -61,3 +61,10 @@ def test_a_format_does_not_encode_single_records():
         pytest.raises(ClientError, match=r"the key is a dict; give bytes, text or None$"),
     ):
         producer.send("t", b"", key={"id": 1})
+
+
+def test_the_format_of_a_read_is_named():
+    with pytest.raises(
+        ClientError, match=r"value is 'json', it must be .*, such as bowstring\.Json\(schema\)"
+    ):
+        UNTYPED.read("t", "127.0.0.1:1", value="json")

@@ -11,6 +11,9 @@ from bowstring.clients.errors import ConfigError
 # Room a record takes besides key and value, near enough for deciding when a buffer is full.
 RECORD_OVERHEAD_BYTES = 24
 _RECORD_COUNT_OFFSET = 57
+_LENGTH_OFFSET, _MAGIC_OFFSET = 8, 16
+_HEADER_BYTES = 61
+_MAGIC = 2
 
 
 def codec_number(name: str) -> int:
@@ -23,6 +26,23 @@ def codec_number(name: str) -> int:
         return compression.codec_number(name)
     except ValueError as error:
         raise ConfigError(str(error)) from None
+
+
+def check(batch: bytes) -> None:
+    """Refuses what is no whole record batch by its size and magic; brokers check the rest.
+
+    Raises:
+        ConfigError: says what is wrong.
+    """
+    size = len(batch)
+    if size < _HEADER_BYTES or batch[_MAGIC_OFFSET] != _MAGIC:
+        raise ConfigError(f"encoded has {size} bytes that are no record batch of magic {_MAGIC}")
+    (rest,) = struct.unpack_from(">i", batch, _LENGTH_OFFSET)
+    whole = rest + _LENGTH_OFFSET + 4
+    if whole != size:
+        raise ConfigError(
+            f"encoded has {size} bytes, but its record batch says {whole}: give one whole batch in each pair"
+        )
 
 
 def with_counts(encoded: Iterable[bytes]) -> list[tuple[bytes, int]]:

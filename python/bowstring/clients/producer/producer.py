@@ -373,9 +373,13 @@ class Producer(TransactionalSending, RecordSender):
             topic: name of the topic.
             partition: number of the partition.
             encoded: the pairs, one for each batch.
+
+        Raises:
+            ConfigError: bytes are no record batch; those before it are sent.
         """
         sent: list[Batch] = []
         for data, record_count in encoded:
+            encoded_batches.check(data)
             batch = ProduceBatch(TopicPartition(topic, partition), self._config.delivery_timeout_s)
             batch.hold(data, record_count)
             self.submit(topic, partition, batch)

@@ -6,8 +6,9 @@ from array import array
 
 import pytest
 
+from bowstring._native.record.encode_columns import binary_column, encode_columns
 from bowstring.clients.consumer.consumer import Consumer
-from bowstring.clients.errors import UnknownTopicError
+from bowstring.clients.errors import ConfigError, UnknownTopicError
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
 from tests.support.waiting import HANG_S
@@ -173,3 +174,13 @@ def test_offsets_reach_every_partition(bootstrap, admin, new_topic):
             producer.send(topic, b"x" * 50)
     end = admin.end_offsets([TopicPartition(topic, i) for i in range(4)])
     assert sum(end.values()) == 200 and all(end.values())
+
+
+def test_bytes_that_are_no_batch_are_refused_and_do_not_end_the_producer(bootstrap, new_topic):
+    topic = new_topic()
+    whole = b"".join(encode_columns(binary_column([b"x"]), key=None, timestamps=5))
+    with Producer(bootstrap) as producer:
+        for wrong in (b"no batch", bytes(61), whole + b"x", whole[:-1]):
+            with pytest.raises(ConfigError, match="encoded has"):
+                producer.produce_batches(topic, 0, [(wrong, 1)])
+        assert producer.produce_batches(topic, 0, [(whole, 1)]).result(HANG_S)[0].offset == 0
