@@ -3,10 +3,11 @@
 from functools import partial
 from typing import Any
 
+from bowstring._native.record.decode import decode_batches
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.ids import format_uuid
 from tests.conformance.differential.compare import conversation, versions
-from tests.conformance.differential.fetching import NOBODYS_ID, records
+from tests.conformance.differential.fetching import NOBODYS_ID, part, records
 from tests.conformance.differential.talk import Talk
 from tests.support.log_batches import TRANSACTIONAL
 from tests.support.reference_batch import Batch, encode
@@ -358,3 +359,57 @@ def test_where_a_group_starts(talk: Talk) -> None:
         talk.write(group.topic, records(1))
         wait_until(partial(ann.has, 2), reset)
         talk.note(reset, ann.acquired)
+
+
+def letters(talk: Talk, topic: str, count: int) -> list[tuple[Any, ...]]:
+    """Returns key, value and headers of the records of a dead-letter topic, once there are so many."""
+    found: list[Any] = []
+
+    def enough() -> bool:
+        answer = talk.quietly(
+            "Fetch", 12, max_wait_ms=500, min_bytes=1, topics=[{"topic": topic, "partitions": [part()]}]
+        )
+        found[:] = decode_batches(answer.responses[0].partitions[0].records or b"")
+        return len(found) >= count
+
+    wait_until(enough)
+    return sorted((each.key, each.value, *((name, value) for name, value in each.headers)) for each in found)
+
+
+@conversation(versions("ShareFetch"))
+def test_dead_letters(talk: Talk) -> None:
+    """Records that are rejected or delivered too often get copies (KIP-1191), with key and value or without."""
+    for copies in ("true", "false"):
+        group = Group(talk, name=f"dead-{copies}")
+        dead = f"dlq.{group.id}"
+        enabled = {"name": "errors.deadletterqueue.group.enable", "value": "true"}
+        topic = {"name": dead, "num_partitions": 1, "replication_factor": 1, "configs": [enabled]}
+        created = talk.quietly("CreateTopics", 5, timeout_ms=FOR_EVER_MS, topics=[topic])
+        assert created.topics[0].error_code == 0
+        group.configure(
+            errors_deadletterqueue_topic_name=dead,
+            errors_deadletterqueue_copy_record_enable=copies,
+            share_delivery_count_limit="2",
+        )
+        talk.led(dead, 1)
+        asked = {"resource_type": GROUP_RESOURCE, "resource_name": group.id}
+        talk.until(
+            lambda answer: any(
+                each.name == "share.delivery.count.limit" and each.value == "2"
+                for each in answer.results[0].configs
+            ),
+            "DescribeConfigs",
+            4,
+            resources=[asked],
+        )
+        ann = Member(group, f"a-{copies}")
+        ann.join()
+        talk.write(group.topic, records(5))
+        ann.fetch("all of them")
+        ann.acknowledge("each its own", (0, 4, [REJECT, ACCEPT, RELEASE, 0, REJECT]))
+        ann.acknowledge("what is on its way", (4, 4, [ACCEPT]))
+        ann.fetch("the last delivery")
+        ann.acknowledge("gives it back", (2, 2, [RELEASE]))
+        talk.note(f"letters, copies {copies}", letters(talk, dead, 3))
+        talk.write(group.topic, records(2))
+        ann.fetch("goes on")
