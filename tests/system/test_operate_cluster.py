@@ -15,12 +15,15 @@ from bowstring.clients.admin.results import NewTopic
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
+from bowstring.engine.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.cluster_processes import Cluster
 from tests.support.commands import Result
 from tests.support.java_tools import TOOLS, java_tool
+from tests.support.log_batches import TRANSACTIONAL, batch
 from tests.support.quorum_processes import QuorumOfProcesses
 from tests.support.serving import steady_port
 from tests.support.waiting import HANG_S, wait_until
+from tests.support.wire_client import WireClient
 
 TIMEOUT_MS = int(HANG_S * 1000)
 BROKERS = (10, 11, 12)
@@ -187,6 +190,41 @@ def test_a_reassignment_that_cannot_end_is_told_and_cancelled(cluster, admin, tm
     assert admin.list_reassignments() == {} and replicas(admin, "stuck") == {0: (10, 11)}
     other = cluster.cli("reassign", "verify", plan, "--json")
     assert other.code == 1 and [row["state"] for row in other.json] == ["other"]
+
+
+def test_kafkas_tool_finds_a_hanging_transaction_on_any_broker(cluster, admin):
+    """A batch of a transaction that no coordinator knows: its leader and its followers report it."""
+    create(admin, "hangs", (10, 11, 12))
+    checked = "transaction.partition.verification.enable"
+    admin.alter_configs("broker", "", set={checked: "false"})
+    data = batch(producer_id=4_711, epoch=0, sequence=0, attributes=TRANSACTIONAL)
+    partition = PartitionProduceData(index=0, records=data)
+    request = ProduceRequest(
+        transactional_id="gone",
+        acks=-1,
+        timeout_ms=TIMEOUT_MS,
+        topic_data=[TopicProduceData(name="hangs", partition_data=[partition])],
+    )
+    client = WireClient(cluster.broker_ports[10])
+
+    def is_taken():
+        (topic,) = client.ask(request, 11).responses
+        return topic.partition_responses[0].error_code == 0
+
+    try:
+        wait_until(is_taken, "the leader still asks the coordinator", every_s=0.2)
+    finally:
+        client.close()
+        admin.alter_configs("broker", "", delete=[checked])
+    place = TopicPartition("hangs", 0)
+    for broker in BROKERS:
+        at = ("--bootstrap-server", cluster.bootstrap_servers)
+        found = java_tool(f"{TOOLS}.TransactionsCommand", *at, "find-hanging", "--broker-id", str(broker))
+        (row,) = (line.split() for line in found.splitlines() if line.startswith("hangs"))
+        assert row[:3] == ["hangs", "0", "4711"], found
+    (state,) = admin.describe_producers([place])[place]
+    admin.abort_transaction(state)
+    assert admin.describe_producers([place])[place][0].transaction_start_offset is None
 
 
 def test_preferred_leaders_are_elected(cluster, admin):
