@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -99,6 +100,12 @@ def pids(directory):
     return found
 
 
+def is_stopped(pid):
+    """Whether SIGSTOP has reached every thread."""
+    states = [Path(f"/proc/{pid}/task/{each}/stat").read_text() for each in os.listdir(f"/proc/{pid}/task")]
+    return all(each.rpartition(")")[2].split()[0] == "T" for each in states)
+
+
 def test_a_cluster_is_formatted_once_and_used_again(start, tmp_path):
     port = port_for_three()
     started = start(tmp_path / "c", port, "--brokers", "3", "--set", "num.partitions=2", "--durability", "os")
@@ -127,6 +134,9 @@ def test_a_cluster_is_formatted_once_and_used_again(start, tmp_path):
     nodes = pids(tmp_path / "c")
     assert len(nodes) == 3
     os.kill(nodes[3], signal.SIGSTOP)
+    wait_until(
+        lambda: is_stopped(nodes[3])
+    )  # the kernel continues only what has stopped when its starter dies
     again.stop(signal.SIGKILL)  # its nodes see that, also the stopped one
     wait_until(lambda: not pids(tmp_path / "c"), lambda: pids(tmp_path / "c"))
 
