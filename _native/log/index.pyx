@@ -1,5 +1,5 @@
 """Offset and time indexes, see index.pxd."""
-from libc.errno cimport EIO, ENOMEM
+from libc.errno cimport EIO, ENOENT, ENOMEM
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -247,15 +247,18 @@ cdef void set_last(const LogState *state, Index *index, const uint8_t *entry) no
 
 
 cdef int load(const LogState *state, Index *index, int32_t entry_bytes) noexcept nogil:
+    """Makes no file: the first entry that is written does. One request may be the first of thousands of partitions, and
+    others wait for it."""
+    cdef char[PATH_BYTES] path
     cdef uint8_t[TIME_ENTRY_BYTES] entry
     cdef int64_t size_bytes = 0
     cdef int fd, error
     index.entry_bytes = entry_bytes
     index.filed = index.tail_count = 0
     set_last(state, index, NULL)
-    fd = open_file(state, index)
+    fd = file_ops.open(segment_path(path, state, active(state).base_offset, file_suffix(state, index)), O_RDONLY)
     if fd < 0:
-        return fd
+        return 0 if fd == -ENOENT else fd
     error = file_ops.stat(fd, &size_bytes, NULL)
     if error == 0:
         index.filed = <int32_t>(size_bytes // entry_bytes)

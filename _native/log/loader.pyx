@@ -67,7 +67,7 @@ cdef bint indexes_sound(const LogState *state, const Segment *segment, int32_t k
     rebuilds them."""
     cdef char[PATH_BYTES] path
     cdef int64_t size_bytes = 0
-    if segment.size_bytes == 0:                          # the indexes of a new log come with its first batch
+    if segment.size_bytes == 0:                          # those of a new log come with their first entries
         return True
     if not kinds & INDEX_FILE or not kinds & TIME_INDEX_FILE:
         return False

@@ -87,13 +87,18 @@ cdef int log_roll_now(Log *log, int64_t now_ms) noexcept nogil:
 
 
 cdef int close_active(LogState *state) noexcept nogil:
-    """Completes the files: the staged tail, the largest timestamp at the end of the time index, the indexes."""
+    """Completes the files: the staged tail, the largest timestamp at the end of the time index, the indexes, which have no
+    file before their first entry."""
     cdef Segment *segment = active_segment(state)
     cdef int error = active_write_out(state)
     if error == 0 and segment.largest_timestamp >= 0 and state.activated:
         error = time_index_append(state, segment.largest_timestamp, segment.largest_timestamp_offset)
     give_back_blocks(state)
-    return error if error != 0 else indexes_write(state)
+    if error == 0:
+        error = indexes_write(state)
+    if error == 0 and (state.activated or segment.size_bytes == 0):
+        error = indexes_complete(state, segment.base_offset)
+    return error
 
 
 cdef void give_back_blocks(LogState *state) noexcept nogil:
@@ -156,8 +161,6 @@ cdef int log_close(Log *log, bint sync) noexcept nogil:
         segment = active_segment(state)
         if not log_out_of_service(log) and not state.deleting:
             error = close_active(state)
-            if error == 0 and segment.size_bytes == 0 and not state.activated:
-                error = indexes_complete(state, segment.base_offset)
             state.producers.end_offset = log.log_end_offset
             if error == 0:
                 error = leave_snapshot(state)

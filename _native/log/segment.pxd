@@ -35,7 +35,7 @@ cdef bint begins_segment(const LogState *state, int64_t offset) noexcept nogil
 cdef Segment *segment_make(int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil
 # Creates a segment at the end of the list; NULL when memory ran out.
 cdef Segment *segment_add(LogState *state, int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil
-# Creates the first segment of a new log: its .log file. The index files come when it is activated.
+# Creates the first segment of a new log: its .log file. The index files come with their first entries.
 cdef int segment_begin(LogState *state, int64_t base_offset, int64_t now_ms) noexcept nogil
 # Creates the index files of a segment if they are missing: Kafka tells each missing one as an error.
 cdef int indexes_complete(const LogState *state, int64_t base_offset) noexcept nogil

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 
 import pytest
 
@@ -24,14 +25,36 @@ def created(tmp_path, health, *names):
     return create_logs([(f"{tmp_path}/{name}", METADATA) for name in names], CONFIG, health=health)
 
 
-def test_a_new_log_has_few_files_until_its_first_batch(tmp_path, health):
+def test_a_new_log_has_few_files_until_its_indexes_have_entries(tmp_path, health):
+    """One request may be the first of thousands of partitions: others wait while the reactor makes files."""
     (first, second), failure = created(tmp_path, health, "t-0", "t-1")
     assert failure is None and second.health is health
     assert sorted(os.listdir(tmp_path / "t-0")) == [LOG, "partition.metadata"]
     assert (tmp_path / "t-1" / "partition.metadata").read_bytes() == METADATA
-    first.append(batch(), 0, NOW_MS)
-    assert {INDEX, TIMES} <= set(os.listdir(tmp_path / "t-0"))
+    for log in (first, second):
+        log.append(batch(), 0, NOW_MS)
+    assert not {INDEX, TIMES} & set(os.listdir(tmp_path / "t-0"))
     assert first.read(0, 1000, "log_end")
+    first.close()
+    second.roll()
+    for name in ("t-0", "t-1"):  # Kafka tells each missing one as an error
+        assert {INDEX, TIMES} <= set(os.listdir(tmp_path / name))
+    (first,) = open_logs([(str(tmp_path / "t-0"), 0, 0)], CONFIG, clean_shutdown=True, health=health)
+    assert (first.log_end_offset, first.stats()["rebuilt_indexes"], first.take_findings()) == (1, 0, [])
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_a_crash_before_the_first_entry_of_the_indexes_loses_nothing(tmp_path, health, flushed):
+    (log,), _ = created(tmp_path, health, "t-0")
+    log.append(batch(), 0, NOW_MS)
+    if flushed:
+        log.flush()
+    shutil.copytree(tmp_path / "t-0", tmp_path / "crashed")
+    point = int(flushed)
+    (after,) = open_logs([(str(tmp_path / "crashed"), point, 0)], CONFIG, clean_shutdown=False, health=health)
+    assert (after.log_end_offset, after.take_findings()) == (1, [])
+    assert after.read(0, 1000, "log_end") == log.read(0, 1000, "log_end")
+    assert after.offset_for_timestamp(0) == log.offset_for_timestamp(0)
 
 
 @pytest.mark.parametrize("clean", [True, False])
