@@ -122,7 +122,8 @@ def _scrub_partition(
     directory: Path, compacted: bool, result: ScrubResult, progress: Callable[[int], None]
 ) -> None:
     end_offset: int | None = None
-    for path in sorted(directory.glob("[0-9]*.log")):
+    paths = sorted(directory.glob("[0-9]*.log"))
+    for path in paths:
         base_offset = int(path.stem)
         if end_offset is not None and end_offset < base_offset and not compacted:
             result.bad.append(
@@ -135,7 +136,7 @@ def _scrub_partition(
             )
         end_offset = _scrub_segment(path, base_offset, result, progress)
         if directory.name != METADATA_PARTITION_DIRECTORY:
-            _check_indexes(path, result)
+            _check_indexes(path, result, is_newest=path == paths[-1])
     for path in sorted(directory.glob("[0-9]*.snapshot")):
         _check_snapshot(path, result)
 
@@ -163,13 +164,14 @@ def _scrub_segment(
     return next_offset
 
 
-def _check_indexes(path: Path, result: ScrubResult) -> None:
+def _check_indexes(path: Path, result: ScrubResult, *, is_newest: bool) -> None:
+    """After a crash the newest segment has no index files yet: they come with their first entries."""
     for suffix, entry_bytes in _ENTRY_BYTES.items():
         index = path.with_suffix(suffix)
         try:
             size = index.stat().st_size
         except FileNotFoundError:
-            if suffix != ".txnindex":
+            if suffix != ".txnindex" and not is_newest:
                 result.bad.append(BadPlace(str(index), "the file is missing", rebuilt=True))
             continue
         if size % entry_bytes:

@@ -78,3 +78,12 @@ def test_a_running_broker_and_no_directory(offline, data):
     assert done.code == 1 and "in use by another broker" in done.err and "stop it first" in done.err
     done = offline("scrub", data / "nowhere")
     assert done.code == 1 and "nowhere: No such file" in done.err
+
+
+def test_the_newest_segment_has_no_index_files_before_their_first_entries(offline, data):
+    newest = max((data / "t-0").glob("*.log"))
+    for suffix in (".index", ".timeindex"):  # as a crash leaves it
+        newest.with_suffix(suffix).unlink()
+    assert offline("scrub", data).code == 0
+    (data / "t-0" / segment_name(70, ".timeindex")).unlink()
+    assert offline("scrub", data).code == 1
