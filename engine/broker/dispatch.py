@@ -88,24 +88,67 @@ class Dispatcher:
             self._looking_over.shutdown(wait=False)
 
     def _take(self) -> None:
+        """Takes what the reactors queue. It comes once, so a failure of one thing ends nothing else."""
         plane = self._services.plane
         self.time_slices.begin()
         for item in plane.take_requests():
-            if isinstance(item, SlowBatch):
-                self._take_batch(item)
-            elif not self._answer_at_once(item):
-                self._spawn(self._answer(item))
-        if self._slow_batches is not None:
-            self._slow_batches.begin()
-        for level, event, detail in plane.take_events():
-            event_log.log(event_log.LEVELS[level], event, detail=detail)
-        if self._services.replication is not None:
-            self._services.replication.take_events()
+            try:
+                self.take_up(item)
+            except Exception:
+                self._drop(item)
+        self._try(self._begin_slow_batches)
+        self._try(self._log_events)
+        self._try(self._take_replica_events)
         if ended := plane.take_ended():
             # Later: a request that came before may only now be taken up.
             asyncio.get_running_loop().call_soon(self._services.connections_ended, ended)
         for topic, partition in plane.take_advanced():
             self._advanced(topic, partition)
+
+    def take_up(self, item: ControlRequest | SlowBatch) -> None:
+        """Answers a request of the queue, or begins to."""
+        if isinstance(item, SlowBatch):
+            self._take_batch(item)
+        elif not self._answer_at_once(item):
+            self._spawn(self._answer(item))
+
+    def _drop(self, item: ControlRequest | SlowBatch) -> None:
+        """Answers what could not be taken up: those behind it on its connection would wait for ever."""
+        facts: dict[str, object] = {}
+        if isinstance(item, ControlRequest):
+            facts = {"api_key": item.api_key, "version": item.api_version, "peer": item.peer}
+        else:
+            facts = {"partition": f"{item.topic}-{item.partition}"}
+        event_log.error("bug: a request could not be taken up; report the traceback", traceback=True, **facts)
+        try:
+            if isinstance(item, ControlRequest):
+                self._services.plane.reply(item.connection_id, item.slot, None)
+            else:
+                self._services.plane.finish_batch(item, error=Errors.REQUEST_TIMED_OUT.code)
+        except Exception:  # such as a batch that has been answered before the failure
+            event_log.error("bug: a request could not be answered; report the traceback", traceback=True)
+
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception:
+            event_log.error(
+                "bug: a step of the control loop failed; report the traceback",
+                traceback=True,
+                step=step.__name__,
+            )
+
+    def _begin_slow_batches(self) -> None:
+        if self._slow_batches is not None:
+            self._slow_batches.begin()
+
+    def _log_events(self) -> None:
+        for level, event, detail in self._services.plane.take_events():
+            event_log.log(event_log.LEVELS[level], event, detail=detail)
+
+    def _take_replica_events(self) -> None:
+        if self._services.replication is not None:
+            self._services.replication.take_events()
 
     def _advanced(self, topic: str, partition: int) -> None:
         try:

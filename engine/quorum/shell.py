@@ -774,8 +774,13 @@ class Quorum:
 
     def _tell(self, leader_id: int, epoch: int) -> None:
         self._told = (leader_id, epoch)
-        for listener in list(self.on_leader_change):
-            listener(leader_id, epoch)
+        failures = background.call_all(self.on_leader_change, leader_id, epoch, doing="another leader")
+        if failures and leader_id == self.node_id:
+            self._loop.call_soon(self._resign_from, epoch)  # without a listener it may decide nothing
+
+    def _resign_from(self, epoch: int) -> None:
+        if self.is_leader and self.epoch == epoch:
+            self.resign()
 
 
 _CARRY_OUT: Final[dict[type, Callable[[Quorum, Any], None]]] = {

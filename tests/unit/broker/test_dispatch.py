@@ -115,3 +115,27 @@ def test_a_client_id_that_could_not_be_stored_is_cut(served):
         return answer.error_code == 0 and answer
 
     assert wait_until(answered).member_epoch > 0
+
+
+def test_a_request_that_cannot_be_taken_up_drops_none_behind_it(served, caplog, monkeypatch):
+    dispatcher = served.engine.dispatcher
+    take_up = dispatcher.take_up
+
+    def broken(item):
+        if item.api_key == lcr.ListConfigResourcesRequest.api_key:
+            raise ZeroDivisionError("on purpose")
+        take_up(item)
+
+    monkeypatch.setattr(dispatcher, "take_up", broken)
+    others = [served.connect() for _ in range(3)]
+    for client, request in zip(
+        [served.client, *others],
+        [lcr.ListConfigResourcesRequest(), *[md.MetadataRequest(topics=[])] * 3],
+        strict=True,
+    ):
+        client.send(encode_request(request, API_VERSIONS[request.api_key].lowest, 1, None))
+    for client in others:
+        assert client.receive()
+    assert served.client.is_closed()
+    (line,) = lines(caplog, "could not be taken up")
+    assert "on purpose" in str(line.exc_info[1])

@@ -118,6 +118,38 @@ def test_appends_fail_when_the_leader_loses_its_followers(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_a_listener_that_fails_keeps_no_other_from_what_happens(tmp_path, caplog):
+    """The one that becomes leader resigns: what did not learn of it may be its controller."""
+
+    async def scenario(controllers):
+        told, failed = [], []
+        await controllers.start()
+        leader = await controllers.leader()
+
+        def listen(node):
+            def fail_once(id, epoch):
+                if id == node.node_id and not failed:
+                    failed.append((id, epoch))
+                    raise ZeroDivisionError("on purpose")
+
+            node.quorum.on_leader_change += [fail_once, lambda *leader: told.append(leader)]
+
+        for node in controllers.nodes.values():
+            listen(node)
+        leader.quorum.resign()
+        await wait_until_async(lambda: failed and failed[0] in told)
+        await wait_until_async(
+            lambda: any(
+                each.quorum.is_leader and each.quorum.epoch > failed[0][1]
+                for each in controllers.nodes.values()
+            )
+        )
+        assert not any(each.quorum.has_failed for each in controllers.nodes.values())
+        assert "a listener failed" in caplog.text
+
+    run(tmp_path, scenario)
+
+
 def test_a_follower_without_the_log_gets_a_snapshot(tmp_path):
     async def scenario(controllers):
         await controllers.start(1, 2)
