@@ -86,11 +86,8 @@ def loads(bench: Bench, client: Client, size: Size) -> None:
     bench.measure("nothing", lambda: time.sleep(1))
     client.create(["fresh"], size.partitions)
     topic = client.wait_for("fresh", size.partitions)
-    own = [
-        each.partition_index
-        for each in topic.partitions
-        if each.leader_id in (topic.partitions[0].leader_id,)
-    ]
+    here = client.broker_id()
+    own = [each.partition_index for each in topic.partitions if each.leader_id == here]
     bench.measure(
         f"Produce to {len(own):,} fresh partitions", lambda: client.produce(topic.topic_id, own, -1)
     )

@@ -19,6 +19,7 @@ class Client:
     """One connection for requests of the newest versions."""
 
     def __init__(self, port: int) -> None:
+        self._port = port
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_MS / 1000)
         self._file = self._socket.makefile("rb")
 
@@ -51,6 +52,11 @@ class Client:
         topics = [delete_topics.DeleteTopicState(name=each) for each in names]
         answer = self.ask(delete_topics.DeleteTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS))
         _check(each.error_code for each in answer.responses)
+
+    def broker_id(self) -> int:
+        """Returns the id of the broker at the other end."""
+        answer = self.ask(metadata.MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return next(each.node_id for each in answer.brokers if each.port == self._port)
 
     def topic(self, name: str) -> Any:
         """Returns the metadata of a topic, or None while it does not exist."""
