@@ -57,8 +57,7 @@ simulate: ext
 	$(BIN)/python -m tests.simulation.staged --from $(or $(FROM),1) --seeds $(or $(SEEDS),5000)
 	$(BIN)/python -m tests.simulation.quorum --from $(or $(FROM),1) --seeds $(or $(SEEDS),10000)
 	$(BIN)/python -m tests.simulation.cluster --from $(or $(FROM),1) --seeds $(or $(SEEDS),10000)
-	$(BIN)/python -m tests.simulation.nodes --from $(or $(FROM),1) --seeds $(or $(SEEDS),10000) \
-		--without no_descriptors
+	$(BIN)/python -m tests.simulation.nodes --from $(or $(FROM),1) --seeds $(or $(SEEDS),10000)
 
 # Ends with the chart of README: docs/figures.svg, from the newest reports.
 bench: ext

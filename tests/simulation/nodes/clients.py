@@ -38,13 +38,14 @@ class Clients:
         self.is_calm = False
         self.calm_at = 0
         self._running = 0
-        self._works: list = []
+        self._all: list[Client] = []
 
     def start(self):
         """Begins; each client has one request at a time."""
         for number in range(self.world.plan.clients):
             self._running += 1
-            self.loop.call_soon(self._begin, Client(self, number))
+            self._all.append(Client(self, number))
+            self.loop.call_soon(self._begin, self._all[-1])
 
     def _begin(self, client):
         self.loop.create_task(client.run()).add_done_callback(self._ended)
@@ -65,6 +66,16 @@ class Clients:
             if self.kernel.now - max(since, self.calm_at) > ANSWERED_WITHIN_MS * MS:
                 self.kernel.violated("EveryRequestIsAnswered", f"{text} to {where}")
         return self._running == 0
+
+    def leave(self):
+        """Closes the connections of those that are done."""
+        self.loop.call_soon(self._leave)
+
+    def _leave(self):
+        for client in self._all:
+            for connection in client.connections.values():
+                connection.close()
+            client.connections.clear()
 
     def unanswered(self):
         return [f"{text} to {where}" for text, where, _ in self.waiting.values()]

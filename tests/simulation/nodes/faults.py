@@ -6,18 +6,22 @@ Most are a change in the text of a shipped function. A fault names the rules tha
 import inspect
 import sys
 import textwrap
+from contextlib import asynccontextmanager
 
 from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.broker.dispatch import Dispatcher
-from bowstring.engine.broker.image_follower import ImageFollower
+from bowstring.engine.broker.housekeeping import Housekeeping
+from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower, _Change
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
-from bowstring.engine.broker.replication import Replication, _ServedLogs
+from bowstring.engine.broker.replication import Replication, _RoleChanges, _ServedLogs
 from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.controller.shell import Controller
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.shell import GroupShell
-from bowstring.engine.quorum import shell
+from bowstring.engine.quorum import forwards
+from bowstring.engine.quorum import shell as quorum_shell
 from bowstring.engine.quorum.network import PeerConnection
+from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.storage.log_manager import TopicLogs
@@ -26,6 +30,9 @@ from bowstring.engine.transactions.shell.marker_sender import MarkerSender
 from bowstring.engine.transactions.shell.marker_writer import MarkerWriter
 from bowstring.engine.transactions.shell.verifier import TransactionVerifier
 from bowstring.engine.turns import Turn
+from tests.simulation.cluster.plane import SimulatedPlane
+from tests.simulation.nodes.logs import SimulatedLog
+from tests.simulation.nodes.plan import TROUBLES
 from tests.simulation.quorum.faults import Fault, into
 from tests.support.waiting import pause_async
 
@@ -34,8 +41,19 @@ fault = into(FAULTS)
 
 FILES_OPEN = {"without": ("no_descriptors",), "commit_mode": False}
 ADMINISTRATION = {"mostly": "administration", "stall": 0.03, "think_ms": 5, "names": 4, **FILES_OPEN}
+DESCRIPTORS = {"mostly": "administration", "names": 4, "commit_mode": False}
 PRODUCERS = {"mostly": "producers", **FILES_OPEN}
 MEMBERS = {"mostly": "members", **FILES_OPEN}
+IN_COMMIT_MODE = {"without": ("no_descriptors",), "commit_mode": True}
+RESTARTS = {**ADMINISTRATION, "without": tuple(each for each in TROUBLES if each != "stop")}
+# Nothing but many clients.
+CROWD = {
+    "mostly": "administration",
+    "without": tuple(TROUBLES),
+    "clients": 40,
+    "think_ms": 1,
+    "session_ms": 300,
+}
 
 
 def change(patches, owner, name, old, new):
@@ -125,7 +143,7 @@ def connection_outlives_a_cancelled_request(patches):
 
 @fault(
     "A decision that is refused keeps its turn",
-    *("StartsAgain", "EveryRequestIsAnswered", "BecomesHealthy"),
+    *("EveryRequestIsAnswered", "BecomesHealthy", "NothingIsFencedInPeace", "StartsAgain"),
     **ADMINISTRATION,
 )
 def refused_decision_keeps_its_turn(patches):
@@ -138,16 +156,71 @@ def refused_decision_keeps_its_turn(patches):
     )
 
 
+@fault(
+    "Heartbeats wait behind the requests of clients, on one connection",
+    *("NothingIsFencedInPeace", "BecomesHealthy"),
+    **CROWD,
+)
+def heartbeats_wait_behind_clients(patches):
+    patches.set(forwards, "CONNECTIONS", 1)
+    change(patches, Quorum, "ask_leader", "own = _OWN.get(body.api_key)", 'own, client = None, "all"')
+
+
+@fault(
+    "A request to the controller that fails keeps its connection",
+    *("BecomesHealthy", "EveryRequestIsAnswered"),
+    **ADMINISTRATION,
+)
+def failed_forwards_keep_connections(patches):
+    @asynccontextmanager
+    async def turn(self, client, size_bytes, timeout_s):
+        peers = await self._wait(client, size_bytes, timeout_s)
+        yield peers
+        self._give_back(client, peers)
+
+    patches.set(forwards.Forwards, "turn", turn)
+
+
+@fault(
+    "Appends are not told that the leadership is lost",
+    *("EveryRequestIsAnswered", "BecomesHealthy"),
+    **ADMINISTRATION,
+)
+def appends_wait_for_ever(patches):
+    patches.set(Quorum, "_fail_appends", lambda self, concerns: None)
+
+
 # ---------------------------------------------------------------- brokers that follow the image
 
 
 @fault(
-    "A broker that starts takes connections before it is unfenced",
-    "ServesWhenUnfenced",
-    **FILES_OPEN,
+    "What of a change could not be carried out for want of descriptors is dropped",
+    "BecomesHealthy",
+    **DESCRIPTORS,
 )
-def serves_before_it_is_unfenced(patches):
-    change(patches, ClusterBroker, "start", "self.plane.start(accepts=False)", "self.plane.start()")
+def change_is_dropped(patches):
+    right = ImageFollower._carry_out
+
+    async def carry_out(self, change):
+        await right(self, change)
+        return _NOTHING
+
+    patches.set(ImageFollower, "_carry_out", carry_out)
+
+
+@fault(
+    "Removals of topics are merged with other changes",
+    *("BecomesHealthy", "NoBugIsLogged", "ReplicasAreInSync"),
+    **DESCRIPTORS,
+)
+def removals_are_merged(patches):
+    change(
+        patches,
+        ImageFollower,
+        "_next",
+        "while self._waiting and not change.removed and not self._waiting[0].removed:",
+        "while self._waiting:",
+    )
 
 
 @fault(
@@ -194,6 +267,82 @@ def deaf_while_logs_are_opened(patches):
         self._waiting.clear()
 
     patches.set(ImageFollower, "start", start)
+
+
+@fault(
+    "A restarted broker takes connections before it is unfenced",
+    "ServesWhenUnfenced",
+    **FILES_OPEN,
+)
+def serves_before_it_is_unfenced(patches):
+    change(patches, ClusterBroker, "start", "self.plane.start(accepts=False)", "self.plane.start()")
+
+
+@fault(
+    "A broker that stopped cleanly opens the directory of an earlier topic of the same name",
+    *("ReplicasAreInSync", "BecomesHealthy", "AcknowledgedIsKept", "NoBugIsLogged", "StartsAgain"),
+    **RESTARTS,
+)
+def directory_of_an_earlier_topic(patches):
+    change(patches, TopicLogs, "open_all", ", is_replicated=self.replicates)\n", ", is_replicated=False)\n")
+
+
+@fault(
+    "What acks=all needs stays as it was when a reassignment leaves fewer replicas",
+    *("BecomesHealthy", "TransactionsEnd"),
+    **{**PRODUCERS, "names": 2},
+)
+def least_in_sync_outlives_a_reassignment(patches):
+    change(
+        patches,
+        _RoleChanges,
+        "lead",
+        "    self._changes.append((self._plane.set_min_in_sync, (topic, partition, least), {}))\n",
+        "",
+    )
+
+
+@fault(
+    "Logs of removed partitions stay open",
+    "BecomesHealthy",
+    **ADMINISTRATION,
+)
+def removed_logs_stay_open(patches):
+    kept = []
+    patches.add(SimulatedLog, "mark_deleted", lambda self, path: kept.append(self))
+
+
+@fault(
+    "Merged changes do not say that brokers have changed",
+    "BecomesHealthy",
+    **FILES_OPEN,
+)
+def changed_brokers_are_forgotten(patches):
+    change(
+        patches,
+        _Change,
+        "__or__",
+        "brokers=self.brokers or more.brokers",
+        "brokers=self.brokers and more.brokers",
+    )
+
+
+@fault(
+    "What replicas tell does not wake up who asks the controller",
+    "BecomesHealthy",
+    **FILES_OPEN,
+)
+def events_of_replicas_wake_nobody(patches):
+    change(patches, Replication, "_act", "self._wake()", "pass")
+
+
+@fault(
+    "A leader counts an ISR without laggards before the controller has agreed",
+    *("AcknowledgedIsKept", "BecomesHealthy", "ReplicasAreInSync"),
+    **PRODUCERS,
+)
+def isr_counts_before_it_is_agreed(patches):
+    change(patches, IsrChanges, "_propose", "led.proposed = isr\n", "led.proposed = led.isr = isr\n")
 
 
 @fault(
@@ -254,11 +403,29 @@ def refused_requests_hang(patches):
 def no_answer_counts_as_a_bug(patches):
     change(
         patches,
-        shell,
+        quorum_shell,
         "ask_leader",
         "raise KafkaError(Errors.NOT_CONTROLLER, detail) from error",
         "raise KafkaError(Errors.UNKNOWN_SERVER_ERROR, detail) from error",
     )
+
+
+@fault(
+    "acks=all is answered as soon as the leader has the records",
+    "AcknowledgedIsKept",
+    **PRODUCERS,
+)
+def acknowledged_by_the_leader_alone(patches):
+    change(patches, SimulatedPlane, "written", "if acks != -1:", "if True:")
+
+
+@fault(
+    "Producers are forgotten while they write",
+    "NothingIsTwice",
+    **PRODUCERS,
+)
+def producers_are_forgotten(patches):
+    change(patches, Housekeeping, "expire_producers", "now = now_ms()", "now = now_ms() + (1 << 40)")
 
 
 @fault(
@@ -285,6 +452,15 @@ def questions_are_forgotten(patches):
         "        except (NoAnswerError, UnsupportedByPeerError):\n            otherwise = Errors.NETWORK_EXCEPTION\n",
         "        except (NoAnswerError, UnsupportedByPeerError):\n            return\n",
     )
+
+
+@fault(
+    "Who has asked about transactions counts as busy for ever",
+    "EveryRequestIsAnswered",
+    **PRODUCERS,
+)
+def verifier_stays_busy(patches):
+    change(patches, TransactionVerifier, "_serve", "del self._serving[leader]", "pass")
 
 
 # ---------------------------------------------------------------- coordinators
@@ -369,3 +545,71 @@ def timers_of_groups_ring_once(patches):
 )
 def followers_do_not_join(patches):
     patches.set(IsrChanges, "join", lambda self, key, leader_epoch, broker_id, broker_epoch: None)
+
+
+@fault(
+    "In commit mode, loading a shard asks for what is durable at each call, which calls at once, and so on",
+    *("EndsEachStep", "NoBugIsLogged", "BecomesHealthy"),
+    **IN_COMMIT_MODE,
+)
+def load_recurses(patches):
+    change(
+        patches, CoordinatorRuntime, "_is_read_committed", "if hosted.asked is not hosted.log:", "if True:"
+    )
+
+
+@fault(
+    "A shard that cannot be loaded ends the loading of the others",
+    *("NoBugIsLogged", "BecomesHealthy"),
+    **FILES_OPEN,
+)
+def failed_load_ends_others(patches):
+    right = CoordinatorRuntime._replayed
+
+    def replayed(self, hosted):
+        if not hasattr(self, "has_failed"):
+            self.has_failed = True
+            raise KeyError("a first load that fails")
+        return right(self, hosted)
+
+    patches.set(CoordinatorRuntime, "_replayed", replayed)
+    change(
+        patches,
+        CoordinatorRuntime,
+        "_load_one",
+        "except Exception:  # no thread, for one",
+        "except ZeroDivisionError:",
+    )
+
+
+@fault(
+    "What waits for a shard is not answered when another broker leads it",
+    *("EveryRequestIsAnswered", "BecomesHealthy"),
+    **{**MEMBERS, "sync_ms": (1.0, 25.0), "delay_ms": (0.2, 8.0)},
+)
+def moved_shard_answers_nobody(patches):
+    change(patches, CoordinatorRuntime, "_resign", "for item in items:", "for item in ():")
+
+
+@fault(
+    "Partitions whose markers are written stay in the list of those that wait",
+    "BecomesHealthy",
+    **PRODUCERS,
+)
+def written_markers_are_kept(patches):
+    change(patches, MarkerWriter, "advanced", "del self._waiting[key]", "pass")
+
+
+@fault(
+    "Who waited for the end of a transaction in vain stays in the list",
+    "BecomesHealthy",
+    **PRODUCERS,
+)
+def ends_are_kept(patches):
+    change(
+        patches,
+        TransactionCoordinator,
+        "_ended",
+        "if not ended.done() and self._ends.get(transactional_id) is ended:",
+        "if False:",
+    )

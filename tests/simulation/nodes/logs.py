@@ -61,6 +61,7 @@ class Files:
     def __init__(self, kernel):
         self.kernel = kernel
         self.refuses: dict[str, tuple[int, int]] = {}
+        self._random = kernel.random("files")
 
     def check(self, path):
         """Raises OSError while the node that owns the path has no descriptors."""
@@ -94,10 +95,12 @@ class Files:
         made = []
         for path, metadata in places:
             try:
-                self.check(path)
+                if self._random.random() < 0.5:
+                    self.check(path)
                 os.mkdir(path)
                 with open(f"{path}/{METADATA_FILE}", "wb") as file:
                     file.write(metadata)
+                self.check(path)  # so a directory without its log is left, which has to go
                 made.append(SimulatedLog(path, config, health=health))
             except (OSError, LogError) as error:
                 return made, error

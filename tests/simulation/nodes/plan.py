@@ -70,6 +70,7 @@ class NodesPlan:
             "group.initial.rebalance.delay.ms": "0",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             "offsets.commit.timeout.ms": "1500",
+            "producer.id.expiration.check.interval.ms": "500",
         }
 
 
@@ -104,7 +105,7 @@ def draw(seed, **forced):
     )
     for name, value in forced.items():
         setattr(plan, name, value)
-    if random.random() < 0.75:
+    if random.random() < 0.75 and set(plan.without) != set(TROUBLES):
         _draw_actions(plan, random)
     return plan
 

@@ -582,7 +582,11 @@ class _Produce:
             self._append(reactors, key, bytes(batch))
 
     def _append(self, reactors, key, batch):
+        stored = reactors.stored.get(key)
+
         def answer(error, base):
+            if error == 0 and self.request.acks == -1:
+                reactors.world.tell("acknowledged", None, stored.topic_id, key[1], base, batch)
             self.answers[key] = (error, base)
             self.left -= 1
             if self.left == 0:

@@ -7,8 +7,6 @@ import sys
 FOR_EVER_S = 1800
 SEEDS_OF_A_MODE = 128
 TESTS_OF_A_MODE = 8
-# Trouble that the broker does not survive yet: a moment without descriptors leaves partitions without service.
-LEFT_OUT = "no_descriptors"
 
 
 def simulated(*arguments):
@@ -27,5 +25,5 @@ def holds(first, part):
     """Tries a part of the seeds of one mode, which are every second one from `first` on."""
     count = SEEDS_OF_A_MODE // TESTS_OF_A_MODE
     seeds = ("--from", first + 2 * count * part, "--seeds", count, "--step", 2)
-    ran = simulated(*seeds, "--jobs", 1, "--shrink", 0, "--without", LEFT_OUT)
+    ran = simulated(*seeds, "--jobs", 1, "--shrink", 0)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -1,6 +1,7 @@
 """Random transactional producers and plain ones, which share few transactional ids."""
 
 from bowstring._native.record.encode import encode_batch
+from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -17,11 +18,21 @@ from bowstring.engine.protocol.messages import (
     txn_offset_commit,
 )
 from tests.simulation.nodes.kernel import MS, WALL_NS
+from tests.support.waiting import pause_async
 
 TRANSACTION = 1
 TIMEOUT_MS = 1500
 OLD_PRODUCE, NEW_PRODUCE, NAMED_FETCH = 11, 12, 12
 OLD_ADD = 3
+UNKNOWN_TOPIC_OR_PARTITION = Errors.UNKNOWN_TOPIC_OR_PARTITION.code
+AGAIN = {
+    None,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    Errors.NOT_LEADER_OR_FOLLOWER.code,
+    Errors.NOT_ENOUGH_REPLICAS.code,
+    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND.code,
+    Errors.REQUEST_TIMED_OUT.code,
+}
 
 
 async def coordinator(client, key, key_type):
@@ -73,6 +84,41 @@ async def write(client):
         topic, index, node = found
         request = produce_request(topic, index, batch(client), client.random.choice([1, -1, -1]))
         await client.ask(request, node, OLD_PRODUCE)
+
+
+async def write_in_order(client):
+    """An idempotent producer: it sends a batch again, to whoever leads by then, until that is answered."""
+    answer = await client.ask(
+        init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+    )
+    found = a_partition(client)
+    if answer is None or answer.error_code or found is None:
+        return
+    producer = (answer.producer_id, answer.producer_epoch)
+    for sequence in range(client.random.randrange(1, 4)):
+        data = batch(client, producer, sequence)
+        for _ in range(8):
+            error = await send_again(client, *found[:2], data)
+            if error not in AGAIN:
+                break
+            await pause_async(0.1, "the backoff of a producer")
+        if error:
+            return
+
+
+async def send_again(client, topic, index, data):
+    """Returns the error of a batch that may have been sent before; None when there is no answer."""
+    image = client.image()
+    partition = None
+    if image is not None and topic in image.topics and index < len(image.topics[topic].partitions):
+        partition = image.topics[topic].partitions[index]
+    node = client.world.nodes.get(partition.leader) if partition is not None else None
+    if node is None:
+        return UNKNOWN_TOPIC_OR_PARTITION
+    answer = await client.ask(produce_request(topic, index, data), node, OLD_PRODUCE)
+    if answer is None:
+        return None
+    return answer.responses[0].partition_responses[0].error_code
 
 
 async def read(client):
@@ -211,7 +257,8 @@ async def look_at_offsets(client):
 
 
 PRODUCERS = [
-    (8, write),
+    (6, write),
+    (4, write_in_order),
     (3, read),
     (12, transact),
     (2, allocate),

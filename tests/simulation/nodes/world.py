@@ -12,11 +12,13 @@ import warnings
 from tests.simulation.nodes.clients import Clients
 from tests.simulation.nodes.invariants import RULES
 from tests.simulation.nodes.kernel import MS, Kernel
+from tests.simulation.nodes.leftovers import NothingIsLeft
 from tests.simulation.nodes.logs import Files
 from tests.simulation.nodes.network import Network
 from tests.simulation.nodes.node import Node
 from tests.simulation.nodes.pace import Pace
 from tests.simulation.nodes.process import simulated_process
+from tests.simulation.nodes.watchdog import EndlessError, watchdog
 from tests.simulation.quorum.invariants import Violation
 
 START_MS = 10_000
@@ -48,7 +50,7 @@ class World:
         self.troubled_at = 0
         self._paces = self.kernel.random("control threads")
         self._syncs = self.kernel.random("syncs")
-        self.rules = [rule(self) for rule in RULES]
+        self.rules = [rule(self) for rule in (*RULES, NothingIsLeft)]
         self._calls: dict[str, list] = {}
         self.clients = Clients(self)
 
@@ -114,7 +116,7 @@ class World:
             Violation: A rule is broken.
         """
         kernel = self.kernel
-        with simulated_process(self):
+        with simulated_process(self), watchdog(kernel):
             try:
                 for node in self.nodes.values():
                     kernel.after(kernel.number() * MS, node.start)
@@ -140,7 +142,9 @@ class World:
         while not reached():
             if kernel.now >= deadline:
                 raise Violation(rule, text or self._why_not_healthy())
-            kernel.run(kernel.now + LOOK_MS * MS)
+            # What takes long is looked at less often: a look takes as long as much that is simulated.
+            waited_ms = (kernel.now - deadline) // MS + most_ms
+            kernel.run(kernel.now + max(LOOK_MS, waited_ms // 10) * MS)
 
     def _all_serve(self):
         return all(
@@ -177,6 +181,7 @@ class World:
                 return f"{node.name} does not serve"
         if not self.clients.are_done():
             return f"requests without an answer: {self.clients.unanswered()}"
+        self.clients.leave()
         for rule in self.rules:
             if (why := rule.why_not_healthy()) is not None:
                 return f"{type(rule).__name__}: {why}"
@@ -267,7 +272,11 @@ class World:
     def _break_connections(self, node, numbers):
         for end in list(self.network.ends.get(node.name, {}).values()):
             if (end.number + numbers[0]) % 3 == 0:
-                end.close(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
+                error = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+                owner = end.owner
+                end.close(error)
+                if owner is not None:
+                    owner.ended(error)
 
 
 def _ignore(unraisable):
@@ -283,6 +292,8 @@ def outcome(plan):
         world.run()
     except Violation as violation:
         return world, violation
+    except EndlessError:
+        return world, world.kernel.violation
     finally:
         world.close()
         if was_enabled:
