@@ -210,6 +210,7 @@ def raise_features(client):
             ("group.version", (0, 1)),
             ("share.version", (0, 1, 2)),
             ("eligible.leader.replicas.version", (0, 1)),
+            ("kraft.version", (0, 1)),
         ]
     )
     return update_features.UpdateFeaturesRequest(

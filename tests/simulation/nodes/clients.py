@@ -1,14 +1,20 @@
 """Clients that send random requests of every kind to random nodes, about so few names that they collide."""
 
+from inspect import iscoroutinefunction
+
+from bowstring.engine.api import CONTROLLER_HANDLERS
 from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.quorum.network import NoAnswerError, PeerConnection, UnsupportedByPeerError
 from tests.simulation.nodes.administration import ADMINISTRATION
+from tests.simulation.nodes.group_administration import GROUP_ADMINISTRATION
 from tests.simulation.nodes.groups import MEMBERS
 from tests.simulation.nodes.kernel import MS
 from tests.simulation.nodes.loop import NodeLoop
-from tests.simulation.nodes.node import LISTENER_PORT
+from tests.simulation.nodes.node import CONTROLLER_PORT, LISTENER_PORT
 from tests.simulation.nodes.pace import Instant
+from tests.simulation.nodes.replicas import REPLICAS
 from tests.simulation.nodes.transactions import PRODUCERS
+from tests.simulation.nodes.voters import VOTERS
 from tests.support.waiting import pause_async
 
 # After so long a request is one that gets no answer: longer than any timeout of a node.
@@ -19,6 +25,9 @@ UNKNOWN_SERVER_ERROR = -1
 MAY_BE_UNKNOWN = (78, 79)
 
 KINDS = {"administration": ADMINISTRATION, "producers": PRODUCERS, "members": MEMBERS}
+RARE, TO_CONTROLLER = 0.1, 0.15
+# What no other kind asks for; all clients do now and then.
+RARELY = VOTERS + REPLICAS + GROUP_ADMINISTRATION
 
 
 class Clients:
@@ -92,7 +101,7 @@ class Client:
         self.world = clients.world
         self.number = number
         self.random = clients.kernel.random(f"client {number}")
-        self.connections: dict[int, PeerConnection] = {}
+        self.connections: dict[tuple[int, int], PeerConnection] = {}
         names = self.world.plan.names
         self.topics = [f"t{each}" for each in range(names)]
         self.groups = [
@@ -107,11 +116,14 @@ class Client:
         usual = KINDS.get(plan.mostly, kinds[self.number % len(kinds)])
         while not self.clients.is_calm:
             kind = usual if self.random.random() < 0.8 else self.random.choice(kinds)
+            if self.random.random() < RARE:
+                kind = VOTERS if plan.voters_in_log and self.random.random() < 0.5 else RARELY
             ((_, work),) = self.random.choices(kind, [weight for weight, _ in kind])
-            if kind is ADMINISTRATION:
-                await self.ask(work(self))
-            else:
+            if iscoroutinefunction(work):
                 await work(self)
+            else:
+                request = work(self)
+                await self.ask(request, port=self.a_port(request))
             await pause_async(self.random.expovariate(1 / plan.think_ms) / 1000, "the pace of a client")
 
     def image(self):
@@ -125,7 +137,12 @@ class Client:
         """A node that a request goes to."""
         return self.random.choice(list(self.world.nodes.values()))
 
-    async def ask(self, request, node=None, version=None):
+    def a_port(self, request):
+        """Where an administrator's request goes: now and then to a controller, which may not be the active one."""
+        to_controller = request.api_key in CONTROLLER_HANDLERS and self.random.random() < TO_CONTROLLER
+        return CONTROLLER_PORT if to_controller else LISTENER_PORT
+
+    async def ask(self, request, node=None, version=None, port=LISTENER_PORT):
         """Sends a request; returns its answer, None when the connection ends before."""
         node = node or self.a_node()
         api = API_VERSIONS[request.api_key]
@@ -134,10 +151,10 @@ class Client:
         clients = self.clients
         clients.kernel.say(f"client{self.number}", f"asks {node.name} {text}")
         clients.waiting[self.number] = (text, node.name, clients.kernel.now)
-        connection = self.connections.get(node.id)
+        connection = self.connections.get((node.id, port))
         if connection is None:
-            connection = PeerConnection(node.host, LISTENER_PORT, f"client{self.number}")
-            self.connections[node.id] = connection
+            connection = PeerConnection(node.host, port, f"client{self.number}")
+            self.connections[node.id, port] = connection
         try:
             answer, _ = await connection.exchange(request, versions, FOREVER_S)
         except (NoAnswerError, UnsupportedByPeerError) as error:

@@ -1,15 +1,23 @@
 """A node of the simulated cluster through its lives: each is a ClusterBroker as it ships, on a loop of its own."""
 
 import os
+from dataclasses import replace
 
 from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.broker.node_format import format_plan
 from bowstring.engine.protocol.ids import format_uuid
+from bowstring.engine.quorum.formatting import FormatOptions, carry_out
 from bowstring.engine.storage.log_dir import META_PROPERTIES
 from tests.simulation.nodes.kernel import MS
 from tests.simulation.nodes.loop import NodeLoop
 
 CLUSTER_ID = format_uuid(b"cluster-of-seeds")
 LISTENER_PORT, CONTROLLER_PORT = 9092, 9093
+
+
+def directory_id(node_id):
+    """The id of a node's metadata directory."""
+    return bytes([node_id]) * 16
 
 
 class Node:
@@ -42,13 +50,15 @@ class Node:
         self.stopping = None
         self.troubled_until = 0
         os.makedirs(self.path)
-        directory_id = format_uuid(bytes([id]) * 16)
-        with open(f"{self.path}/{META_PROPERTIES}", "w") as file:
-            file.write(f"cluster.id={CLUSTER_ID}\ndirectory.id={directory_id}\nnode.id={id}\nversion=1\n")
 
     @property
     def host(self):
         return f"127.0.0.{self.id}"
+
+    @property
+    def directories(self):
+        """Its log directories."""
+        return [self.path]
 
     @property
     def is_up(self):
@@ -72,20 +82,50 @@ class Node:
 
     # ---- lives
 
-    def settings(self):
+    def format(self):
+        """Writes what a node has before its first life."""
+        if self.world.plan.voters_in_log:
+            voters = [each for each in self.world.nodes.values() if each.is_voter]
+            told = [
+                f"{each.id}@{each.host}:{CONTROLLER_PORT}:{format_uuid(directory_id(each.id))}"
+                for each in voters
+            ]
+            options = FormatOptions(
+                CLUSTER_ID,
+                initial_controllers=told if self.is_voter else (),
+                no_initial_controllers=not self.is_voter,
+            )
+            plan = format_plan(self.settings(), options)
+            carry_out(replace(plan, metadata_directory_id=directory_id(self.id)))
+            return
+        with open(f"{self.path}/{META_PROPERTIES}", "w") as file:
+            file.write(
+                f"cluster.id={CLUSTER_ID}\ndirectory.id={format_uuid(directory_id(self.id))}\n"
+                f"node.id={self.id}\nversion=1\n"
+            )
+
+    def _quorum(self):
         world = self.world
+        if world.plan.voters_in_log:
+            servers = ",".join(f"{each.host}:{CONTROLLER_PORT}" for each in world.nodes.values())
+            return {"controller.quorum.bootstrap.servers": servers}
         voters = ",".join(
             f"{each.id}@{each.host}:{CONTROLLER_PORT}" for each in world.nodes.values() if each.is_voter
         )
+        return {"controller.quorum.voters": voters}
+
+    def settings(self):
+        world = self.world
         listeners = f"PLAINTEXT://{self.host}:{LISTENER_PORT}"
-        if self.is_voter:
+        is_controller = self.is_voter or world.plan.voters_in_log
+        if is_controller:
             listeners += f",CONTROLLER://{self.host}:{CONTROLLER_PORT}"
         return {
             "node.id": str(self.id),
-            "process.roles": "broker,controller" if self.is_voter else "broker",
+            "process.roles": "broker,controller" if is_controller else "broker",
             "log.dirs": self.path,
             "listeners": listeners,
-            "controller.quorum.voters": voters,
+            **self._quorum(),
             "bowstring.local.socket": "off",
             "bowstring.metrics.port": "-1",
             **world.plan.configs,

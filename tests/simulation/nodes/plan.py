@@ -23,6 +23,7 @@ class NodesPlan:
         stall: How often code of a node takes milliseconds.
         names: How many topics the clients know: few, so that they collide.
         clients: How many there are, each with one request at a time.
+        voters_in_log: Whether the voters of the quorum are in its log, so that they change (KIP-853).
         without: Kinds of trouble that do not happen.
         mostly: What most of them do: everything, administration, producers or members.
     """
@@ -30,6 +31,7 @@ class NodesPlan:
     seed: int
     nodes: int = 3
     voters: int = 3
+    voters_in_log: bool = False
     commit_mode: bool = False
     trouble_ms: int = 3000
     delay_ms: tuple[float, float] = (0.05, 1.0)
@@ -103,6 +105,9 @@ def draw(seed, **forced):
         think_ms=random.choice([5, 20, 60]),
         mostly=random.choice(["everything", "everything", "administration", "producers", "members"]),
     )
+    if random.random() < 0.3:
+        plan.voters_in_log = True
+        plan.nodes, plan.voters = random.choice([(3, 1), (3, 3), (4, 3)])
     for name, value in forced.items():
         setattr(plan, name, value)
     if random.random() < 0.75 and set(plan.without) != set(TROUBLES):

@@ -32,6 +32,7 @@ class World:
 
     Attributes:
         buried: What was of lives that are over; kept until the run ends, as a process's end runs no code of it.
+        served: What was asked of nodes: whether on a controller's listener, and the key of the API.
     """
 
     def __init__(self, plan):
@@ -45,6 +46,7 @@ class World:
         for id in range(1, plan.nodes + 1):
             self.nodes[id] = Node(self, id, self.path, is_voter=id <= plan.voters)
         self.buried: list = []
+        self.served: set[tuple[bool, int]] = set()
         self.is_calm = False
         self.begun_at: int | None = None
         self.troubled_at = 0
@@ -119,6 +121,7 @@ class World:
         with simulated_process(self), watchdog(kernel):
             try:
                 for node in self.nodes.values():
+                    node.format()
                     kernel.after(kernel.number() * MS, node.start)
                 self._run_until(START_MS, self._all_serve, "StartsAgain", "the cluster does not start")
                 self.begun_at = self.troubled_at = kernel.now
