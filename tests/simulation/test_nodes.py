@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bowstring.engine.api import CLUSTER_HANDLERS, CONTROLLER_HANDLERS, offered
 from tests.simulation.nodes.faults import FAULTS
 from tests.simulation.nodes.plan import draw
 from tests.simulation.nodes.runs import simulated
@@ -14,6 +15,12 @@ from tests.simulation.nodes.runs import simulated
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals" / "simulation.md"
 # A fault that needs more is one that the simulation hardly finds.
 SEEDS_FOR_A_FAULT = 100
+# A few seeds that have every API between them.
+SEEDS_THAT_ASK = tuple(range(1, 21))
+NOT_ASKED = {
+    "controller:59": "FetchSnapshot: a life is too short for a log that no longer has its beginning",
+    "controller:73": "AssignReplicasToDirs: each node has one directory",
+}
 FIRST_VIOLATION = re.compile(r"^seed (\d+): (\w+): ", re.MULTILINE)
 
 
@@ -37,6 +44,16 @@ def test_the_table_has_each_fault():
     assert [what for what, _, _ in told] == [each.what for each in FAULTS]
     for fault, (_, rule, seeds) in zip(FAULTS, told, strict=True):
         assert rule in fault.rules and int(seeds) <= SEEDS_FOR_A_FAULT, fault.what
+
+
+def test_every_api_is_asked_for():
+    """What a broker or a controller serves is asked for in the simulation, by a client or by another node."""
+    ran = simulated("--asked", *SEEDS_THAT_ASK)
+    assert ran.returncode == 0, ran.stderr
+    asked = set(ran.stdout.split())
+    brokers = {f"broker:{key}" for key in offered(CLUSTER_HANDLERS, is_controller=False)}
+    controllers = {f"controller:{key}" for key in CONTROLLER_HANDLERS}
+    assert sorted((brokers | controllers) - asked) == sorted(NOT_ASKED), "not asked for, or not an exception"
 
 
 def test_a_seed_is_the_same_run_in_each_process():

@@ -39,6 +39,10 @@ def main():
         for seed in map(int, sys.argv[2:]):
             print(outcome(draw(seed))[0].kernel.trace_hash)
         return 0
+    if sys.argv[1:2] == ["--asked"]:
+        asked = set().union(*(outcome(draw(seed))[0].asked for seed in map(int, sys.argv[2:])))
+        print(*sorted(f"{'controller' if at_controller else 'broker'}:{key}" for at_controller, key in asked))
+        return 0
     return SIMULATION._replace(draw=partial(draw, **_taken(sys.argv))).main()
 
 

@@ -613,3 +613,18 @@ def ends_are_kept(patches):
         "if not ended.done() and self._ends.get(transactional_id) is ended:",
         "if False:",
     )
+
+
+@fault(
+    "The quorum counts records of the metadata log before they are on the medium",
+    *("CommittedMetadataIsKept", "BecomesHealthy", "StartsAgain", "AppendedRecordsApply", "MetadataApplies"),
+    **{"without": ("no_descriptors",), "commit_mode": True, "sync_ms": (1.0, 25.0), "thread_ms": (1.0, 15.0)},
+)
+def metadata_counts_before_it_is_synced(patches):
+    change(
+        patches,
+        Quorum,
+        "_begin_flush",
+        "    self._on_disk(lambda: self._log.sync(end, cuts), flushed)",
+        "    self._loop.call_soon(flushed, None)",
+    )

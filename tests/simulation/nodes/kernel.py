@@ -88,8 +88,9 @@ class Kernel:
     # ---- clocks, as the code of nodes reads them
 
     def time_ns(self):
-        """Time of day."""
-        return WALL_NS + self._passed()
+        """Time of day, as the node has it."""
+        off_ns = 0 if self.running is None else self.running.clock_off_ns
+        return WALL_NS + off_ns + self._passed()
 
     def monotonic_ns(self):
         """Steady time."""

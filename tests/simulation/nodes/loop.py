@@ -46,6 +46,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
         name: Of its node.
         is_dead: Its process has ended: nothing runs here any more.
         is_paused: Its process stands still.
+        clock_off_ns: How far its time of day is off.
     """
 
     def __init__(self, kernel, name, life, network, pace):
@@ -53,6 +54,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
         self.name = name
         self.network = network
         self.is_dead = self.is_paused = False
+        self.clock_off_ns = 0
         self.readers: dict[object, tuple] = {}
         self._pace = pace
         self._random = kernel.random(f"loop {name} {life}")

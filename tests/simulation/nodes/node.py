@@ -10,6 +10,7 @@ from bowstring.engine.quorum.formatting import FormatOptions, carry_out
 from bowstring.engine.storage.log_dir import META_PROPERTIES
 from tests.simulation.nodes.kernel import MS
 from tests.simulation.nodes.loop import NodeLoop
+from tests.simulation.nodes.power import Medium
 
 CLUSTER_ID = format_uuid(b"cluster-of-seeds")
 LISTENER_PORT, CONTROLLER_PORT = 9092, 9093
@@ -49,6 +50,7 @@ class Node:
         self.is_starting = False
         self.stopping = None
         self.troubled_until = 0
+        self.clock_off_ns = 0
         os.makedirs(self.path)
 
     @property
@@ -136,7 +138,7 @@ class Node:
         self.life += 1
         self.say(f"starts, life {self.life}")
         loop = NodeLoop(self.kernel, self.name, self.life, self.network, self.world.pace)
-        loop.owner = self
+        loop.owner, loop.clock_off_ns = self, self.clock_off_ns
         self.loop, self.planes, self.reactors = loop, [], None
         self.is_starting, self.stopping = True, None
         self.broker = _Starting
@@ -157,6 +159,7 @@ class Node:
 
     def _applied(self, records, end_offset, epoch):
         self.world.tell("applied", self, records)
+        self.world.tell("applied_to", self, end_offset, epoch)
 
     async def _start(self, broker):
         try:
@@ -182,6 +185,22 @@ class Node:
             return
         self.say("is killed")
         self._end()
+
+    def lose_power(self, random):
+        """Ends the process; what was not synced is gone."""
+        if self.broker is None:
+            return
+        medium = None if self.broker is _Starting else Medium(self.broker)
+        self._end()
+        if medium is not None:
+            self.say(f"loses its power and {medium.cut(random)} bytes")
+
+    def move_clock(self, off_ns):
+        """Has the time of day be off by so much from now on; steady time goes on."""
+        self.say(f"has a clock that is off by {off_ns // MS} ms")
+        self.clock_off_ns = off_ns
+        if self.loop is not None:
+            self.loop.clock_off_ns = off_ns
 
     def _end(self):
         broker, self.broker = self.broker, None

@@ -86,7 +86,10 @@ TROUBLES = {
     "resign": 3,
     "no_descriptors": 3,
     "break_connections": 3,
+    "clock": 3,
 }
+# What commit mode is for: nothing acknowledged is lost when all nodes lose their power at once.
+POWER = {"power": 2, "blackout": 2}
 
 
 def draw(seed, **forced):
@@ -116,8 +119,9 @@ def draw(seed, **forced):
 
 
 def _draw_actions(plan, random):
-    kinds = [each for each in TROUBLES if each not in plan.without]
-    weights = [TROUBLES[each] for each in kinds]
+    troubles = TROUBLES | POWER if plan.commit_mode else TROUBLES
+    kinds = [each for each in troubles if each not in plan.without]
+    weights = [troubles[each] for each in kinds]
     at, every_ms = 100, random.choice([150, 300, 600])
     while at < plan.trouble_ms:
         kind = random.choices(kinds, weights)[0]

@@ -156,7 +156,7 @@ class NodePlane:
     def take_frame(self, connection, slot, frame):
         """A reactor has received a request."""
         header = decode_request_header(frame)
-        self.node.world.served.add((self.is_controller, header.api_key))
+        self.node.world.asked.add((self.is_controller, header.api_key))
         body = frame[header.body_offset :]
         if not self.is_controller and header.api_key in (PRODUCE, FETCH):
             self.reactors.take_request(connection, slot, header, body)

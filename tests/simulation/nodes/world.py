@@ -17,6 +17,7 @@ from tests.simulation.nodes.logs import Files
 from tests.simulation.nodes.network import Network
 from tests.simulation.nodes.node import Node
 from tests.simulation.nodes.pace import Pace
+from tests.simulation.nodes.power import CommittedMetadataIsKept
 from tests.simulation.nodes.process import simulated_process
 from tests.simulation.nodes.watchdog import EndlessError, watchdog
 from tests.simulation.quorum.invariants import Violation
@@ -24,6 +25,7 @@ from tests.simulation.quorum.invariants import Violation
 START_MS = 10_000
 CALM_MS = 30_000
 LOOK_MS = 20
+CLOCKS_OFF_MS = (-3_600_000, -1500, 0, 700, 3_600_000)
 REPORTED = ("bug:", "report the traceback", "as a bug")
 
 
@@ -32,7 +34,7 @@ class World:
 
     Attributes:
         buried: What was of lives that are over; kept until the run ends, as a process's end runs no code of it.
-        served: What was asked of nodes: whether on a controller's listener, and the key of the API.
+        asked: What was asked of nodes: whether on a controller's listener, and the key of the API.
     """
 
     def __init__(self, plan):
@@ -46,13 +48,14 @@ class World:
         for id in range(1, plan.nodes + 1):
             self.nodes[id] = Node(self, id, self.path, is_voter=id <= plan.voters)
         self.buried: list = []
-        self.served: set[tuple[bool, int]] = set()
+        self.asked: set[tuple[bool, int]] = set()
         self.is_calm = False
         self.begun_at: int | None = None
         self.troubled_at = 0
         self._paces = self.kernel.random("control threads")
         self._syncs = self.kernel.random("syncs")
-        self.rules = [rule(self) for rule in (*RULES, NothingIsLeft)]
+        self._power_cuts = self.kernel.random("power")
+        self.rules = [rule(self) for rule in (*RULES, CommittedMetadataIsKept, NothingIsLeft)]
         self._calls: dict[str, list] = {}
         self.clients = Clients(self)
 
@@ -165,6 +168,8 @@ class World:
         self.files.refuses.clear()
         for node in self.nodes.values():
             node.go_on()
+            if node.clock_off_ns:
+                node.move_clock(0)
         self.clients.calm()
         self.kernel.after(LOOK_MS * MS, self._start_all)
 
@@ -225,6 +230,17 @@ class World:
     def _kill(self, node, numbers):
         node.kill()
         self.kernel.after((20 + numbers[0] % 600) * MS, self.start_again, node)
+
+    def _power(self, node, numbers):
+        node.lose_power(self._power_cuts)
+        self.kernel.after((20 + numbers[0] % 600) * MS, self.start_again, node)
+
+    def _blackout(self, node, numbers):
+        for each in self.nodes.values():
+            self._power(each, numbers)
+
+    def _clock(self, node, numbers):
+        node.move_clock(CLOCKS_OFF_MS[numbers[0] % len(CLOCKS_OFF_MS)] * MS)
 
     def start_again(self, node):
         """Starts a node whose process has ended."""
