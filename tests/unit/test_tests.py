@@ -95,9 +95,7 @@ PRIVATE = {
     },
     "unit/groups/test_administration.py": {"_heap": "bounds what a queue keeps for timers that are gone"},
     "simulation/nodes/faults.py": {
-        "_Change": "a fault is patched in where the decision is",
-        "_NOTHING": "the same",
-        "_RoleChanges": "the same",
+        "_NOTHING": "a fault is patched in where the decision is",
         "_ServedLogs": "the same",
         "_carry_out": "the same",
         "_replayed": "the same",
@@ -158,6 +156,10 @@ PRIVATE = {
     "simulation/nodes/plane.py": {
         "_durable": "of its own double of the write-ahead log",
         "_tell": "the same",
+    },
+    "simulation/nodes/power.py": {
+        "_is_open": "files of the metadata log are cut where a loss of power would",
+        "_log": "the same",
     },
     "simulation/nodes/process.py": {
         "_fail": "a killed process ends the streams that it has open",

@@ -127,7 +127,7 @@ class SimulatedPlane:
             part.others,
             isr,
             epoch_start_offset=part.epoch_start if self.KNOWS_EPOCH_START else 0,
-            min_in_sync=self.MIN_IN_SYNC or self.world.min_in_sync(topic),
+            min_in_sync=self.MIN_IN_SYNC or self.world.min_in_sync(topic, partition),
             lag_max_ms=self.world.plan.lag_max_ms,
             now_ms=now_ms,
             broker_epochs=broker_epochs,
@@ -275,7 +275,7 @@ class SimulatedPlane:
         part = self.parts.get(key)
         if part is None:
             return answer(Errors.UNKNOWN_TOPIC_OR_PARTITION.code, -1)
-        least = self.world.min_in_sync(key[0])
+        least = self.world.min_in_sync(*key)
         error = rules.produce_error(acks, part.is_leader, len(part.isr), least)
         if error:
             return answer(error, -1)
@@ -584,7 +584,8 @@ class SimulatedPlane:
 
     def append_records(self, part, records):
         """Appends what the group coordinator writes, as with acks=all; returns the base offset or an error's row."""
-        error = rules.produce_error(-1, part.is_leader, len(part.isr), self.world.min_in_sync(part.key[0]))
+        least = self.world.min_in_sync(*part.key)
+        error = rules.produce_error(-1, part.is_leader, len(part.isr), least)
         if error:
             return Errors.of(error)
         before = part.log.log_end_offset
@@ -602,7 +603,7 @@ class SimulatedPlane:
         part = self.parts.get((topic, partition))
         if part is None or not part.is_leader or part.leader_epoch != leader_epoch:
             raise LogError(Errors.NOT_LEADER_OR_FOLLOWER.code, "")
-        if len(part.isr) < self.world.min_in_sync(topic):
+        if len(part.isr) < self.world.min_in_sync(topic, partition):
             raise LogError(Errors.NOT_ENOUGH_REPLICAS.code, "")
         before = part.log.log_end_offset
         base = part.log.append(batch, leader_epoch, now_ms, **options)

@@ -254,7 +254,8 @@ class ClusterWorld(World):
                     return f"the share group has not done with {TOPIC}-{number}: {left}"
         return None
 
-    def min_in_sync(self, topic):
+    def min_in_sync(self, topic, partition=0):
+        """What acks=all needs; the same for all partitions."""
         return min(self.plan.min_in_sync, self.plan.replicas)
 
     def control_ms(self):

@@ -147,7 +147,7 @@ class Client:
         node = node or self.a_node()
         api = API_VERSIONS[request.api_key]
         versions = (api.lowest, api.highest) if version is None else (version, version)
-        text = brief(request)
+        text = brief(request).replace(self.world.path, "")
         clients = self.clients
         clients.kernel.say(f"client{self.number}", f"asks {node.name} {text}")
         clients.waiting[self.number] = (text, node.name, clients.kernel.now)

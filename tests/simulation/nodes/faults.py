@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 
 from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.broker.dispatch import Dispatcher
-from bowstring.engine.broker.housekeeping import Housekeeping
-from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower, _Change
+from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
-from bowstring.engine.broker.replication import Replication, _RoleChanges, _ServedLogs
+from bowstring.engine.broker.replication import Replication, _ServedLogs
 from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.controller.shell import Controller
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
@@ -45,7 +44,13 @@ DESCRIPTORS = {"mostly": "administration", "names": 4, "commit_mode": False}
 PRODUCERS = {"mostly": "producers", **FILES_OPEN}
 MEMBERS = {"mostly": "members", **FILES_OPEN}
 IN_COMMIT_MODE = {"without": ("no_descriptors",), "commit_mode": True}
-RESTARTS = {**ADMINISTRATION, "without": tuple(each for each in TROUBLES if each != "stop")}
+BROKEN_CONNECTIONS = {**PRODUCERS, "without": tuple(each for each in TROUBLES if each != "break_connections")}
+ISOLATED = {
+    **PRODUCERS,
+    "without": tuple(each for each in TROUBLES if each != "isolate"),
+    "think_ms": 5,
+    "session_ms": 300,
+}
 # Nothing but many clients.
 CROWD = {
     "mostly": "administration",
@@ -120,6 +125,7 @@ def appended_before_applied(patches):
 @fault(
     "The controller answers decisions before their records are committed, and goes on when it has lost the leadership",
     *("AppendedRecordsApply", "NoBugIsLogged", "BecomesHealthy"),
+    first=13,
     **ADMINISTRATION,
 )
 def controller_outlives_its_leadership(patches):
@@ -128,7 +134,7 @@ def controller_outlives_its_leadership(patches):
 
 @fault(
     "A connection goes on after a request was cancelled: its answer is taken for that of the next one",
-    *("NoBugIsLogged", "NoShellFails", "BecomesHealthy", "EveryRequestIsAnswered"),
+    *("NoBugIsLogged", "NoShellFails", "BecomesHealthy", "EveryRequestIsAnswered", "NothingIsFencedInPeace"),
     **FILES_OPEN,
 )
 def connection_outlives_a_cancelled_request(patches):
@@ -169,6 +175,7 @@ def heartbeats_wait_behind_clients(patches):
 @fault(
     "A request to the controller that fails keeps its connection",
     *("BecomesHealthy", "EveryRequestIsAnswered"),
+    first=8,
     **ADMINISTRATION,
 )
 def failed_forwards_keep_connections(patches):
@@ -181,21 +188,13 @@ def failed_forwards_keep_connections(patches):
     patches.set(forwards.Forwards, "turn", turn)
 
 
-@fault(
-    "Appends are not told that the leadership is lost",
-    *("EveryRequestIsAnswered", "BecomesHealthy"),
-    **ADMINISTRATION,
-)
-def appends_wait_for_ever(patches):
-    patches.set(Quorum, "_fail_appends", lambda self, concerns: None)
-
-
 # ---------------------------------------------------------------- brokers that follow the image
 
 
 @fault(
     "What of a change could not be carried out for want of descriptors is dropped",
     "BecomesHealthy",
+    first=6,
     **DESCRIPTORS,
 )
 def change_is_dropped(patches):
@@ -209,23 +208,9 @@ def change_is_dropped(patches):
 
 
 @fault(
-    "Removals of topics are merged with other changes",
-    *("BecomesHealthy", "NoBugIsLogged", "ReplicasAreInSync"),
-    **DESCRIPTORS,
-)
-def removals_are_merged(patches):
-    change(
-        patches,
-        ImageFollower,
-        "_next",
-        "while self._waiting and not change.removed and not self._waiting[0].removed:",
-        "while self._waiting:",
-    )
-
-
-@fault(
     "A partition that comes to a broker while it opens the logs of a change gets a role without a log",
     "NoBugIsLogged",
+    first=36,
     **{**ADMINISTRATION, "thread_ms": (1.0, 15.0), "stall": 0.003, "clients": 8},
 )
 def role_without_a_log(patches):
@@ -241,6 +226,7 @@ def role_without_a_log(patches):
 @fault(
     "Configs of a topic that was deleted meanwhile end the change of all others",
     "NoBugIsLogged",
+    first=20,
     **ADMINISTRATION,
 )
 def configs_of_a_deleted_topic(patches):
@@ -256,6 +242,7 @@ def configs_of_a_deleted_topic(patches):
 @fault(
     "A broker does not hear of changes that are committed while it opens its logs",
     *("BecomesHealthy", "ReplicasAreInSync"),
+    first=5,
     **ADMINISTRATION,
 )
 def deaf_while_logs_are_opened(patches):
@@ -279,30 +266,6 @@ def serves_before_it_is_unfenced(patches):
 
 
 @fault(
-    "A broker that stopped cleanly opens the directory of an earlier topic of the same name",
-    *("ReplicasAreInSync", "BecomesHealthy", "AcknowledgedIsKept", "NoBugIsLogged", "StartsAgain"),
-    **RESTARTS,
-)
-def directory_of_an_earlier_topic(patches):
-    change(patches, TopicLogs, "open_all", ", is_replicated=self.replicates)\n", ", is_replicated=False)\n")
-
-
-@fault(
-    "What acks=all needs stays as it was when a reassignment leaves fewer replicas",
-    *("BecomesHealthy", "TransactionsEnd"),
-    **{**PRODUCERS, "names": 2},
-)
-def least_in_sync_outlives_a_reassignment(patches):
-    change(
-        patches,
-        _RoleChanges,
-        "lead",
-        "    self._changes.append((self._plane.set_min_in_sync, (topic, partition, least), {}))\n",
-        "",
-    )
-
-
-@fault(
     "Logs of removed partitions stay open",
     "BecomesHealthy",
     **ADMINISTRATION,
@@ -310,21 +273,6 @@ def least_in_sync_outlives_a_reassignment(patches):
 def removed_logs_stay_open(patches):
     kept = []
     patches.add(SimulatedLog, "mark_deleted", lambda self, path: kept.append(self))
-
-
-@fault(
-    "Merged changes do not say that brokers have changed",
-    "BecomesHealthy",
-    **FILES_OPEN,
-)
-def changed_brokers_are_forgotten(patches):
-    change(
-        patches,
-        _Change,
-        "__or__",
-        "brokers=self.brokers or more.brokers",
-        "brokers=self.brokers and more.brokers",
-    )
 
 
 @fault(
@@ -337,17 +285,9 @@ def events_of_replicas_wake_nobody(patches):
 
 
 @fault(
-    "A leader counts an ISR without laggards before the controller has agreed",
-    *("AcknowledgedIsKept", "BecomesHealthy", "ReplicasAreInSync"),
-    **PRODUCERS,
-)
-def isr_counts_before_it_is_agreed(patches):
-    change(patches, IsrChanges, "_propose", "led.proposed = isr\n", "led.proposed = led.isr = isr\n")
-
-
-@fault(
     "A failed request to change in-sync replicas is never sent again",
     "BecomesHealthy",
+    first=11,
     **FILES_OPEN,
 )
 def isr_change_is_not_repeated(patches):
@@ -413,24 +353,33 @@ def no_answer_counts_as_a_bug(patches):
 @fault(
     "acks=all is answered as soon as the leader has the records",
     "AcknowledgedIsKept",
-    **PRODUCERS,
+    first=14,
+    **ISOLATED,
 )
 def acknowledged_by_the_leader_alone(patches):
     change(patches, SimulatedPlane, "written", "if acks != -1:", "if True:")
 
 
 @fault(
-    "Producers are forgotten while they write",
+    "A leader forgets the last batches of its producers",
     "NothingIsTwice",
-    **PRODUCERS,
+    **BROKEN_CONNECTIONS,
 )
 def producers_are_forgotten(patches):
-    change(patches, Housekeeping, "expire_producers", "now = now_ms()", "now = now_ms() + (1 << 40)")
+    right = SimulatedPlane.produce
+
+    def produce(self, key, *batch, **verification):
+        if key in self.parts:
+            self.parts[key].log.expire_producers(1 << 62)
+        right(self, key, *batch, **verification)
+
+    patches.set(SimulatedPlane, "produce", produce)
 
 
 @fault(
     "Batches that wait behind one of another transaction are not asked about",
     "EveryRequestIsAnswered",
+    first=9,
     **PRODUCERS,
 )
 def later_batches_are_not_verified(patches):
@@ -442,6 +391,7 @@ def later_batches_are_not_verified(patches):
 @fault(
     "What waits for the verification of a transaction is not answered when the coordinator's broker ends",
     "EveryRequestIsAnswered",
+    first=16,
     **PRODUCERS,
 )
 def questions_are_forgotten(patches):
@@ -487,6 +437,7 @@ def loaded_shard_waits_for_ever(patches):
 @fault(
     "Markers of transactions are not sent again after there was no answer",
     "BecomesHealthy",
+    first=12,
     **PRODUCERS,
 )
 def markers_are_sent_once(patches):
@@ -583,36 +534,12 @@ def failed_load_ends_others(patches):
 
 
 @fault(
-    "What waits for a shard is not answered when another broker leads it",
-    *("EveryRequestIsAnswered", "BecomesHealthy"),
-    **{**MEMBERS, "sync_ms": (1.0, 25.0), "delay_ms": (0.2, 8.0)},
-)
-def moved_shard_answers_nobody(patches):
-    change(patches, CoordinatorRuntime, "_resign", "for item in items:", "for item in ():")
-
-
-@fault(
     "Partitions whose markers are written stay in the list of those that wait",
     "BecomesHealthy",
     **PRODUCERS,
 )
 def written_markers_are_kept(patches):
     change(patches, MarkerWriter, "advanced", "del self._waiting[key]", "pass")
-
-
-@fault(
-    "Who waited for the end of a transaction in vain stays in the list",
-    "BecomesHealthy",
-    **PRODUCERS,
-)
-def ends_are_kept(patches):
-    change(
-        patches,
-        TransactionCoordinator,
-        "_ended",
-        "if not ended.done() and self._ends.get(transactional_id) is ended:",
-        "if False:",
-    )
 
 
 @fault(

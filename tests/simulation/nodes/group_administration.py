@@ -2,12 +2,14 @@
 
 from bowstring.engine.protocol.messages import (
     alter_share_group_offsets,
+    delete_groups,
     delete_share_group_offsets,
     describe_share_group_offsets,
     offset_delete,
+    share_group_heartbeat,
     streams_group_topology_description_update,
 )
-from tests.simulation.nodes.groups import GROUP, a_group
+from tests.simulation.nodes.groups import GROUP, LEFT, SHARE_MEMBERS, a_group
 from tests.simulation.nodes.transactions import coordinator
 
 
@@ -65,6 +67,20 @@ async def delete_share_offsets(client):
         await client.ask(request, node)
 
 
+async def delete_a_share_group(client):
+    """All of its members leave; unless one has joined again it is empty, and goes with the state of its partitions."""
+    group = a_group(client, "share")
+    node = await coordinator(client, group, GROUP)
+    if node is None:
+        return
+    for member in SHARE_MEMBERS:
+        leave = share_group_heartbeat.ShareGroupHeartbeatRequest(
+            group_id=group, member_id=member, member_epoch=LEFT
+        )
+        await client.ask(leave, node)
+    await client.ask(delete_groups.DeleteGroupsRequest(groups_names=[group]), node)
+
+
 async def describe_a_topology(client):
     """What a member of a streams group pushes when the coordinator asks for it; here nobody has asked."""
     group = a_group(client, "streams")
@@ -92,5 +108,6 @@ GROUP_ADMINISTRATION = [
     (2, describe_share_offsets),
     (2, alter_share_offsets),
     (1, delete_share_offsets),
+    (1, delete_a_share_group),
     (1, describe_a_topology),
 ]

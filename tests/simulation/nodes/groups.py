@@ -24,6 +24,7 @@ from tests.simulation.nodes.transactions import a_partition, coordinator
 GROUP = 0
 LEFT = -1
 MEMBER_ID_REQUIRED = 79
+SHARE_MEMBERS = [f"AAAAAAAAAAAAAAAAAAAA{each}" for each in range(10, 14)]
 SUBSCRIPTION = bytes.fromhex("0000") + (1).to_bytes(4, "big") + (2).to_bytes(2, "big") + b"t0" + bytes(4)
 
 
@@ -149,7 +150,7 @@ async def share(client):
     node = await coordinator(client, group, GROUP)
     if node is None:
         return
-    member = f"AAAAAAAAAAAAAAAAAAAA{random.randrange(10, 14)}"
+    member = random.choice(SHARE_MEMBERS)
     request = share_group_heartbeat.ShareGroupHeartbeatRequest(
         group_id=group,
         member_id=member,

@@ -463,6 +463,7 @@ class Reactors(SimulatedPlane):
 
     def forget(self, key):
         self.stored.pop(key, None)
+        self._least.pop(key, None)
         if key in self.parts:
             super().stop(*key)
 
@@ -471,8 +472,8 @@ class Reactors(SimulatedPlane):
             self.end_waits()
             self.node.after(LOOK_MS, self._look)
 
-    def min_in_sync(self, topic):
-        return min((least for (name, _), least in self._least.items() if name == topic), default=1)
+    def min_in_sync(self, topic, partition):
+        return self._least.get((topic, partition), 1)
 
     def set_min_in_sync(self, topic, partition, least):
         if (topic, partition) in self.stored:
@@ -480,6 +481,7 @@ class Reactors(SimulatedPlane):
 
     def stop(self, topic, partition):
         self.stored.pop((topic, partition), None)
+        self._least.pop((topic, partition), None)
         if (topic, partition) in self.parts:
             super().stop(topic, partition)
 
