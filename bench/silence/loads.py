@@ -56,7 +56,7 @@ class Client:
     def broker_id(self) -> int:
         """Returns the id of the broker at the other end."""
         answer = self.ask(metadata.MetadataRequest(topics=[], allow_auto_topic_creation=False))
-        return next(each.node_id for each in answer.brokers if each.port == self._port)
+        return int(next(each.node_id for each in answer.brokers if each.port == self._port))
 
     def topic(self, name: str) -> Any:
         """Returns the metadata of a topic, or None while it does not exist."""
