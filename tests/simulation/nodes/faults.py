@@ -437,7 +437,7 @@ def loaded_shard_waits_for_ever(patches):
 @fault(
     "Markers of transactions are not sent again after there was no answer",
     "BecomesHealthy",
-    first=12,
+    first=44,
     **PRODUCERS,
 )
 def markers_are_sent_once(patches):
