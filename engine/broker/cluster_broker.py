@@ -13,7 +13,7 @@ from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.broker.forwarding import AllocatedProducerIds, ForwardedChanges
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
-from bowstring.engine.broker.node import behind, check_formatted, node_id_of
+from bowstring.engine.broker.node import NodeLostError, behind, check_formatted, node_id_of
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.features import names_directories
@@ -173,11 +173,9 @@ class ClusterBroker(Broker):
         Raises:
             RegistrationError: The controller does not take this broker in, or does not unfence it in time.
             DataDirectoryError, LogError, OSError: A log could not be opened, or another process listens at
-                this broker's address.
+                this broker's address; or the node cannot go on, because its replica of the metadata log or
+                its directories have failed meanwhile.
         """
-        deadline_s = (
-            asyncio.get_running_loop().time() + self.configs.value("server.max.startup.time.ms") / 1000
-        )
         self.lifecycle = BrokerLifecycle(
             self.quorum,
             self.configs,
@@ -188,6 +186,24 @@ class ClusterBroker(Broker):
         self.quorum.start(self.server.voter_endpoints if self.server is not None else ())
         if self.server is not None:
             self.server.start()
+        joining = asyncio.ensure_future(self._join())
+        lost = asyncio.ensure_future(self.lost.wait())
+        ends: set[asyncio.Future[Any]] = {joining, lost, self.quorum.failed}
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if not joining.done():
+                raise NodeLostError(self.directories)
+        finally:
+            lost.cancel()
+            joining.cancel()
+            await asyncio.wait({joining})
+        joining.result()
+
+    async def _join(self) -> None:
+        """Waits in `start` for the cluster: its image, its consent, its trust that the replicas are there."""
+        deadline_s = (
+            asyncio.get_running_loop().time() + self.configs.value("server.max.startup.time.ms") / 1000
+        )
         await self._start_metrics()
         self._not_ready = "the broker waits for a controller that registers it"
         await self.lifecycle.register()

@@ -47,6 +47,13 @@ def new_log_directories(configs: BrokerConfigs) -> LogDirectories:
     return directories
 
 
+class NodeLostError(OSError):
+    """The node of a cluster cannot go on: its directories or its replica of the metadata log have failed."""
+
+    def __init__(self, directories: LogDirectories) -> None:
+        super().__init__(directories.why_lost or "the replica of the metadata quorum has failed")
+
+
 def check_formatted(directories: LogDirectories) -> None:
     """Refuses a directory without an identity: it would become a cluster of its own.
 

@@ -17,6 +17,7 @@ import uvloop
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
 from bowstring.engine.broker.broker import Broker
+from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import UnknownConfig, load
 from bowstring.engine.requests.listeners import ALL_INTERFACES, client_listeners, parse_listener
@@ -229,7 +230,7 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
     """Serves until a signal asks for a stop, or the node's replica of the quorum has failed.
 
     Raises:
-        OSError: The replica has failed.
+        OSError: The node cannot go on.
     """
     notify(STATUS="starting" if broker.quorum is None else "joining the cluster")
     if not await _start(broker, signals):
@@ -256,14 +257,10 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
     telling.cancel()
     event_log.info("stopping", signal=asked.name if asked is not None else "none")
     if asked is None:
-        why = _why_failed(broker)
-        event_log.error(
-            "the node ends, because it cannot go on; repair the cause in detail, then start it", detail=why
-        )
-        notify(STOPPING="1", STATUS=f"stopping: {why}")
-        _end_in_time()
+        why = NodeLostError(broker.directories)
+        _tell_lost(why)
         await broker.stop()
-        raise OSError(why)
+        raise why
     notify(STOPPING="1", STATUS="stopping")
     await broker.stop()
 
@@ -299,10 +296,13 @@ async def _start(broker: "Broker | ControllerNode", signals: StopSignals) -> boo
         starting.cancel()
         await asyncio.wait({starting})
     waiting.cancel()
-    if asked or starting.exception() is not None:
+    if asked:
         await broker.stop()
-    if not asked:
-        starting.result()
+    elif (failed := starting.exception()) is not None:
+        if isinstance(failed, NodeLostError):
+            _tell_lost(failed)
+        await broker.stop()
+        raise failed
     return not asked
 
 
@@ -320,13 +320,12 @@ async def _asked_or_failed(broker: "Broker | ControllerNode", signals: StopSigna
     return None
 
 
-def _why_failed(broker: "Broker | ControllerNode") -> str:
-    """Returns why a node ends that nobody has asked to."""
-    return broker.directories.why_lost or "the replica of the metadata quorum has failed"
-
-
-def _end_in_time() -> None:
-    """Ends the process even if a broken disk holds up its orderly end."""
+def _tell_lost(why: OSError) -> None:
+    """Says why the node ends; the process ends even if a broken disk holds up its orderly end."""
+    event_log.error(
+        "the node ends, because it cannot go on; repair the cause in detail, then start it", detail=str(why)
+    )
+    notify(STOPPING="1", STATUS=f"stopping: {why}")
     watchdog = threading.Timer(_WAY_OUT_S, os._exit, (1,))
     watchdog.daemon = True
     watchdog.start()

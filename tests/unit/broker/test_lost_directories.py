@@ -10,6 +10,8 @@ import pytest
 from bowstring import Broker
 from bowstring._native.log.partition_log import LogError
 from tests.support.embedded import engine_of
+from tests.support.quorum_nodes import format_directory
+from tests.support.serving import steady_port
 from tests.support.waiting import HANG_S, wait_until
 
 SERVED = """
@@ -42,6 +44,54 @@ def test_a_process_ends_with_its_last_directory(tmp_path):
     assert "the node ends, because it cannot go on" in ran.stderr
     assert str(tmp_path) in ran.stderr and "free space" in ran.stderr
     assert not os.path.exists(tmp_path / ".kafka_cleanshutdown")
+
+
+JOINS = """
+import asyncio, errno, sys
+from bowstring import serve
+from bowstring.engine.broker.lifecycle import BrokerLifecycle
+from bowstring.engine.quorum.shell import Quorum
+
+made = []
+start = Quorum.start
+
+def start_and_note(quorum, endpoints):
+    made.append(quorum)
+    start(quorum, endpoints)
+
+async def wait_for_ever(lifecycle):
+    made[0]._event(fail)
+    await asyncio.Event().wait()
+
+def fail():
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+Quorum.start, BrokerLifecycle.register = start_and_note, wait_for_ever
+sys.exit(serve.main(["--data", sys.argv[1], *(f"--set={each}" for each in sys.argv[2:])]))
+"""
+
+
+def test_a_process_whose_metadata_log_fails_while_it_joins_ends(tmp_path):
+    directory, port, controller_port = tmp_path / "data", steady_port(), steady_port()
+    format_directory(directory, 1)
+    settings = [
+        "node.id=1",
+        "process.roles=broker,controller",
+        f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "controller.listener.names=CONTROLLER",
+        f"controller.quorum.voters=1@127.0.0.1:{controller_port}",
+    ]
+    ran = subprocess.run(
+        [sys.executable, "-c", JOINS, str(directory), *settings],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stderr
+    assert "free space in its directory" in ran.stderr
+    assert "the node ends, because it cannot go on" in ran.stderr
+    assert not os.path.exists(directory / ".kafka_cleanshutdown")
 
 
 def test_an_embedded_broker_is_not_ready(tmp_path):
