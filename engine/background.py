@@ -1,7 +1,7 @@
 """Starts work that nobody awaits, and logs it with its traceback when it fails."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from bowstring.engine import event_log
@@ -68,6 +68,28 @@ def call_all(listeners: Iterable[Callable[..., object]], *facts: object, doing: 
                 event_of=doing,
             )
     return failures
+
+
+async def run_unless(work: Coroutine[Any, Any, None], *others: Awaitable[Any]) -> bool:
+    """Does work, and cancels it when one of the others is done before.
+
+    Returns:
+        Whether the work came to its end. What it raises is raised.
+    """
+    working = asyncio.ensure_future(work)
+    ends = [asyncio.ensure_future(each) for each in others]
+    try:
+        await asyncio.wait({working, *ends}, return_when=asyncio.FIRST_COMPLETED)
+        is_done = working.done()
+    finally:
+        working.cancel()
+        for each, end in zip(others, ends, strict=True):
+            if end is not each:  # a future of somebody else goes on
+                end.cancel()
+        await asyncio.wait({working})
+    if is_done:
+        working.result()
+    return is_done
 
 
 def _tell(task: "asyncio.Task[Any]") -> None:

@@ -24,13 +24,16 @@ cdef extern from *:
         fd = fcntl(other, F_DUPFD_CLOEXEC, from);
         return fd < 0 && from > 0 ? fcntl(other, F_DUPFD_CLOEXEC, 0) : fd;
     }
+    static __thread int takes_last = 0;
     """
+    int takes_last
     int keep_one(int other, int start) nogil
     int64_t limit_now() nogil
 
 cdef enum:
     RESERVE_MIN = 16
     RESERVE_MAX = 1024
+    LAST = 8                        # descriptors of the reserve that files of partitions do not get
     SHARE = 8                       # the reserve's part of the limit: one in so many
     LOW_MAX = 64                    # descriptors of the reserve below HIGH: of use when the limit is lowered
     HIGH = 4096                     # the others begin here: what waits with select(2) in this process needs those below 1,024
@@ -75,18 +78,37 @@ cdef int take_lowest() noexcept nogil:
     return fd
 
 
-cdef bint descriptors_lend(int error) noexcept nogil:
+cdef bint lend_above(int32_t kept, int error) noexcept nogil:
+    """Gives up one descriptor unless no more than `kept` are in the reserve."""
     cdef int fd = -1
     if error != -EMFILE and error != -ENFILE:
         return False
     pthread_mutex_lock(&lock)
     begin_shortage()
-    if error == -EMFILE and held_count > 0:
+    if error == -EMFILE and held_count > kept:
         fd = take_lowest()
     pthread_mutex_unlock(&lock)
     if fd >= 0:
         close(fd)
     return fd >= 0
+
+
+cdef bint descriptors_lend(int error) noexcept nogil:
+    return lend_above(0 if takes_last else LAST, error)
+
+
+cdef bint descriptors_lend_last(int error) noexcept nogil:
+    return lend_above(0, error)
+
+
+cdef bint descriptors_allow() noexcept nogil:
+    cdef bint allowed
+    if not load_i32(&short) or takes_last:
+        return True
+    pthread_mutex_lock(&lock)
+    allowed = users == 0 or held_count >= LAST
+    pthread_mutex_unlock(&lock)
+    return allowed
 
 
 cdef bint descriptors_short() noexcept nogil:
@@ -145,7 +167,7 @@ cdef void descriptors_refused() noexcept nogil:
 
 
 def lend(int error):
-    """Gives up one descriptor of the reserve.
+    """Gives up one descriptor of the reserve, also of the last.
 
     Args:
         error: The errno of the call that failed.
@@ -153,7 +175,36 @@ def lend(int error):
     Returns:
         bool: Whether the caller should try again.
     """
-    return descriptors_lend(-error)
+    return descriptors_lend_last(-error)
+
+
+def this_thread_takes_last():
+    """Lets native code of the calling thread have the last descriptors: the node cannot go on without what it opens."""
+    global takes_last
+    takes_last = 1
+
+
+def make_room(int32_t n):
+    """Gives up descriptors of the reserve, also of the last, until ``n`` can be opened.
+
+    Args:
+        n: At most 8.
+
+    Returns:
+        bool: Whether they can.
+    """
+    cdef int[LAST] opened
+    cdef int32_t i, count = 0
+    assert 0 <= n <= LAST
+    while count < n:
+        opened[count] = keep_one(-1, 0)
+        if opened[count] >= 0:
+            count += 1
+        elif not descriptors_lend_last(-EMFILE):
+            break
+    for i in range(count):
+        close(opened[i])
+    return count == n
 
 
 def refill():

@@ -2,7 +2,7 @@
 
 Contents: the real operations (real_*) · whole ranges and small files, through the table.
 """
-from libc.errno cimport EINTR, EIO, ENOMEM, EOPNOTSUPP, errno
+from libc.errno cimport EINTR, EIO, EMFILE, ENOMEM, EOPNOTSUPP, errno
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdio cimport rename as c_rename, snprintf
 from libc.stdlib cimport free, malloc
@@ -10,7 +10,7 @@ from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDONLY, O_RDWR, O_TRUNC, open as 
 from posix.stat cimport fstat, stat as c_stat, struct_stat
 from posix.unistd cimport close as c_close, fdatasync, ftruncate, pread as c_pread, unlink as c_unlink
 from bowstring._native.base.atomics cimport load_pointer
-from bowstring._native.disk.descriptors cimport descriptors_lend
+from bowstring._native.disk.descriptors cimport descriptors_allow, descriptors_lend, descriptors_refill
 
 cdef extern from *:
     """
@@ -109,6 +109,10 @@ cdef int real_open(const char *path, int flags) noexcept nogil:
     cdef int fd
     while True:
         fd = c_open(path, flags | O_CLOEXEC, 0o644)
+        if fd >= 0 and not descriptors_allow():
+            c_close(fd)
+            descriptors_refill()
+            return -EMFILE
         if fd >= 0:
             return fd
         if errno != EINTR and not descriptors_lend(-errno):

@@ -13,7 +13,7 @@ from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.error_codes cimport KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport file_ops, iovec, is_full
-from bowstring._native.disk.log_dir cimport directory_took, may_pass
+from bowstring._native.disk.log_dir cimport directory_tell, directory_took, may_pass
 from bowstring._native.disk.staged_tail cimport tail_append, tail_truncate, tail_write_out
 from bowstring._native.disk.tail_pool cimport TailPool
 from bowstring._native.log.flush cimport log_flush_by_count
@@ -342,9 +342,16 @@ cdef void stamp(AppendEntry *entry, int64_t now_ms) noexcept nogil:
 
 cdef void unable(Log *log, int error, const char *doing) noexcept nogil:
     """Fails the log after an error before which nothing was changed, unless the error may pass: then the next append tries
-    again."""
-    if error < 0 and (state_of(log).replaying or not may_pass(error)):
+    again, and the control thread knows (heal.pyx)."""
+    cdef LogState *state = state_of(log)
+    if error >= 0:
+        return
+    if state.replaying or not may_pass(error):
         log_fail(log, error, doing)
+    elif not state.refuses:
+        state.refuses = 1
+        if log.directory != NULL:
+            directory_tell(log.directory)
 
 
 cdef int open_active(LogState *state) noexcept nogil:
@@ -479,6 +486,8 @@ cdef bint begin(Log *log, Staged *staged) noexcept nogil:
         if error == 0 and not (state.deleting or state.moved):
             error = open_active(state)
         unable(log, error, b"opening the active segment")
+        if error == 0:
+            state.refuses = 0
     staged.first = staged.parts_count = 0
     staged.followed = False
     staged.size_bytes = 0

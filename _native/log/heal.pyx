@@ -12,7 +12,7 @@ from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops
 from bowstring._native.log.leader_epochs cimport epochs_write
 from bowstring._native.log.partition_log cimport PartitionLog
 from bowstring._native.log.python_values cimport check
-from bowstring._native.log.segment cimport active_segment, log_cut
+from bowstring._native.log.segment cimport active_segment, log_cut, segment_activate
 from bowstring._native.log.segment_files cimport segment_file, segment_file_release, segment_path
 from bowstring._native.log.state cimport FAILED_FOR_NOW
 from bowstring._native.log.truncate cimport tell_wal, truncate_within
@@ -65,9 +65,26 @@ cdef int mend(Log *log, int64_t now_ms) noexcept nogil:
     return error
 
 
+cdef int try_to_append(Log *log) noexcept nogil:
+    """Opens what an append opens, for a log that has refused one."""
+    cdef LogState *state = state_of(log)
+    cdef int error = 0
+    cdef SegmentFile *file
+    if not state.activated:
+        error = segment_activate(state)
+    if error == 0:
+        file = segment_file(state, active_segment(state), True, &error)
+        if file != NULL:
+            segment_file_release(file)
+    if error == 0:
+        state.refuses = 0
+    return error
+
+
 cdef bint heals(const Log *log) noexcept nogil:
     cdef LogState *state = state_of(log)
-    return (log.failed == FAILED_FOR_NOW and not (log.directory != NULL and load_i32(&log.directory.failed))
+    return ((log.failed == FAILED_FOR_NOW or (log.failed == 0 and state.refuses))
+            and not (log.directory != NULL and load_i32(&log.directory.failed))
             and not (log.wal != NULL and load_i32(&log.wal.failed))
             and not (state.closed or state.deleting or state.moved))
 
@@ -92,7 +109,7 @@ def heal(PartitionLog log not None):
     with nogil:
         pthread_mutex_lock(&log.log.lock)
         if heals(log.log):
-            error = mend(log.log, wall_clock_ms())
+            error = mend(log.log, wall_clock_ms()) if log.log.failed else try_to_append(log.log)
             if error == 0 and log.log.failed == FAILED_FOR_NOW:
                 state_of(log.log).failed_errno = 0
                 state_of(log.log).failed_doing = NULL

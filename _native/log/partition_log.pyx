@@ -170,6 +170,12 @@ cdef class PartitionLog:
         return log_out_of_service(self.log) != 0
 
     @property
+    def refuses(self):
+        """Whether the last append was refused for want of descriptors or memory. Nothing is wrong with the log: the next may
+        succeed."""
+        return state_of(self.log).refuses != 0
+
+    @property
     def in_commit_mode(self):
         """Whether a write-ahead log makes appends durable before they are acknowledged; see durability.pyx."""
         return self.log.wal != NULL

@@ -262,6 +262,7 @@ cdef struct LogState:
     int8_t deleting                 # the directory is marked for deletion: no more writes
     int8_t moved                    # another log has replaced it: appends and retention are refused
     int8_t rescued                  # it has failed, but everything appended before was synced
+    int8_t refuses                  # the last append was refused, and changed nothing, for want of descriptors or memory
     int32_t roll_jitter_ms          # of the active segment
     int64_t reserved_bytes          # blocks of the active segment's .log are reserved up to this position; 0: none
     int8_t reserve_failed           # they are not: the disk is full, or its file system does not reserve

@@ -14,7 +14,7 @@ from bowstring._native.base.error_codes cimport (
 from bowstring._native.base.wire cimport (
     MAX_TAGS, Reader, read_bytes, read_count, read_i16, read_i32, read_i64, read_string, read_uvarint, skip_tags, take,
     writer_free)
-from bowstring._native.disk.descriptors cimport descriptors_lend
+from bowstring._native.disk.descriptors cimport descriptors_lend_last
 from bowstring._native.replica.replica_quota cimport quota_record
 from bowstring._native.replica.rules cimport answer_follows, may_claim
 from bowstring._native.server.connection cimport (
@@ -54,7 +54,7 @@ cdef void pause(Fetcher *f, const char *why) noexcept nogil:
 
 cdef bint open_connection(Fetcher *f) noexcept nogil:
     cdef int fd = connect_to(f.host, f.port)
-    if fd < 0 and descriptors_lend(fd):                  # clients must not keep this broker from following
+    if fd < 0 and descriptors_lend_last(fd):                  # clients must not keep this broker from following
         fd = connect_to(f.host, f.port)
     if fd >= 0:
         f.connection = connection_open(f.reactor, fd, NO_LISTENER)

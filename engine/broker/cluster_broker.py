@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
 from bowstring.engine.api import CLUSTER_HANDLERS, offered
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.controller_node import ControllerServer
@@ -186,18 +186,8 @@ class ClusterBroker(Broker):
         self.quorum.start(self.server.voter_endpoints if self.server is not None else ())
         if self.server is not None:
             self.server.start()
-        joining = asyncio.ensure_future(self._join())
-        lost = asyncio.ensure_future(self.lost.wait())
-        ends: set[asyncio.Future[Any]] = {joining, lost, self.quorum.failed}
-        try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if not joining.done():
-                raise NodeLostError(self.directories)
-        finally:
-            lost.cancel()
-            joining.cancel()
-            await asyncio.wait({joining})
-        joining.result()
+        if not await background.run_unless(self._join(), self.lost.wait(), self.quorum.failed):
+            raise NodeLostError(self.directories)
 
     async def _join(self) -> None:
         """Waits in `start` for the cluster: its image, its consent, its trust that the replicas are there."""

@@ -71,7 +71,9 @@ class DirectoryAssignments:
         if not names_directories(self._quorum.image.features):
             return
         for index, log in enumerate(self._logs.of_topic(topic.name)):
-            if log is None or log.failed or self._node_id not in topic.partitions[index].replicas:
+            if log is None or log.failed or log.refuses:
+                continue
+            if self._node_id not in topic.partitions[index].replicas:
                 continue
             directory_id = self._directories.of(log).directory_id
             known = assigned_id(topic, index, self._node_id)

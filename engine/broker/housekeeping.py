@@ -105,6 +105,13 @@ class Housekeeping:
                 result = work()
                 if asyncio.iscoroutine(result):
                     await result
+            except (OSError, LogError) as error:
+                event_log.error(
+                    "a housekeeping task failed and is retried at its next interval; check the disk and the "
+                    "limit on open files",
+                    task=name,
+                    detail=str(error),
+                )
             except Exception:
                 event_log.error(
                     "a housekeeping task failed and is retried at its next interval; report the traceback "

@@ -12,6 +12,7 @@ from bowstring.engine.controller.partition_change import (
 )
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.errors import Error, Errors
+from bowstring.engine.metadata.directory_ids import holds_online
 from bowstring.engine.metadata.image import PartitionImage, TopicImage, changed_partition
 from bowstring.engine.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -135,10 +136,16 @@ class _Change:
             or (state == RECOVERING and partition.leader_recovery_state == RECOVERED)
         ):
             return Errors.INVALID_REQUEST
-        if not all(self._is_eligible(broker, epoch) for broker, epoch in isr):
+        if not all(self._is_eligible(partition, broker, epoch) for broker, epoch in isr):
             return Errors.INELIGIBLE_REPLICA
         return None
 
-    def _is_eligible(self, broker: int, epoch: int) -> bool:
+    def _is_eligible(self, partition: PartitionImage, broker: int, epoch: int) -> bool:
         found = self._state.image.brokers.get(broker)
-        return found is not None and found.is_active and epoch in (_ANY_EPOCH, found.epoch)
+        return (
+            found is not None
+            and found.is_active
+            and epoch in (_ANY_EPOCH, found.epoch)
+            # One without its directory has nothing to say: it may seem to have caught up until records come.
+            and (broker in partition.in_sync or holds_online(found, partition))
+        )

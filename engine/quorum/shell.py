@@ -48,6 +48,7 @@ from bowstring.engine.raft.states import NEVER, Resigned
 from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_at
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.open_files import take_last_descriptors
 
 LeaderListener = Callable[[int, int], None]
 """Called with the id of the leader (-1: none is known) and its epoch."""
@@ -113,7 +114,9 @@ class Quorum:
         self._own_snapshots: OwnSnapshots
         self._state_file: QuorumStateFile
         self._loop: asyncio.AbstractEventLoop
-        self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
+        self._disk = ThreadPoolExecutor(
+            1, thread_name_prefix="quorum-disk", initializer=take_last_descriptors
+        )
         self._peers = Peers(_CLIENT_ID.format(node_id))
         self._exchanges = Exchanges(self._peers, self.listener, settings.config.request_timeout_ms, directory)
         # Apart from the connections of the replica, whose Fetch may wait at the leader. What keeps this node

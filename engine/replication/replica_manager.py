@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol
 
+from bowstring.engine.metadata.directory_ids import LOST
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from bowstring.engine.replication.isr_changes import IsrChanges, LedPartition, PartitionKey
@@ -229,6 +230,9 @@ class ReplicaManager:
                 if broker is None or not broker.is_active:
                     found.append(each)
             self._ineligible_of[partition.replicas] = found
+        if LOST in partition.directories:
+            placed = zip(partition.replicas, partition.directories, strict=True)
+            return found + [each for each, directory in placed if directory == LOST and each not in found]
         return found
 
     def _address_of(self, image: ClusterImage, leader: int) -> tuple[str, int] | None:

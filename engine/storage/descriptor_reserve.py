@@ -7,9 +7,11 @@ clients does not keep the broker from opening its logs.
 import asyncio
 import os
 import resource
+import sys
 import time
 from collections.abc import Callable
-from typing import Final
+from importlib.abc import MetaPathFinder
+from typing import Any, Final
 
 from bowstring._native.disk import descriptors
 from bowstring.engine import event_log
@@ -19,6 +21,8 @@ _SMALL: Final = 4096
 _LOOK_S: Final = 0.25
 _QUIET_LOOKS: Final = 4
 """So many looks in a row must find enough in the reserve before a shortage is over."""
+_OF_AN_IMPORT: Final = 3
+"""A folder, a file and a library that it needs, for a moment."""
 _CURE: Final = (
     "raise the limit (ulimit -n, LimitNOFILE of systemd), or lower the number of partitions and connections"
 )
@@ -45,6 +49,17 @@ def descriptor_counters() -> tuple[int, int, int]:
     return stats["held"], stats["shortages"], stats["refused_connections"]
 
 
+class _RoomForImports(MetaPathFinder):
+    """Finds no module, but makes room for those behind it, which open what they find: handlers of requests
+    and other code are imported on first use, and a request must not fail because that comes in a shortage.
+    """
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> Any:
+        """Returns None."""
+        if fullname.startswith("bowstring."):
+            descriptors.make_room(_OF_AN_IMPORT)
+
+
 class DescriptorWatch:
     """The reserve of a node, and its reports. Used on the control loop.
 
@@ -58,14 +73,19 @@ class DescriptorWatch:
         self._began_s = 0.0
         self._quiet = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._imports = _RoomForImports()
 
     def keep(self) -> None:
         """Takes the reserve."""
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         descriptors.reserve(self._fd)
+        sys.meta_path.insert(0, self._imports)
 
     def start(self) -> None:
-        """Begins to report. Call on the control loop."""
+        """Begins to report. Call on the control loop, whose thread has the last descriptors, too: it keeps
+        none open for partitions, but imports code and writes the metadata log.
+        """
+        descriptors.this_thread_takes_last()
         asyncio.get_running_loop().add_reader(self._fd, self._begin)
 
     def stop(self) -> None:
@@ -79,6 +99,7 @@ class DescriptorWatch:
     def give_back(self) -> None:
         """Closes the reserve unless another node of this process uses it."""
         if self._fd >= 0:
+            sys.meta_path.remove(self._imports)
             descriptors.release(self._fd)
             os.close(self._fd)
             self._fd = -1

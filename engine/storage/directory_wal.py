@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from bowstring._native.disk.descriptors import this_thread_takes_last
 from bowstring._native.log import durability
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.data_plane import DataPlane
@@ -33,6 +34,10 @@ _CHECKPOINT_SEGMENTS: Final = 4
 # instead.
 _SPARE_BYTES: Final = 64 << 20
 _RETRY_S: Final = 1.0
+_CURES: Final = {
+    errno.EMFILE: "raise the limit on open files (ulimit -n, LimitNOFILE of systemd)",
+    errno.ENFILE: "raise the system's limit on open files (fs.file-max)",
+}
 _TOLD_AGAIN_MOST_S: Final = 64.0
 
 
@@ -257,6 +262,7 @@ class DirectoryWal:
         checkpoints.
         """
         wanted = True
+        this_thread_takes_last()
         while not self._stopping.is_set():
             os.eventfd_read(self._supply_fd)
             wanted = self.wal.take_wants_segment() or wanted
@@ -271,9 +277,12 @@ class DirectoryWal:
         except Exception as error:  # must catch all: if this thread ends, no record is acknowledged any more
             if self._untold_s >= self._tell_after_s:
                 event_log.error(
-                    "the write-ahead log has no free segment; producers wait. Free space on the disk",
+                    "the write-ahead log has no free segment; producers wait until there is one again",
                     directory=str(self.path),
                     detail=str(error) or repr(error),
+                    cure=_CURES.get(
+                        getattr(error, "errno", None) or 0, "free space on the disk, or check it"
+                    ),
                 )
                 self._tell_after_s = min(max(_RETRY_S, 2 * self._tell_after_s), _TOLD_AGAIN_MOST_S)
                 self._untold_s = 0.0

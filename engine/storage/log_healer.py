@@ -56,7 +56,7 @@ class LogHealer:
             await asyncio.wait({self._task})
 
     def _waiting(self) -> list[_Found]:
-        failed = [each for each in self._logs if each[2].failed]
+        failed = [each for each in self._logs if each[2].failed or each[2].refuses]
         if not failed:
             return failed
         # Not at start: few brokers need it.
@@ -75,13 +75,13 @@ class LogHealer:
         began_s, pause_s, told = time.monotonic(), RETRY_FIRST_S, False
         since_s: dict[tuple[str, int], float] = {}
         given_up: set[tuple[str, int]] = set()
-        while found:
+        while True:
             self._again = False
             for topic, index, _ in found:
                 since_s.setdefault((topic, index), time.monotonic())
             detail = await loop.run_in_executor(None, heal_all, [log for _, _, log in found])
             rest = self._waiting()
-            self._report(found, rest)
+            self._report(since_s, given_up, rest)
             if not rest:
                 break
             if not told:
@@ -94,13 +94,10 @@ class LogHealer:
                     detail=detail,
                     cure="raise the limit on open files or on memory (ulimit, LimitNOFILE)",
                 )
-            late = {
-                (topic, index)
-                for topic, index, _ in rest
-                if time.monotonic() - since_s.get((topic, index), time.monotonic()) >= GIVE_UP_S
-            }
-            if late - given_up:
-                self.when_stuck(sorted(late - given_up))
+            now_s = time.monotonic()
+            late = {key for key, each_s in since_s.items() if now_s - each_s >= GIVE_UP_S} - given_up
+            if late:
+                self.when_stuck(sorted(late))
                 given_up |= late
             await asyncio.sleep(pause_s)
             pause_s = next_pause_s(pause_s)
@@ -110,11 +107,17 @@ class LogHealer:
                 "all partitions accept records again", after_s=round(time.monotonic() - began_s, 1)
             )
 
-    def _report(self, tried: list[_Found], rest: list[_Found]) -> None:
+    def _report(
+        self, since_s: dict[tuple[str, int], float], given_up: set[tuple[str, int]], rest: list[_Found]
+    ) -> None:
+        """Forgets those that wait no more, also by their own next append, and reports those in service."""
         still = {(topic, index) for topic, index, _ in rest}
-        healed = [
-            (topic, index) for topic, index, log in tried if (topic, index) not in still and not log.failed
-        ]
+        gone = [key for key in since_s if key not in still]
+        for key in gone:
+            del since_s[key]
+            given_up.discard(key)
+        failed = {(topic, index) for topic, index, log in self._logs if log.failed} if gone else set()
+        healed = [key for key in gone if key not in failed]
         if healed:
             self.when_healed(healed)
 

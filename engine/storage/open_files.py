@@ -4,7 +4,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from bowstring._native.disk.descriptors import lend
+from bowstring._native.disk.descriptors import lend, this_thread_takes_last
 
 T = TypeVar("T")
 
@@ -16,6 +16,13 @@ def open_file(path: str | os.PathLike[str], flags: int, mode: int = 0o644) -> in
         OSError: Also when the reserve is used up.
     """
     return with_reserve(lambda: os.open(path, flags | os.O_CLOEXEC, mode))
+
+
+def take_last_descriptors() -> None:
+    """Lets native code of the calling thread have the last of the reserve: the node cannot go on without what
+    the thread opens.
+    """
+    this_thread_takes_last()
 
 
 def with_reserve(work: Callable[[], T]) -> T:

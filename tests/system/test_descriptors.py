@@ -158,6 +158,38 @@ def test_a_cluster_keeps_its_partitions_through_a_crowd(tmp_path: Path) -> None:
         cluster.stop()
 
 
+def test_a_broker_gives_up_leaderships_that_it_cannot_serve(tmp_path: Path) -> None:
+    """Another replica leads what a lack of descriptors keeps from service, until the limit is raised."""
+    cluster, count = Cluster(tmp_path), 150
+    try:
+        cluster.start(2, 3)
+        cluster.processes[1] = Process("--config", str(cluster.files[1]), preexec_fn=few_descriptors)
+        bootstrap, pid = cluster.bootstrap_of(1, 2, 3), cluster.processes[1].process.pid
+        with (
+            bowstring.Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin,
+            bowstring.Producer(bootstrap, delivery_timeout_ms=TIMEOUT_MS) as producer,
+        ):
+            admin.create_topics([bowstring.NewTopic("n", assignments=dict.fromkeys(range(count), [1, 2, 3]))])
+            wait_until(lambda: len(admin.describe_topic("n").partitions) == count)
+
+            def partitions():
+                return admin.describe_topic("n").partitions.values()
+
+            wait_until(lambda: all(set(each.isr) == {1, 2, 3} for each in partitions()))
+            producer.send("n", b"0", partition=0).result(HANG_S)  # the followers' connections are there
+            limit_descriptors(pid, used_descriptors(pid) + 8)
+            for index in range(1, count):
+                producer.send("n", b"%d" % index, partition=index)
+            producer.flush()
+            assert {each.leader for each in partitions()} > {1}, "1 keeps those that it can serve"
+            limit_descriptors(pid, 512)
+            wait_until(lambda: all(set(each.isr) == {1, 2, 3} for each in partitions()), partitions)
+        found = read_all(bootstrap, "n", count)
+        assert [[value for _, value in each] for each in found] == [[b"%d" % i] for i in range(count)]
+    finally:
+        cluster.stop()
+
+
 def virtual_bytes(pid: int) -> int:
     text = Path(f"/proc/{pid}/status").read_text()
     return 1024 * int(text.partition("VmSize:")[2].split()[0])

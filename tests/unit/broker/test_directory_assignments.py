@@ -28,7 +28,7 @@ class Quorum:
 def test_clusters_that_know_no_directories_are_told_none(level, count):
     async def scenario():
         quorum = Quorum(level)
-        logs = SimpleNamespace(of_topic=lambda name: [SimpleNamespace(failed=False)])
+        logs = SimpleNamespace(of_topic=lambda name: [SimpleNamespace(failed=False, refuses=False)])
         directories = SimpleNamespace(of=lambda log: SimpleNamespace(directory_id=HERE))
         partition = SimpleNamespace(replicas=(1,), directories=())
         topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])

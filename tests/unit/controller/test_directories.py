@@ -2,8 +2,10 @@
 
 import pytest
 
+from bowstring.engine.controller.alter_partition import alter_partition
 from bowstring.engine.controller.directories import assign_replicas
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.metadata.directory_ids import LOST
 from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -35,6 +37,12 @@ def assign(cluster: ControllerCluster, broker: int, target: bytes, *indexes: int
     return [Errors.of(each.error_code) for each in answer.directories[0].topics[0].partitions]
 
 
+def alter_isr(cluster: ControllerCluster, isr: list[int]) -> Error:
+    """Asks as the leader for another ISR."""
+    answer = cluster.decide(alter_partition(cluster.state, cluster.isr_request(isr), 3))
+    return Errors.of(answer.topics[0].partitions[0].error_code)
+
+
 def test_a_replica_is_in_the_directory_that_its_broker_names():
     cluster = ControllerCluster(3)
     cluster.add_topic([1, 2], [2, 3], directories=[bytes(15) + b"\x01"] * 2)
@@ -58,6 +66,17 @@ def test_a_replica_in_a_directory_that_is_offline_leaves_the_isr():
     partition = cluster.partition()
     assert (partition.leader, partition.in_sync) == (2, (2,))
     assert partition.directories[0] == b"gone" * 4
+
+
+def test_a_replica_joins_the_isr_once_its_directory_is_online_again():
+    cluster = ControllerCluster(2)
+    cluster.add_topic([1, 2])
+    assign(cluster, 1, LOST, 0)
+    assert cluster.partition().in_sync == (2,)
+    assert alter_isr(cluster, [2, 1]) == Errors.INELIGIBLE_REPLICA
+    assign(cluster, 1, directory(1), 0)
+    assert alter_isr(cluster, [2, 1]) == Errors.NONE
+    assert cluster.partition().in_sync == (2, 1)
 
 
 def test_who_may_not():

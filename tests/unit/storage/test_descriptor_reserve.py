@@ -123,3 +123,37 @@ for limit in (2000, 300, 100, 2000):
 
 def test_the_reserve_moves_below_a_lowered_limit():
     assert run(RAISED_AND_LOWERED) == ["True True True"] * 4
+
+
+PARTITIONS = """
+import os, resource, sys, tempfile
+from pathlib import Path
+from bowstring._native.disk import descriptors
+from bowstring._native.log.partition_log import LogError
+from bowstring.engine.storage.descriptor_reserve import DescriptorWatch
+from bowstring.engine.storage.open_files import open_file
+from tests.support.log_batches import fill, open_log
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+watch = DescriptorWatch()
+watch.keep()
+logs = []
+for index in range(250):
+    directory = Path(tempfile.mkdtemp())
+    logs.append(open_log(directory))
+refused = 0
+for log in logs:
+    try:
+        fill(log, 1)
+    except LogError:
+        assert log.refuses and not log.failed
+        refused += 1
+print("refused", 50 < refused < 150, "held", descriptors.stats()["held"])
+assert "bowstring.engine.api.metadata" not in sys.modules
+import bowstring.engine.api.metadata
+print("a checkpoint", open_file("/dev/null", os.O_RDONLY) > 0)
+"""
+
+
+def test_files_of_partitions_leave_the_last_descriptors_to_the_node():
+    """Code is imported on first use, and checkpoints are written, while partitions have taken all that they may."""
+    assert run(PARTITIONS) == ["refused True held 8", "a checkpoint True"]

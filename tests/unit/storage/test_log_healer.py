@@ -4,6 +4,8 @@ import asyncio
 import errno
 import logging
 
+import pytest
+
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine.storage import log_healer
 from bowstring.engine.storage.log_healer import LogHealer
@@ -64,6 +66,31 @@ def test_what_fails_while_others_are_healed_is_looked_at_again(tmp_path):
         logs += [("u", index, log) for _, index, log in failed_logs(tmp_path / "more", 1)]
         healer.look()
         await wait_until_async(lambda: not any(log.failed for _, _, log in logs))
+        await healer.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_refuses_records_is_given_up_and_returns(tmp_path, monkeypatch):
+    """Nothing is wrong with it, and its next append may be what finds it in service again."""
+    monkeypatch.setattr(log_healer, "GIVE_UP_S", 0.2)
+    monkeypatch.setattr(log_healer, "RETRY_MOST_S", 0.1)
+
+    async def scenario():
+        (tmp_path / "t-0").mkdir()
+        log = open_log(tmp_path / "t-0")
+        healer = LogHealer([("t", 0, log)])
+        stuck, healed = [], []
+        healer.when_stuck, healer.when_healed = stuck.extend, healed.extend
+        with faults.failing("open", errno.EMFILE):
+            with pytest.raises(LogError):
+                fill(log, 1)
+            assert log.refuses and not log.failed
+            healer.look()
+            await wait_until_async(lambda: stuck)
+        fill(log, 1)
+        await wait_until_async(lambda: healed)
+        assert (stuck, healed, log.refuses) == ([("t", 0)], [("t", 0)], False)
         await healer.stop()
 
     asyncio.run(scenario())
