@@ -169,7 +169,9 @@ def test_a_broker_gives_up_leaderships_that_it_cannot_serve(tmp_path: Path) -> N
             bowstring.Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin,
             bowstring.Producer(bootstrap, delivery_timeout_ms=TIMEOUT_MS) as producer,
         ):
-            admin.create_topics([bowstring.NewTopic("n", assignments=dict.fromkeys(range(count), [1, 2, 3]))])
+            admin.create_topics(
+                [bowstring.NewTopic("n", assignments={index: [1, 2, 3] for index in range(count)})]
+            )
             wait_until(lambda: len(admin.describe_topic("n").partitions) == count)
 
             def partitions():
