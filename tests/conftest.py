@@ -75,6 +75,7 @@ TOGETHER: Final = (
     "system/test_cluster_foreground",
     "system/test_troubled_cluster",
     "system/test_admin_chaos",
+    "system/test_many_consumers",
     "simulation/test_failing_operations",
     "simulation/test_commit_crashes",
     "system/test_serve",
