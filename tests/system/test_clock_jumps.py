@@ -4,6 +4,7 @@ import os
 import shutil
 import struct
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,11 @@ class Member:
         self.read += sum(each.error() is None for each in self.consumer.consume(500, 0.2))
         return self.read
 
+    def reads_more(self) -> Callable[[], bool]:
+        """Returns a condition: it has read more than now."""
+        seen = self.read
+        return lambda: self.poll() > seen
+
 
 def began(bootstrap: str) -> Producer:
     """A producer with an open transaction."""
@@ -117,8 +123,7 @@ def test_nothing_ends_because_clocks_are_set(tmp_path: Path) -> None:
                     for id in cluster.ports:
                         cluster.shift(id, seconds)
                     load.wait_for_more(count=5)
-                    seen = member.read
-                    wait_until(lambda seen=seen: member.poll() > seen)
+                    wait_until(member.reads_more())
                     producer.commit_transaction(HANG_S)
                     begin(producer)
                 producer.abort_transaction(HANG_S)

@@ -183,7 +183,7 @@ def test_a_broker_gives_up_leaderships_that_it_cannot_serve(tmp_path: Path) -> N
             for index in range(1, count):
                 producer.send("n", b"%d" % index, partition=index)
             producer.flush()
-            assert {each.leader for each in partitions()} > {1}, "1 keeps those that it can serve"
+            assert any(each.leader != 1 for each in partitions())
             limit_descriptors(pid, 512)
             wait_until(lambda: all(set(each.isr) == {1, 2, 3} for each in partitions()), partitions)
         found = read_all(bootstrap, "n", count)

@@ -9,7 +9,7 @@ import bowstring
 from tests.support.waiting import FOR_EVER_S, HANG_S, wait_until
 
 MEMBERS = 500
-PROTOCOLS = {
+PROTOCOLS: dict[str, dict[str, object]] = {
     "consumer": {"group.protocol": "consumer"},
     "classic": {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": 120_000},
 }
