@@ -85,7 +85,7 @@ cdef bint lend_above(int32_t kept, int error) noexcept nogil:
         return False
     pthread_mutex_lock(&lock)
     begin_shortage()
-    if error == -EMFILE and held_count > kept:
+    if error == -EMFILE and held_count > (kept if users > 0 else 0):
         fd = take_lowest()
     pthread_mutex_unlock(&lock)
     if fd >= 0:
