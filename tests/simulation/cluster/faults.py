@@ -236,7 +236,7 @@ def fenced_joins(patches):
     patches.set(
         alter_partition._Change,
         "_is_eligible",
-        lambda self, broker, epoch: broker in self._state.image.brokers,
+        lambda self, partition, broker, epoch: broker in self._state.image.brokers,
     )
 
 
@@ -253,7 +253,7 @@ def fenced_joins(patches):
     first=868,
 )
 def older_incarnation_joins(patches):
-    def eligible(self, broker, epoch):
+    def eligible(self, partition, broker, epoch):
         found = self._state.image.brokers.get(broker)
         return found is not None and found.is_active
 

@@ -96,7 +96,9 @@ def former_leaders_write(patches):
     right = ShareShard.write
 
     def write(self, key, written, token, now_ms):
-        return right(self, key, written._replace(leader_epoch=-1), token, now_ms)
+        held = self._partitions.get(key)
+        newest = written.leader_epoch if held is None else max(written.leader_epoch, held.newest_leader_epoch)
+        return right(self, key, written._replace(leader_epoch=newest), token, now_ms)
 
     patches.set(ShareShard, "write", write)
 

@@ -210,7 +210,7 @@ def change_is_dropped(patches):
 @fault(
     "A partition that comes to a broker while it opens the logs of a change gets a role without a log",
     "NoBugIsLogged",
-    first=36,
+    first=20,
     **{**ADMINISTRATION, "thread_ms": (1.0, 15.0), "stall": 0.003, "clients": 8},
 )
 def role_without_a_log(patches):
@@ -262,7 +262,7 @@ def deaf_while_logs_are_opened(patches):
     **FILES_OPEN,
 )
 def serves_before_it_is_unfenced(patches):
-    change(patches, ClusterBroker, "start", "self.plane.start(accepts=False)", "self.plane.start()")
+    change(patches, ClusterBroker, "_join", "self.plane.start(accepts=False)", "self.plane.start()")
 
 
 @fault(
