@@ -236,6 +236,11 @@ def test_the_log_becomes_durable_while_the_broker_stops(log, outcome):
     asyncio.run(run())
 
 
+def logged_failures(caplog):
+    """The exceptions that were logged with their traceback."""
+    return [each.exc_info[1] for each in caplog.records if each.exc_info]
+
+
 def test_one_shard_that_fails_does_not_stop_the_others(monkeypatch, caplog):
     """It is tried again, and the traceback is logged."""
     monkeypatch.setattr("bowstring.engine.coordinators.runtime.REPLAYED_AT_ONCE_BYTES", 0)
@@ -262,7 +267,7 @@ def test_one_shard_that_fails_does_not_stop_the_others(monkeypatch, caplog):
         await broker.coordinator.stop()
 
     asyncio.run(run())
-    assert caplog.text.count("RecursionError: a bug in a shard") == 2
+    assert [type(each) for each in logged_failures(caplog)] == [RecursionError] * 2
 
 
 def test_a_bug_in_what_is_done_from_time_to_time_does_not_end_it(log, monkeypatch, caplog):
@@ -283,4 +288,4 @@ def test_a_bug_in_what_is_done_from_time_to_time_does_not_end_it(log, monkeypatc
         await broker.coordinator.stop()
 
     asyncio.run(run())
-    assert "ValueError: a bug in expiry" in caplog.text
+    assert {type(each) for each in logged_failures(caplog)} == {ValueError}
