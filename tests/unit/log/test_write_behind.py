@@ -10,6 +10,7 @@ from bowstring._native.log.future_replica import LogCopy
 from bowstring._native.log.partition_log import PartitionLog
 from tests.support.faults import all_replaced
 from tests.support.log_batches import CONFIG, NOW_MS, batch
+from tests.support.waiting import wait_until
 
 STEP_BYTES = 8 << 20
 KEPT_BYTES = 2 * STEP_BYTES
@@ -73,6 +74,7 @@ def test_steps_follow_one_another_and_keep_the_newest_pages(tmp_path):
     with calls.watched():
         log = home.open("t-0")
         fill(log, 60)
+        wait_until(lambda: calls.begun)
         ends(home, log)
     assert calls.begun[0][0] == 0
     position = 0
@@ -96,6 +98,7 @@ def test_what_this_broker_leads_is_left_to_the_kernel(tmp_path, followed):
             while copier.copy(1 << 20):
                 pass
             assert copy.log_end_offset == 20
+            wait_until(lambda: calls.begun)
         ends(home, led, copy)
     assert bool(calls.begun) == followed
 
@@ -115,9 +118,9 @@ def test_its_errors_change_nothing(tmp_path):
         log = home.open("t-0")
         fill(log, 40)
         log.flush()
+        wait_until(lambda: calls.begun)
         assert log.log_end_offset == 40 and not log.failed and not home.health.failed
         ends(home, log)
-    assert calls.begun
 
 
 def test_steps_begin_again_behind_a_truncation_and_in_a_new_segment(tmp_path):
