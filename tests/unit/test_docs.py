@@ -18,6 +18,7 @@ PAGES: Final = sorted(
     if page.is_file()
 )
 ARCHITECTURE_WORDS_MAX: Final = 1500
+COLUMNS_MAX: Final = 100
 CHECKED_FOLDERS: Final = ("_native/", "engine/", "python/", "bench/", "tests/", "docs/")
 # `make docs` writes these pages, and fails when a link to one of them is dead.
 GENERATED: Final = DOCS / "reference"
@@ -68,6 +69,22 @@ def paths_in_backticks(page: Path) -> Iterator[str]:
 
 def exists(pattern: str) -> bool:
     return any(True for _ in ROOT.glob(pattern))
+
+
+def long_lines(page: Path) -> Iterator[str]:
+    """Lines of prose above the limit; rows of tables, pictures and single long words (code, links) are left out."""
+    for line in prose(page).splitlines():
+        words = len(_INLINE_CODE.sub("`code`", line).split())
+        if len(line) > COLUMNS_MAX and words > 1 and not line.startswith(("|", "<", "#", "![")):
+            yield line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_prose_can_be_read_as_source(page):
+    if page.name == "figures.md" or page.is_relative_to(GENERATED):
+        return
+    found = list(long_lines(page))
+    assert not found, f"{relative(page)}: lines above {COLUMNS_MAX} columns: {found}"
 
 
 def test_architecture_is_short():
