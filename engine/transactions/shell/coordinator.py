@@ -122,7 +122,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
         await super().stop()
 
     def topic_deleted(self, topic: str) -> None:
-        """Ends all shards when the topic itself is deleted."""
+        """Ends what waits in the topic, and all shards when it is that of transactions."""
+        self.writer.topic_deleted(topic)
         if topic == TRANSACTIONS_TOPIC:
             self._internal_topic_deleted()
 

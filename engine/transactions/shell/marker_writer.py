@@ -151,6 +151,8 @@ class MarkerWriter:
     async def _committed(
         self, key: TopicPartition, log: "PartitionLog", offset: int, leader_epoch: int
     ) -> Error:
+        if self._logs.get(*key) is not log:  # deleted, and perhaps created again, before this task began
+            return Errors.NOT_LEADER_OR_FOLLOWER
         done: asyncio.Future[Error] = asyncio.get_running_loop().create_future()
         queue = self._waiting.setdefault(key, deque())
         queue.append(_Waiting(offset, leader_epoch, done))
@@ -181,6 +183,14 @@ class MarkerWriter:
             elif self._plane.watch(topic, partition, first.offset):
                 return
         del self._waiting[key]
+
+    def topic_deleted(self, topic: str) -> None:
+        """Ends all waits in a topic, whose partitions the data plane does not name any more. One that is
+        created again under the name begins without them.
+        """
+        for key in [key for key in self._waiting if key[0] == topic]:
+            for each in self._waiting.pop(key):
+                _end(each, Errors.UNKNOWN_TOPIC_OR_PARTITION)
 
     def stop(self) -> None:
         """Ends all waits."""
