@@ -4,6 +4,7 @@ translates topic ids and refuses topics that do not exist.
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Final
 
 from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.errors import Error, Errors
@@ -38,6 +39,8 @@ from bowstring.engine.protocol.messages.offset_fetch import (
 GROUP_ID_NOT_FOUND_VERSION = 9
 NO_RETENTION_TIME = -1
 NO_OFFSET = -1
+_LATEST_MS: Final = (1 << 63) - 1
+"""The latest time that a record can hold."""
 
 
 # ---- OffsetCommit
@@ -50,9 +53,9 @@ def commit(
     error = _check_commit(state, request, context, now_ms)
     if error:
         return state.respond(token, commit_error(request, error))
-    expire_ms = (
-        NO_EXPIRY if request.retention_time_ms == NO_RETENTION_TIME else now_ms + request.retention_time_ms
-    )
+    expire_ms = NO_EXPIRY
+    if request.retention_time_ms != NO_RETENTION_TIME:
+        expire_ms = min(now_ms + request.retention_time_ms, _LATEST_MS)
     collected = CollectedOffsets(request.group_id, now_ms, expire_ms, state.config.offset_metadata_max_bytes)
     response = OffsetCommitResponse(
         topics=[

@@ -314,3 +314,10 @@ def test_replay_brings_everything_back():
     live = snapshot(shell.shard)
     shell.restart()
     assert snapshot(shell.shard) == live
+
+
+def test_retention_beyond_what_a_record_can_hold():
+    """OffsetCommit 2 to 4 takes any number: such an offset never expires."""
+    shell = Shell()
+    assert shell.commit_error({("t", 0): 5}, retention_ms=(1 << 63) - 1, version=2) == 0
+    assert shell.fetched() == {("t", 0): (5, 0)}
