@@ -98,6 +98,16 @@ def test_a_paused_node_is_fenced_until_it_goes_on(cluster):
         seen(admin, cluster, 1, 2, 3)
 
 
+def test_all_threads_of_a_paused_node_stand_still(cluster):
+    states = Path(f"/proc/{cluster.pid(3)}/task")
+    for _ in range(20):
+        cluster.pause(3)
+        threads = [each.read_text().rpartition(")")[2].split()[0] for each in states.glob("*/stat")]
+        assert len(threads) > 3
+        assert set(threads) == {"T"}
+        cluster.resume(3)
+
+
 def test_status_tells_of_a_node_that_is_cut_off_and_of_its_lag(cluster, others):
     others.create_topic("cut", partitions=1, configs={"min.insync.replicas": "2"})
     wait_for_isr(others, "cut", 1, 2, 3)
@@ -191,24 +201,35 @@ def test_a_node_that_does_not_start_shows_the_end_of_its_log(tmp_path):
             cluster.restart(1)
 
 
-def test_nodes_end_with_the_program_that_started_them():
+PROGRAM = """
+import bowstring, os, signal
+cluster = bowstring.Cluster(3).start()
+cluster.pause(2)
+print(cluster.data_dir, os.getpid(), *map(cluster.pid, cluster.node_ids), flush=True)
+signal.pause()
+"""
+# As many containers do: the kernel then continues no stopped process whose parent dies.
+ADOPTING = """
+import ctypes, subprocess, sys
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+subprocess.run([sys.executable, "-c", sys.argv[1]], stdin=subprocess.DEVNULL)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("command", [["-c", PROGRAM], ["-c", ADOPTING, PROGRAM]], ids=["orphans", "adopted"])
+def test_nodes_end_with_the_program_that_started_them(command):
     """Also a paused one, and however the program ends."""
-    program = (
-        "import bowstring, sys\n"
-        "cluster = bowstring.Cluster(3).start()\n"
-        "cluster.pause(2)\n"
-        "print(cluster.data_dir, *map(cluster.pid, cluster.node_ids), flush=True)\n"
-        "sys.stdin.read()\n"
-    )
     started = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    directory, *pids = started.stdout.readline().split()
-    started.kill()
-    started.wait(HANG_S)
-    started.stdin.close()
-    started.stdout.close()
+    directory, starter, *pids = started.stdout.readline().split()
+    os.kill(int(starter), signal.SIGKILL)
     wait_until(lambda: not any(is_alive(int(pid)) for pid in pids), directory)
+    started.stdin.close()
+    started.wait(HANG_S)
+    started.stdout.close()
     assert Path(directory).is_dir()
     subprocess.run(["rm", "-rf", directory], check=True)
 

@@ -1,11 +1,13 @@
 """Starts a node as a process, waits until it serves, and sends it signals."""
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from bowstring.cluster.layout import Node
@@ -67,7 +69,6 @@ class NodeProcess:
         with open(self.node.log_file, "ab") as log:
             self._log_start = log.tell()
             # A process group of its own: Ctrl-C in a terminal must not reach the nodes before their starter.
-            # In the same session the kernel also continues one that is stopped when its starter dies.
             self._process = subprocess.Popen(
                 command, stdin=self._lifeline, stdout=log, stderr=log, process_group=0
             )
@@ -125,9 +126,13 @@ class NodeProcess:
         self._process.send_signal(number)
 
     def pause(self) -> None:
-        """Stops it in its tracks; its connections stay open."""
+        """Stops it in its tracks; its connections stay open. Returns when all its threads stand still."""
+        pid = self.pid
         self.send(signal.SIGSTOP)
         self.is_paused = True
+        # The kernel reports the stop once its last thread has stopped. WNOWAIT leaves the status to `poll`.
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Continues it."""
