@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.names import is_internal
 from bowstring.engine.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -31,8 +31,9 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteRecordsR
     Behaviour: offset -1 means the high watermark. An offset beyond it is OFFSET_OUT_OF_RANGE, and one before
     the log start has no effect. Internal topics and topics that are only compacted are refused. The answer
     comes when all replicas that are alive have deleted the records, and has the smallest log start offset of
-    them; REQUEST_TIMED_OUT when they have not within the request's timeout. In commit mode the leader's log
-    start is on the medium before the answer.
+    them; REQUEST_TIMED_OUT when they have not within the request's timeout, and NOT_LEADER_OR_FOLLOWER when
+    another broker leads before they have: it may keep the records. In commit mode the leader's log start is
+    on the medium before the answer.
 
     Versions: 1 and 2 change only the encoding.
     """
@@ -44,7 +45,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteRecordsR
             results[-1][1].append(_result(broker, topic.name, partition))
     await _sync_starts(broker, results)
     if broker.replication is not None:
-        await _await_replicas(broker.replication, results, body.timeout_ms)
+        await _await_replicas(broker, broker.replication, results, body.timeout_ms)
     return DeleteRecordsResponse(
         topics=[DeleteRecordsTopicResult(name=name, partitions=partitions) for name, partitions in results]
     )
@@ -91,11 +92,11 @@ async def _sync_starts(
         )
     for each, log in deleted:
         if log.failed or not is_written:
-            each.error_code = Errors.KAFKA_STORAGE_ERROR.code
-            each.low_watermark = _NO_LOW_WATERMARK
+            _refuse(each, Errors.KAFKA_STORAGE_ERROR)
 
 
 async def _await_replicas(
+    broker: "BrokerServices",
     replicas: "LedReplicas",
     results: list[tuple[str, list[DeleteRecordsPartitionResult]]],
     timeout_ms: int,
@@ -104,20 +105,40 @@ async def _await_replicas(
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + timeout_ms / 1000
     waiting = [(name, each) for name, partitions in results for each in partitions if not each.error_code]
-    while waiting:
+    while True:
         left = []
-        for name, each in waiting:
-            low_watermark = replicas.low_watermark(name, each.partition_index)
-            if low_watermark is not None and low_watermark < each.low_watermark:
+        async for name, each in broker.time_slices.each(waiting):
+            if not _is_over(broker, replicas, name, each):
                 left.append((name, each))
         waiting = left
-        if waiting and loop.time() >= deadline_s:
-            for _, each in waiting:
-                each.error_code = Errors.REQUEST_TIMED_OUT.code
-                each.low_watermark = _NO_LOW_WATERMARK
+        if not waiting:
             return
-        if waiting:
-            await asyncio.sleep(_LOOK_S)  # a follower learns the log start with its next fetch
+        if loop.time() >= deadline_s:
+            break
+        await asyncio.sleep(_LOOK_S)  # a follower learns the log start with its next fetch
+    async for _, each in broker.time_slices.each(waiting):
+        _refuse(each, Errors.REQUEST_TIMED_OUT)
+
+
+def _is_over(
+    broker: "BrokerServices", replicas: "LedReplicas", topic: str, each: DeleteRecordsPartitionResult
+) -> bool:
+    """Whether all replicas have deleted the records, or this broker cannot find out any more."""
+    try:
+        broker.leader_log(topic, each.partition_index)
+    except KafkaError as error:
+        _refuse(each, error.error)
+        return True
+    low_watermark = replicas.low_watermark(topic, each.partition_index)
+    if low_watermark is None:
+        _refuse(each, Errors.NOT_LEADER_OR_FOLLOWER)
+        return True
+    return low_watermark >= each.low_watermark
+
+
+def _refuse(each: DeleteRecordsPartitionResult, error: Error) -> None:
+    each.error_code = error.code
+    each.low_watermark = _NO_LOW_WATERMARK
 
 
 def _delete(broker: "BrokerServices", topic: str, partition: int, offset: int) -> int:

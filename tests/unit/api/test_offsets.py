@@ -11,6 +11,7 @@ from bowstring.engine.protocol.messages import describe_producers as dp
 from bowstring.engine.protocol.messages import init_producer_id as ip
 from bowstring.engine.protocol.messages import list_offsets as lo
 from bowstring.engine.protocol.messages import offset_for_leader_epoch as ole
+from tests.support.waiting import FOR_EVER_MS
 
 NOW = time.time_ns() // 1_000_000
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = range(-1, -7, -1)
@@ -131,7 +132,8 @@ def test_wrong_partitions_and_epochs(topic):
 
 def delete_records(served, offset, topic="t", partition=0, version=2):
     wanted = dr.DeleteRecordsPartition(partition_index=partition, offset=offset)
-    request = dr.DeleteRecordsRequest(topics=[dr.DeleteRecordsTopic(name=topic, partitions=[wanted])])
+    topics = [dr.DeleteRecordsTopic(name=topic, partitions=[wanted])]
+    request = dr.DeleteRecordsRequest(topics=topics, timeout_ms=FOR_EVER_MS)
     result = served.ask(request, version).topics[0].partitions[0]
     return Errors.of(result.error_code), result.low_watermark
 
@@ -153,6 +155,33 @@ def test_records_that_may_not_be_deleted(served):
     assert delete_records(served, 0, "compacted") == (Errors.POLICY_VIOLATION, -1)
     assert delete_records(served, 0, "both") == (Errors.NONE, 0)
     assert delete_records(served, 0, "none") == (Errors.UNKNOWN_TOPIC_OR_PARTITION, -1)
+
+
+class Followers:
+    """Replication of a partition whose followers still have the records when another broker leads it."""
+
+    def __init__(self):
+        self.led = True
+
+    def leads(self, topic_id, partition):
+        return self.led
+
+    def low_watermark(self, topic, partition):
+        if not self.led:
+            return 4  # one that follows has no followers: this is its own log start
+        self.led = False
+        return 0
+
+    def take_events(self):
+        pass
+
+
+def test_leadership_that_is_lost_while_followers_still_have_the_records(topic):
+    topic.engine.replication = Followers()
+    try:
+        assert delete_records(topic, 4) == (Errors.NOT_LEADER_OR_FOLLOWER, -1)
+    finally:
+        topic.engine.replication = None
 
 
 # ---------------------------------------------------------------- OffsetForLeaderEpoch
