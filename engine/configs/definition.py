@@ -73,6 +73,7 @@ def protects(lacking: str, *off: str) -> Effect:
 OWN_PREFIX: Final = "bowstring."
 
 _BITS: Final = {SHORT: 15, INT: 31, LONG: 63}
+_MOST_DIGITS: Final = 19  # of the longest LONG
 _SPACES: Final = bytes(range(33)).decode()  # what String.trim removes
 _DOUBLE: Final = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?)", re.ASCII)
 DISTINCT: Final = "distinct"  # valid values: a list without empty or equal items
@@ -207,12 +208,13 @@ class ConfigKey(NamedTuple):
 
     def _integer(self, text: str, bits: int) -> int:
         digits = text[1:] if text[:1] in "+-" else text
-        if not (digits.isascii() and digits.isdigit()):
-            raise self.invalid(text, f"Not a number of type {self.type.name}")
-        value = int(text)
-        if not -(1 << bits) <= value < 1 << bits:
-            raise self.invalid(text, f"Not a number of type {self.type.name}")
-        return value
+        if digits.isascii() and digits.isdigit():
+            digits = digits.lstrip("0") or "0"
+            if len(digits) <= _MOST_DIGITS:  # int() refuses thousands
+                value = -int(digits) if text[0] == "-" else int(digits)
+                if -(1 << bits) <= value < 1 << bits:
+                    return value
+        raise self.invalid(text, f"Not a number of type {self.type.name}")
 
     def _check(self, value: Any, text: str) -> None:
         valid = self.valid

@@ -112,5 +112,5 @@ def validate_client_metrics(overrides: Mapping[str, str]) -> None:
             raise ConfigError(f"Illegal client matching pattern: {item}")
         try:
             re.compile(_JAVA_ONLY.sub(".", pattern.strip()))
-        except re.error as error:
+        except (re.error, RecursionError, OverflowError) as error:  # malformed, nested too deep, a huge count
             raise ConfigError(f"Illegal client matching pattern: {item}: {error}") from None

@@ -49,6 +49,9 @@ def test_every_default_is_valid(key):
         (TOPIC_CONFIGS["leader.replication.throttled.replicas"], "0:1, 0:1", "0:1,0:1"),
         (TOPIC_CONFIGS["retention.ms"], " 60000 ", "60000"),
         (TOPIC_CONFIGS["retention.ms"], "+5", "5"),
+        (TOPIC_CONFIGS["retention.ms"], "-0001", "-1"),
+        (TOPIC_CONFIGS["retention.ms"], str(2**63 - 1), str(2**63 - 1)),
+        pytest.param(TOPIC_CONFIGS["retention.ms"], "0" * 5000 + "7", "7", id="5000 zeros"),
         (TOPIC_CONFIGS["retention.ms"], "007", "7"),
         (TOPIC_CONFIGS["retention.ms"], "soon", "soon"),
         (TOPIC_CONFIGS["segment.bytes"], " +2000000", "2000000"),
@@ -120,6 +123,9 @@ def test_no_config_has_a_row_beside_the_one_it_derives_from():
         ("retention.ms", "-2", "Value must be at least -1"),
         ("retention.ms", str(2**63), "Not a number of type LONG"),
         ("retention.ms", "1_000", "Not a number of type LONG"),
+        ("retention.ms", "", "Not a number of type LONG"),
+        ("retention.ms", "-", "Not a number of type LONG"),
+        pytest.param("retention.ms", "9" * 5000, "Not a number of type LONG", id="5000 digits"),
         ("cleanup.policy", "delete,shrink", "String must be one of: compact, delete"),
         ("compression.type", "lzma", "String must be one of"),
         ("compression.gzip.level", "0", "Value must be at least 1"),
@@ -463,7 +469,17 @@ def test_a_groups_session_outlives_its_heartbeat():
         validate_group_configs({"share.auto.offset.reset": reset}, configs)
 
 
-@pytest.mark.parametrize("match", ["client_id", "nobody=1", "client_id=[", "client_id=a,,client_id=b"])
+@pytest.mark.parametrize(
+    "match",
+    [
+        "client_id",
+        "nobody=1",
+        "client_id=[",
+        "client_id=a,,client_id=b",
+        "client_id=a{99999999999}",
+        pytest.param("client_id=" + "(" * 5000 + ")" * 5000, id="5000 parentheses"),
+    ],
+)
 def test_client_patterns_that_cannot_be_are_refused(match):
     with pytest.raises(ConfigError, match=r"client matching pattern|no item may be empty"):
         validate_client_metrics({"match": match})
