@@ -15,6 +15,7 @@ import fastavro
 import pytest
 
 import bowstring
+from tests.support.addresses import own_address
 from tests.support.spark_values import fill, in_order, typed
 
 if TYPE_CHECKING:
@@ -135,9 +136,9 @@ def registry() -> Iterator[tuple[str, list[str]]]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer((own_address(), 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://{own_address()}:{server.server_port}", asked
         server.shutdown()
 
 

@@ -17,6 +17,7 @@ from pyspark.errors.exceptions.captured import (
 
 import bowstring
 import bowstring.spark
+from tests.support.addresses import own_address
 from tests.support.waiting import HANG_S, error_in_time
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def test_what_is_not_a_kafka_listener(spark: SparkSession) -> None:
     import socket
     import threading
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server((own_address(), 0)) as server:
         received: list[bytes] = []
 
         def answer() -> None:
@@ -238,7 +239,7 @@ def test_what_is_not_a_kafka_listener(spark: SparkSession) -> None:
                     connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" + b" " * 100)
 
         threading.Thread(target=answer, daemon=True).start()
-        given = {**GOOD, "kafka.bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}"}
+        given = {**GOOD, "kafka.bootstrap.servers": "{}:{}".format(*server.getsockname())}
         with pytest.raises(Exception, match="is this a Kafka listener"):
             spark.read.format("bowstring").options(**given, groupIdPrefix="nightly").load().count()
         assert b"\x00\x07nightly" in received[0], "the client.id that the broker is told"

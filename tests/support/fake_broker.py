@@ -27,6 +27,7 @@ from bowstring.engine.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from bowstring.engine.protocol.versions import API_VERSIONS
+from tests.support.addresses import own_address
 
 CLOSE = object()
 SILENCE = object()
@@ -39,7 +40,7 @@ UNSUPPORTED = Errors.UNSUPPORTED_VERSION.code
 class FakeBroker:
     """`handlers` maps request classes to functions of (version, request) that return a response, CLOSE or SILENCE.
 
-    The requests of a connection are answered one by one: behind one that a handler keeps waiting, all others wait.
+    A request without a handler ends its connection. The requests of a connection are answered one by one: behind one that a handler keeps waiting, all others wait.
     """
 
     def __init__(self, partitions=1, api_versions_max=5, port=0):
@@ -57,14 +58,14 @@ class FakeBroker:
                 producer_id=7, producer_epoch=0
             ),
         }
-        self.listener = socket.create_server(("127.0.0.1", port))
-        self.port = self.listener.getsockname()[1]
+        self.listener = socket.create_server((own_address(), port))
+        self.host, self.port = self.listener.getsockname()
         self.sockets = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
     def bootstrap(self):
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def __enter__(self):
         return self
@@ -79,6 +80,14 @@ class FakeBroker:
     def seen(self, cls):
         with self.lock:
             return [request for request in self.requests if isinstance(request, cls)]
+
+    def handler(self, request, connection):
+        """Returns what answers a request; None turns it away: a client of another test, which looks for its own broker."""
+        found = self.handlers.get(type(request))
+        if found is None:
+            # For the case that it is the client of the test, which then fails.
+            print(f"{self.bootstrap} turns {connection.getpeername()} away: {type(request).__name__}")
+        return found
 
     def api_versions(self, version, request):
         newest = {ApiVersionsRequest.api_key: self.api_versions_max}
@@ -104,7 +113,7 @@ class FakeBroker:
             for topic in request.topics or []
         ]
         return MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port)],
+            brokers=[MetadataResponseBroker(node_id=1, host=self.host, port=self.port)],
             controller_id=1,
             cluster_id="fake",
             topics=topics,
@@ -129,7 +138,9 @@ class FakeBroker:
                 with self.lock:
                     self.requests.append(request)
                     here.append(type(request))
-                answer = self.handlers[type(request)](head.api_version, request)
+                if (handler := self.handler(request, connection)) is None:
+                    return
+                answer = handler(head.api_version, request)
                 if answer is CLOSE:
                     return
                 if answer is not SILENCE:

@@ -71,7 +71,7 @@ class FakeCluster:
         )
         return MetadataResponse(
             brokers=[
-                MetadataResponseBroker(node_id=number, host="127.0.0.1", port=broker.port)
+                MetadataResponseBroker(node_id=number, host=broker.host, port=broker.port)
                 for number, broker in self.brokers.items()
             ],
             controller_id=1,
@@ -92,7 +92,9 @@ class FakeCluster:
             (part,) = topic.partition_responses
             part.current_leader = p.LeaderIdAndEpoch(leader_id=self.leader, leader_epoch=self.epoch)
             port = self.brokers[self.leader].port
-            answer.node_endpoints = [p.NodeEndpoint(node_id=self.leader, host="127.0.0.1", port=port)]
+            answer.node_endpoints = [
+                p.NodeEndpoint(node_id=self.leader, host=self.brokers[self.leader].host, port=port)
+            ]
         return answer
 
     def fetch(self, number, request):
@@ -101,7 +103,9 @@ class FakeCluster:
         answer = f.FetchResponse(responses=[f.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=parts)])
         if any(part.current_leader.leader_id >= 0 for part in parts):
             port = self.brokers[self.leader].port
-            answer.node_endpoints = [f.NodeEndpoint(node_id=self.leader, host="127.0.0.1", port=port)]
+            answer.node_endpoints = [
+                f.NodeEndpoint(node_id=self.leader, host=self.brokers[self.leader].host, port=port)
+            ]
         return answer
 
     def _fetched(self, number, rack, part):

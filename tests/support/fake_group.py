@@ -104,7 +104,7 @@ class FakeGroup(FakeBroker):
         return found
 
     def find_coordinator(self, version, request):
-        where = Coordinator(key=request.coordinator_keys[0], node_id=1, host="127.0.0.1", port=self.port)
+        where = Coordinator(key=request.coordinator_keys[0], node_id=1, host=self.host, port=self.port)
         return FindCoordinatorResponse(coordinators=[where])
 
     def join(self, version, request):

@@ -5,6 +5,7 @@ import socket
 from bowstring.engine.protocol import decode_request, encode_response
 from bowstring.engine.protocol.frames import decode_request_header
 from bowstring.engine.protocol.messages import fetch
+from tests.support.addresses import own_address
 from tests.support.waiting import HANG_S
 
 LEADER = 9
@@ -15,9 +16,9 @@ class PlayedLeader:
     """Accepts one follower, and answers each fetch as the test says."""
 
     def __init__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server((own_address(), 0))
         self.listener.settimeout(HANG_S)
-        self.port = self.listener.getsockname()[1]
+        self.host, self.port = self.listener.getsockname()
         self.connection = None
 
     def fetched(self):

@@ -164,7 +164,9 @@ class Node(FakeBroker):
             request = frames.decode_request(head.api_key, head.api_version, frame, head.body_offset)
             if cluster.happens(script.delay):
                 pause(cluster.random.random() * script.delay_s, "a slow broker")
-            answer = self.handlers[type(request)](head.api_version, request)
+            if (handler := self.handler(request, connection)) is None:
+                return
+            answer = handler(head.api_version, request)
             if answer is CLOSE:
                 return
             if answer is SILENCE:
@@ -241,7 +243,7 @@ class ProduceCluster:
                 topics = [self._topic(topic.name) for topic in request.topics or []]
         return MetadataResponse(
             brokers=[
-                MetadataResponseBroker(node_id=node.number, host="127.0.0.1", port=node.port)
+                MetadataResponseBroker(node_id=node.number, host=node.host, port=node.port)
                 for node in self.nodes
             ],
             controller_id=1,

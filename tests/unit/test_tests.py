@@ -231,6 +231,12 @@ PRIVATE = {
         "_FIRST_PAUSE_S": "a shorter pause before a shard is loaded again",
     },
 }
+# Listeners at 127.0.0.1, each with the reason why they may be met by clients of other tests.
+SHARED_ADDRESS = {
+    "system/bad_input/meddler.py": "forwards to a real broker, in whose answers its address is to have the same length",
+    "support/serving.py": "looks whether a port is free",
+    "unit/server/test_listeners.py": "takes the port that a broker is to find taken",
+}
 # What changes or reads an attribute by its name.
 PATCHING = {"setattr", "getattr", "delattr", "hasattr", "patch", "object"}
 
@@ -293,6 +299,20 @@ def test_waiting_stands_once():
         if isinstance(node, ast.FunctionDef) and node.name in names
     ]
     assert found == ["tests/support/waiting.py: wait_until"]
+
+
+def test_doubles_listen_at_addresses_of_their_own():
+    """A client of another test looks for its broker at 127.0.0.1, also when its port is a double's by now."""
+    listeners = ("create_server", "start_server", "HTTPServer", "ThreadingHTTPServer")
+    found = {
+        path.relative_to(TESTS).as_posix()
+        for path, tree in sources().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in listeners
+        and any(isinstance(each, ast.Constant) and each.value == "127.0.0.1" for each in ast.walk(node))
+    }
+    assert found == set(SHARED_ADDRESS), "use own_address (tests/support/addresses.py)"
 
 
 def test_sleeps_say_why():

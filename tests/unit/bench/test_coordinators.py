@@ -13,12 +13,13 @@ from bench.coordinators.loop import Loop
 from bench.coordinators.transactions import transactions
 from bench.peers.tools import parse_timed
 from bowstring.engine.coordinators.partitioning import coordinator_partition
+from tests.support.addresses import own_address
 
 
 @pytest.fixture
 def echo():
     """A server that answers each frame with the same frame, cut into pieces."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server((own_address(), 0)) as server:
 
         def serve():
             connection, _ = server.accept()
@@ -28,7 +29,7 @@ def echo():
 
         thread = threading.Thread(target=serve)
         thread.start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
+        yield f"{own_address()}:{server.getsockname()[1]}"
         thread.join()
 
 

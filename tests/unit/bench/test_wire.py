@@ -8,6 +8,7 @@ import time
 import pytest
 
 from bench.peers import wire
+from tests.support.addresses import own_address
 from tests.support.waiting import HANG_S
 
 
@@ -21,8 +22,8 @@ class CannedBroker:
     def __init__(self, *replies):
         self.requests = []
         self._replies = replies
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
+        self._listener = socket.create_server((own_address(), 0))
+        self.host, self.port = self._listener.getsockname()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -51,7 +52,7 @@ def test_api_versions_and_create_topics():
     created = struct.pack(">ii", 0, 2) + string("a") + struct.pack(">hh", 0, -1)
     created += string("b") + struct.pack(">hh", 36, -1)
     broker = CannedBroker(struct.pack(">hi", 0, 60) + bytes(360), created)
-    with wire.Connection("127.0.0.1", broker.port) as connection:
+    with wire.Connection(broker.host, broker.port) as connection:
         assert connection.api_versions() == 60
         connection.create_topics(["a", "b"], 6, timeout_ms=1000)
     versions, create = broker.done()
@@ -67,7 +68,7 @@ def test_a_refused_topic_is_an_error_with_the_brokers_words():
     refused = struct.pack(">ii", 0, 1) + string("a") + struct.pack(">h", 37) + string("too few")
     broker = CannedBroker(refused)
     with (
-        wire.Connection("127.0.0.1", broker.port) as connection,
+        wire.Connection(broker.host, broker.port) as connection,
         pytest.raises(wire.WireError, match="topic a failed with error 37: too few"),
     ):
         connection.create_topics(["a"], 0)
@@ -83,7 +84,7 @@ def test_metadata_counts_partitions_that_have_a_leader():
     broker_row = struct.pack(">i", 1) + string("h") + struct.pack(">ih", 9092, -1)
     reply = struct.pack(">i", 1) + broker_row + struct.pack(">ii", 1, 1) + topic
     broker = CannedBroker(reply)
-    with wire.Connection("127.0.0.1", broker.port) as connection:
+    with wire.Connection(broker.host, broker.port) as connection:
         state = wire.TopicState(3, ready_partitions=2, in_sync=1, replicas=1, leaders=(1, -1, 1))
         assert connection.topics() == {"t": state}, "in sync: of the partition with the fewest"
     assert body_of(broker.done()[0]) == struct.pack(">i", -1)
@@ -94,7 +95,7 @@ def test_a_topic_is_given_more_partitions_or_the_refusal_is_told():
         return struct.pack(">ii", 0, 1) + string("t") + struct.pack(">hh", error, -1)
 
     broker = CannedBroker(reply(0), reply(37))
-    with wire.Connection("127.0.0.1", broker.port) as connection:
+    with wire.Connection(broker.host, broker.port) as connection:
         connection.create_partitions("t", 10)
         with pytest.raises(wire.WireError, match="10 partitions failed with error 37"):
             connection.create_partitions("t", 10)
@@ -109,7 +110,7 @@ def test_partitions_that_answer_list_offsets_are_readable():
 
     reply = struct.pack(">i", 1) + string("t") + struct.pack(">i", 2) + partition(0, 0) + partition(1, 3)
     broker = CannedBroker(reply)
-    with wire.Connection("127.0.0.1", broker.port) as connection:
+    with wire.Connection(broker.host, broker.port) as connection:
         assert connection.readable_partitions({"t": 2}) == 1
     asked = struct.pack(">ii", -1, 1) + string("t") + struct.pack(">iiqiq", 2, 0, -1, 1, -1)
     assert body_of(broker.done()[0]) == asked
@@ -117,11 +118,11 @@ def test_partitions_that_answer_list_offsets_are_readable():
 
 def test_a_closed_connection_is_an_error():
     broker = CannedBroker()
-    with wire.Connection("127.0.0.1", broker.port) as connection, pytest.raises(ConnectionError):
+    with wire.Connection(broker.host, broker.port) as connection, pytest.raises(ConnectionError):
         connection.api_versions()
 
 
 def test_waiting_for_a_broker_that_never_comes_ends_at_the_deadline():
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    assert wire.wait_for_api_versions("127.0.0.1", port, time.monotonic() + 0.05) is False
+    with socket.create_server((own_address(), 0)) as unused:
+        host, port = unused.getsockname()
+    assert wire.wait_for_api_versions(host, port, time.monotonic() + 0.05) is False

@@ -250,7 +250,7 @@ def test_what_waiting_does_not_mend_is_raised(how, caplog):
         def forbidden(version, request):
             code = Errors.TOPIC_AUTHORIZATION_FAILED.code
             topics = [MetadataResponseTopic(name=t.name, error_code=code) for t in request.topics or []]
-            where = MetadataResponseBroker(node_id=1, host="127.0.0.1", port=broker.port)
+            where = MetadataResponseBroker(node_id=1, host=broker.host, port=broker.port)
             return MetadataResponse(brokers=[where], controller_id=1, cluster_id="fake", topics=topics)
 
         broker.handlers[MetadataRequest] = forbidden

@@ -9,6 +9,7 @@ from bowstring.engine.protocol import decode_request_header, encode_response
 from bowstring.engine.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from bowstring.engine.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from bowstring.engine.quorum.network import NoAnswerError, PeerConnection, Peers, UnsupportedByPeerError
+from tests.support.addresses import own_address
 from tests.support.waiting import FOR_EVER_S
 
 DESCRIBE = 55
@@ -56,8 +57,8 @@ class Peer:
 
 def run(peer, scenario):
     async def all_of_it():
-        server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
-        connection = PeerConnection("127.0.0.1", server.sockets[0].getsockname()[1], "test")
+        server = await asyncio.start_server(peer.serve, own_address(), 0)
+        connection = PeerConnection(own_address(), server.sockets[0].getsockname()[1], "test")
         try:
             await scenario(connection)
         finally:
@@ -117,12 +118,12 @@ def test_a_missing_answer_closes_the_connection_and_the_next_request_makes_anoth
 
 def test_nobody_listens():
     async def scenario():
-        server = await asyncio.start_server(Peer().serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(Peer().serve, own_address(), 0)
         port = server.sockets[0].getsockname()[1]
         server.close()
         await server.wait_closed()
         with pytest.raises(NoAnswerError):
-            await ask(PeerConnection("127.0.0.1", port, "test"))
+            await ask(PeerConnection(own_address(), port, "test"))
 
     asyncio.run(scenario())
 

@@ -24,7 +24,7 @@ def leader():
 
 def test_a_partition_that_returns_after_an_error_is_not_forgotten(planes, leader):
     """A leader adds what a fetch names before it forgets: it would never answer for the partition again."""
-    planes.replicas[0].follow(TOPIC, 0, leader_epoch=1, leader_id=LEADER, host="127.0.0.1", port=leader.port)
+    planes.replicas[0].follow(TOPIC, 0, leader_epoch=1, leader_id=LEADER, host=leader.host, port=leader.port)
     (topic,) = leader.fetched().topics
     leader.answer(topic.topic_id, Errors.UNKNOWN_LEADER_EPOCH)
     again = leader.fetched()
@@ -35,7 +35,7 @@ def test_a_partition_that_returns_after_an_error_is_not_forgotten(planes, leader
 def test_a_partition_with_an_error_is_forgotten_while_others_are_fetched(planes, leader):
     for partition in (0, 1):
         planes.replicas[0].follow(
-            TOPIC, partition, leader_epoch=1, leader_id=LEADER, host="127.0.0.1", port=leader.port
+            TOPIC, partition, leader_epoch=1, leader_id=LEADER, host=leader.host, port=leader.port
         )
     first = leader.fetched()
     if len(first.topics[0].partitions) < 2:  # the second order came later

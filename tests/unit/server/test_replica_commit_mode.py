@@ -131,7 +131,7 @@ def test_what_came_before_a_batch_that_fails_becomes_durable(planes):
     leader = PlayedLeader()
     try:
         planes.replicas[0].follow(
-            TOPIC, 0, leader_epoch=1, leader_id=LEADER, host="127.0.0.1", port=leader.port
+            TOPIC, 0, leader_epoch=1, leader_id=LEADER, host=leader.host, port=leader.port
         )
         (topic,) = leader.fetched().topics
         good, overlapping = (

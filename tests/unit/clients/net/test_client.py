@@ -29,6 +29,7 @@ from bowstring.clients.records import Node
 from bowstring.engine.protocol.messages.describe_quorum import DescribeQuorumRequest
 from bowstring.engine.protocol.messages.metadata import MetadataRequest
 from bowstring.engine.protocol.versions import API_VERSIONS
+from tests.support.addresses import own_address
 from tests.support.fake_broker import CLOSE, SILENCE, FakeBroker
 from tests.support.serving import steady_port
 from tests.support.waiting import FOR_EVER_MS, FOR_EVER_S, HANG_S, wait_until
@@ -43,14 +44,14 @@ def client():
 
 def ask(client, broker, **options):
     return client.wait(
-        client.send(Node(1, "127.0.0.1", broker.port), MetadataRequest, MetadataRequest(), **options)
+        client.send(Node(1, broker.host, broker.port), MetadataRequest, MetadataRequest(), **options)
     )
 
 
 def test_requests_are_answered_in_the_newest_common_version(client):
     with FakeBroker() as broker:
         assert ask(client, broker).cluster_id == "fake"
-        assert client.versions(Node(1, "127.0.0.1", broker.port))[3] == (0, API_VERSIONS[3].highest)
+        assert client.versions(Node(1, broker.host, broker.port))[3] == (0, API_VERSIONS[3].highest)
 
 
 def test_an_old_broker_is_asked_again_for_its_versions(client):
@@ -60,7 +61,7 @@ def test_an_old_broker_is_asked_again_for_its_versions(client):
 
 def test_many_requests_travel_together_and_come_back_in_order(client):
     with FakeBroker() as broker:
-        node, done = Node(1, "127.0.0.1", broker.port), []
+        node, done = Node(1, broker.host, broker.port), []
         sent = [
             client.send(node, MetadataRequest, MetadataRequest(), callback=lambda p: done.append(p))
             for _ in range(50)
@@ -97,8 +98,8 @@ def test_silence_ends_in_a_timeout(client):
 
 def test_a_listener_that_never_answers_is_unreachable():
     client = NetworkClient("test", connect_timeout_ms=300)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        node = Node(1, "127.0.0.1", listener.getsockname()[1])
+    with socket.create_server((own_address(), 0)) as listener:
+        node = Node(1, *listener.getsockname())
         with pytest.raises(BrokerUnreachableError, match=r"no answer within 0.3 s"):
             client.wait(client.send(node, MetadataRequest, MetadataRequest()))
     client.close()
@@ -106,7 +107,7 @@ def test_a_listener_that_never_answers_is_unreachable():
 
 def test_a_short_request_does_not_wait_for_a_listener_that_never_answers(client):
     """Not for connect_timeout_ms: the other requests to that listener still wait."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+    with socket.create_server((own_address(), 0)) as silent:
         node = Node(1, *silent.getsockname())
         patient = client.send(node, MetadataRequest, MetadataRequest())
         hurried = client.send(node, MetadataRequest, MetadataRequest(), timeout_s=0.1)
@@ -119,7 +120,7 @@ def test_a_short_request_does_not_wait_for_a_listener_that_never_answers(client)
     "garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00\x00\x00\x04\x7f\x7f\x7f\x7f", b"\xff" * 8]
 )
 def test_something_else_on_the_port(client, garbage):
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server((own_address(), 0))
 
     def serve():
         connection, _ = listener.accept()
@@ -131,7 +132,7 @@ def test_something_else_on_the_port(client, garbage):
         connection.close()
 
     threading.Thread(target=serve, daemon=True).start()
-    node = Node(1, "127.0.0.1", listener.getsockname()[1])
+    node = Node(1, *listener.getsockname())
     with pytest.raises((ProtocolError, BrokerUnreachableError)):
         client.wait(client.send(node, MetadataRequest, MetadataRequest()), HANG_S)
     listener.close()
@@ -150,7 +151,7 @@ def test_an_api_the_broker_lacks(client):
         for cls in list(broker.handlers):
             if cls.__name__ == "ApiVersionsRequest":
                 broker.handlers[cls] = without
-        node = Node(1, "127.0.0.1", broker.port)
+        node = Node(1, broker.host, broker.port)
         with pytest.raises(UnsupportedApiError, match=r"DescribeQuorum"):
             client.wait(client.send(node, DescribeQuorumRequest, DescribeQuorumRequest()))
 
@@ -159,7 +160,7 @@ def test_closing_fails_what_is_in_flight():
     client = NetworkClient("test")
     with FakeBroker() as broker:
         broker.handlers[MetadataRequest] = lambda version, request: SILENCE
-        pending = client.send(Node(1, "127.0.0.1", broker.port), MetadataRequest, MetadataRequest())
+        pending = client.send(Node(1, broker.host, broker.port), MetadataRequest, MetadataRequest())
         client.poll(0.1)
         client.close()
         assert isinstance(pending, Pending) and pending.done and "closed" in str(pending.error)
@@ -226,7 +227,7 @@ def test_a_request_that_fails_at_once_completes_in_poll(client):
 def test_clients_started_before_their_broker_find_it():
     port = steady_port()
     cluster_client = NetworkClient("early")
-    cluster = Cluster(cluster_client, parse_bootstrap(f"127.0.0.1:{port}"))
+    cluster = Cluster(cluster_client, parse_bootstrap(f"{own_address()}:{port}"))
     for _ in range(30):
         cluster_client.poll(min(0.01, cluster.maintain()))
     assert cluster.version == 0
@@ -241,7 +242,7 @@ def test_clients_started_before_their_broker_find_it():
 @pytest.mark.parametrize("spoil", [lambda frame: frame[:-3], lambda frame: frame + b"tail"])
 def test_an_answer_that_cannot_be_read_fails_its_request_and_those_behind(client, spoil):
     with FakeBroker() as broker:
-        node = Node(1, "127.0.0.1", broker.port)
+        node = Node(1, broker.host, broker.port)
         client.wait(client.send(node, MetadataRequest, MetadataRequest()))
         broker.spoil = spoil
         pending = [client.send(node, MetadataRequest, MetadataRequest()) for _ in range(3)]
@@ -280,7 +281,7 @@ class Breaks:
 def test_a_connection_that_breaks_under_what_waited_for_it(client, monkeypatch, times):
     """ApiVersions goes first, then all that has waited: each fails, none is forgotten."""
     with FakeBroker() as broker:
-        node = Node(1, "127.0.0.1", broker.port)
+        node = Node(1, broker.host, broker.port)
         broker.handlers[MetadataRequest] = lambda version, request: SILENCE
         Breaks(monkeypatch, times)
         asked = [
@@ -298,7 +299,7 @@ def test_a_connection_that_breaks_under_what_waited_for_it(client, monkeypatch, 
 @pytest.mark.parametrize("expects_reply", [True, False])
 def test_a_connection_that_breaks_under_a_request(client, monkeypatch, expects_reply):
     with FakeBroker() as broker:
-        node = Node(1, "127.0.0.1", broker.port)
+        node = Node(1, broker.host, broker.port)
         ask(client, broker)
         Breaks(monkeypatch, 0)
         pending = client.send(node, MetadataRequest, MetadataRequest(), expects_reply=expects_reply)
@@ -308,7 +309,7 @@ def test_a_connection_that_breaks_under_a_request(client, monkeypatch, expects_r
 def test_a_request_that_cannot_be_encoded(client):
     """It fails alone."""
     with FakeBroker() as broker:
-        node = Node(1, "127.0.0.1", broker.port)
+        node = Node(1, broker.host, broker.port)
         ask(client, broker)
         with pytest.raises(ProtocolError):
             client.wait(client.send(node, MetadataRequest, lambda version: no_request()))

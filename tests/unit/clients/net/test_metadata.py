@@ -14,6 +14,7 @@ from bowstring.engine.protocol.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
+from tests.support.addresses import own_address
 from tests.support.fake_broker import SILENCE, FakeBroker
 from tests.support.readable import readable
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
@@ -46,9 +47,9 @@ def test_a_topic_that_is_wanted_while_a_request_is_made_is_in_the_next():
 
 def test_a_silent_broker_does_not_hold_up_the_others():
     """It may hang, or be cut off: its connection stays open."""
-    with FakeBroker() as broker, socket.create_server(("127.0.0.1", 0)) as silent:
+    with FakeBroker() as broker, socket.create_server((own_address(), 0)) as silent:
         client = NetworkClient("test")
-        cluster = Cluster(client, parse_bootstrap(f"127.0.0.1:{silent.getsockname()[1]}"))
+        cluster = Cluster(client, parse_bootstrap("{}:{}".format(*silent.getsockname())))
         cluster.maintain()
         cluster.bootstrap += parse_bootstrap(broker.bootstrap)
         cluster.refresh(HANG_S)

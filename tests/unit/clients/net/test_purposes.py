@@ -182,7 +182,7 @@ def test_a_share_consumer_does_not_wait_for_its_own_fetch(
 def test_a_connection_that_was_closed_while_idle_costs_nothing(monkeypatch):
     monkeypatch.setattr(net_client, "IDLE_CHECK_S", 0.0)
     with FakeBroker() as broker, contextlib.closing(NetworkClient("test")) as client:
-        node = Node(1, "127.0.0.1", broker.port)
+        node = Node(1, broker.host, broker.port)
         client.wait(client.send(node, MetadataRequest, MetadataRequest()))
         for each in broker.sockets:
             each.shutdown(2)
@@ -193,7 +193,7 @@ def test_a_connection_that_was_closed_while_idle_costs_nothing(monkeypatch):
 
 def test_the_connections_of_a_broker_that_fails_count_once():
     with FakeBroker() as broker, contextlib.closing(NetworkClient("test")) as client:
-        node = Node(1, "127.0.0.1", broker.port)
+        node = Node(1, broker.host, broker.port)
         asked = [
             client.send(node, MetadataRequest, MetadataRequest(), purpose=purpose)
             for purpose in Purpose

@@ -180,7 +180,7 @@ def one_cluster(leaders, addresses):
 
 
 def address(broker):
-    return "127.0.0.1", broker.port
+    return broker.host, broker.port
 
 
 @pytest.mark.parametrize("linger_ms", [0, 1])

@@ -187,7 +187,7 @@ def test_the_next_leader_gets_nothing_before_the_last_has_answered(linger_ms):
     def metadata(version, request):
         answer = FakeBroker.metadata(one, version, request)
         answer.brokers = [
-            type(answer.brokers[0])(node_id=number, host="127.0.0.1", port=broker.port)
+            type(answer.brokers[0])(node_id=number, host=broker.host, port=broker.port)
             for number, broker in ((1, one), (2, other))
         ]
         for topic in answer.topics:

@@ -82,7 +82,7 @@ class Coordinators(FakeBroker):
 
     def find(self, version, request):
         keys = [
-            Coordinator(key=key, node_id=1, host="127.0.0.1", port=self.port)
+            Coordinator(key=key, node_id=1, host=self.host, port=self.port)
             for key in request.coordinator_keys
         ]
         return FindCoordinatorResponse(coordinators=keys)
