@@ -14,9 +14,8 @@ from pathlib import Path
 from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError
 from bench.peers.kafka import LOG4J, SHIPPED_SETTINGS, Kafka
-from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, write_properties
+from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
 from bench.peers.wire import Connection, TopicState, wait_for_brokers
-from bowstring.cluster.layout import free_ports as steady_ports
 
 # Of both peers, beside the settings of a lone broker. Kafka ships the same.
 REGISTERED_SECONDS = 60.0
@@ -155,8 +154,7 @@ class MemberCluster:
         brokers: int = 3,
         heap: list[str] | None = None,
     ):
-        # Ports that outgoing connections never get: a broker that starts again finds its own free.
-        places = memberships([HOST] * brokers, lambda _, count: steady_ports(count))
+        places = memberships([HOST] * brokers, lambda _, count: free_ports(count))
         self.name = name
         self.nodes = {
             place.node: member(name, work / str(place.node), place, settings, heap) for place in places

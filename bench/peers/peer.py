@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -14,9 +13,11 @@ from typing import ClassVar
 
 from bench.peers.install import PeerError
 from bench.peers.wire import Connection, wait_for_api_versions
+from bowstring.cluster.ports import ClaimedPorts
 
 HOST = "127.0.0.1"
 STOP_TIMEOUT_SECONDS = 120.0
+_PORTS = ClaimedPorts()
 
 # Settings of both brokers; all others are each one's defaults.
 COMMON_SETTINGS = {
@@ -175,22 +176,18 @@ class Peer(ABC):
 
 
 def free_ports(count: int, host: str = HOST) -> list[int]:
-    """Returns different ports of a local address that were free a moment ago.
+    """Returns different ports of a local address, claimed until this process ends: a broker that starts
+    again finds its own free.
 
     Raises:
         PeerError: it is not an address of this machine.
     """
-    sockets: list[socket.socket] = []
     try:
-        sockets += [socket.create_server((host, 0)) for _ in range(count)]
-        return [listener.getsockname()[1] for listener in sockets]
+        return _PORTS.take(count, host)
     except OSError as error:
         raise PeerError(
             f"cannot listen on {host}: {error}; name an address of the broker's machine"
         ) from error
-    finally:
-        for listener in sockets:
-            listener.close()
 
 
 def write_properties(path: Path, settings: dict[str, str]) -> Path:

@@ -2,29 +2,36 @@
 
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
+from bowstring.cluster.ports import ClaimedPorts
 from tests.support.readable import readable
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, wait_until
+
+PORTS = ClaimedPorts()
+PORTS_MAX = 200
+"""So many claims of ports a process of tests keeps: more than one test needs."""
 
 
-def steady_port() -> int:
-    """Returns a free port that outgoing connections never get, so it is still free when a broker restarts on it."""
-    ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    for port in random.sample(range(10_000, ephemeral), 100):
-        try:
-            socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return port
-    raise AssertionError(f"no free port between 10000 and {ephemeral}")
+def steady_port(beside: Sequence[int] = ()) -> int:
+    """Returns a free port that outgoing connections never get, so it is still free when a broker restarts on it.
+
+    No other process of tests, and no `bowstring.Cluster`, gets it meanwhile. The ports that are `beside` higher are
+    this test's, too.
+    """
+
+    def found() -> int | None:
+        with ClaimedPorts() as first:
+            (port,) = first.take(1)
+        return port if PORTS.take_these([port, *(port + more for more in beside)]) else None
+
+    port = wait_until(found)
+    PORTS.give_back(max(0, len(PORTS) - PORTS_MAX), oldest=True)
+    return port
 
 
 def hear_hangups() -> None:

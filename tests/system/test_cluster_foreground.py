@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
 
 import pytest
 
@@ -18,6 +17,7 @@ from bowstring.clients.admin.admin import Admin
 from bowstring.cluster import layout, voters
 from bowstring.engine.configs import ConfigError
 from tests.support.readable import readable
+from tests.support.serving import steady_port
 from tests.support.waiting import HANG_S, wait_until
 
 TIMEOUT_MS = int(HANG_S * 1000)
@@ -69,19 +69,7 @@ def start():
 
 def port_for_three():
     """A port with free ones after it and 100 above."""
-
-    def found():
-        (first,) = layout.free_ports(1)
-        wanted = [first + more for more in (0, 1, 2, 100, 101, 102)]
-        with ExitStack() as taken:
-            for port in wanted:
-                try:
-                    taken.enter_context(socket.create_server((layout.HOST, port)))
-                except OSError:
-                    return None
-        return first
-
-    return wait_until(found)
+    return steady_port(beside=(1, 2, 100, 101, 102))
 
 
 def pids(directory):

@@ -234,7 +234,7 @@ PRIVATE = {
 # Listeners at 127.0.0.1, each with the reason why they may be met by clients of other tests.
 SHARED_ADDRESS = {
     "system/bad_input/meddler.py": "forwards to a real broker, in whose answers its address is to have the same length",
-    "support/serving.py": "looks whether a port is free",
+    "unit/cluster/test_ports.py": "takes a port that is not to be given; accepts nobody",
     "unit/server/test_listeners.py": "takes the port that a broker is to find taken",
 }
 # What changes or reads an attribute by its name.

@@ -14,6 +14,7 @@ from bowstring.clients.arguments import checked_methods
 from bowstring.cluster import layout, voters
 from bowstring.cluster.layout import Node
 from bowstring.cluster.links import Links
+from bowstring.cluster.ports import ClaimedPorts
 from bowstring.cluster.process import START_TIMEOUT_S, NodeProcess
 from bowstring.engine.configs import ConfigError
 
@@ -94,6 +95,7 @@ class Cluster:
         self._nodes: dict[int, Node] = {}
         self._processes: dict[int, NodeProcess] = {}
         self._links: Links | None = None
+        self._free_ports = ClaimedPorts()
         self._advertised: dict[tuple[int, str], int] = {}
         self._cluster_id = ""
         self._owner = os.getpid()
@@ -273,6 +275,7 @@ class Cluster:
         if self._links is not None:
             self._links.close()
             self._links = None
+        self._free_ports.close()
         for end in self._lifeline or ():
             os.close(end)
         self._lifeline = None
@@ -287,7 +290,7 @@ class Cluster:
         """Chooses ports, makes links, writes settings and formats the directories."""
         assert self._directory is not None
         listeners = {id: layout.listeners_of(each, linked=self._linked) for id, each in roles.items()}
-        free = iter(layout.free_ports(sum(map(len, listeners.values()))))
+        free = iter(self._free_ports.take(sum(map(len, listeners.values()))))
         given = iter(self._given_ports)
         for id, names in listeners.items():
             ports = {name: next(free) for name in names}

@@ -3,9 +3,7 @@
 A cluster's directory has one for each node: `node-1/server.properties`, `node-1/node.log`, `node-1/data`.
 """
 
-import random
 import re
-import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +26,6 @@ PORT_MAX: Final = 65_535
 _PROPERTIES: Final = "server.properties"
 _META: Final = "meta.properties"
 _WRITTEN: Final = "# Written at each start of the cluster. bowstring serve --config starts this node alone.\n"
-_FIRST_PORT: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -153,30 +150,6 @@ def cluster_id_in(directory: Path) -> str:
 
 
 # ---------------------------------------------------------------- ports
-
-
-def free_ports(count: int) -> list[int]:
-    """Returns free ports that outgoing connections never get, so that a node that starts again finds its port
-    free.
-
-    Raises:
-        OSError: There are too few.
-    """
-    ephemeral = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    low, high = (_FIRST_PORT, ephemeral) if ephemeral > 2 * _FIRST_PORT else (2 * _FIRST_PORT, 65_536)
-    found: list[socket.socket] = []
-    try:
-        for port in random.sample(range(low, high), min(high - low, 100 * count)):
-            try:
-                found.append(socket.create_server((HOST, port)))
-            except OSError:
-                continue
-            if len(found) == count:
-                return [each.getsockname()[1] for each in found]
-        raise OSError(f"there are no {count} free ports between {low} and {high}")
-    finally:
-        for each in found:
-            each.close()
 
 
 def consecutive_ports(

@@ -37,7 +37,7 @@ class Checking(FakeBroker):
 
     def describe(self, version, request):
         node, port = self.leads
-        broker = MetadataResponseBroker(node_id=node, host="127.0.0.1", port=port, rack=None)
+        broker = MetadataResponseBroker(node_id=node, host=self.host, port=port, rack=None)
         return MetadataResponse(brokers=[broker], controller_id=node, cluster_id=self.cluster_id, topics=[])
 
     def named(self):

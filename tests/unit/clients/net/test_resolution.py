@@ -7,6 +7,7 @@ import pytest
 
 import bowstring
 from bowstring.clients.errors import BootstrapResolutionError, ConfigError, NoBrokerError
+from tests.support.addresses import own_address
 from tests.support.fake_broker import FakeBroker
 from tests.support.waiting import FOR_EVER_MS, HANG_S
 
@@ -22,13 +23,13 @@ CLIENTS = {
 @pytest.fixture
 def names(monkeypatch):
     """Names that resolve to this machine; others do not resolve."""
-    known = {"127.0.0.1"}
+    known = {own_address()}
     resolve = socket.getaddrinfo
 
     def look_up(host, port, *args, **options):
         if host not in known:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return resolve("127.0.0.1", port, *args, **options)
+        return resolve(own_address(), port, *args, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     return known
@@ -79,8 +80,8 @@ def test_a_name_that_resolves_in_time_is_used(names):
 
 
 def test_a_name_that_resolves_to_nobody_is_no_failure_of_resolution(names):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    with socket.create_server((own_address(), 0)) as listener:
+        host, port = listener.getsockname()
     waits = {"bootstrap_resolve_timeout_ms": 1, "timeout_ms": 200}
-    with bowstring.Admin(f"127.0.0.1:{port}", **waits) as admin, pytest.raises(NoBrokerError):
+    with bowstring.Admin(f"{host}:{port}", **waits) as admin, pytest.raises(NoBrokerError):
         admin.topics()

@@ -30,7 +30,7 @@ def broker():
 
 def metadata(broker):
     brokers = [
-        MetadataResponseBroker(node_id=number, host="127.0.0.1", port=broker.port, rack=rack)
+        MetadataResponseBroker(node_id=number, host=broker.host, port=broker.port, rack=rack)
         for number, rack in broker.racks.items()
     ]
     partitions = [
