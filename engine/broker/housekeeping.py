@@ -235,7 +235,7 @@ class Housekeeping:
 
     def _watch_unlinks(self) -> None:
         """Sets the timer for the next retired directory."""
-        due = self._broker.logs.next_unlink()
+        due = self._broker.logs.retired.next_due()
         if self._unlink_timer is not None:
             self._unlink_timer.cancel()
             self._unlink_timer = None
@@ -245,5 +245,5 @@ class Housekeeping:
 
     def _unlink(self) -> None:
         loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(None, self._broker.logs.unlink_retired, time.monotonic())
+        done = loop.run_in_executor(None, self._broker.logs.retired.unlink, time.monotonic())
         done.add_done_callback(lambda _: self._watch_unlinks())

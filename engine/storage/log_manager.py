@@ -5,7 +5,6 @@ them.
 import asyncio
 import itertools
 import os
-import shutil
 import threading
 import time
 from collections import Counter
@@ -32,6 +31,7 @@ from bowstring.engine.storage.checkpoints import (
 from bowstring.engine.storage.commit_mode import Durability
 from bowstring.engine.storage.damage import report_findings
 from bowstring.engine.storage.directory_wal import sync_logs
+from bowstring.engine.storage.leaving_logs import LeavingLogs
 from bowstring.engine.storage.log_dir import (
     DELETED_SUFFIX,
     STRAY_SUFFIX,
@@ -49,14 +49,13 @@ from bowstring.engine.storage.log_placement import (
     where_to_open,
 )
 from bowstring.engine.storage.new_logs import NewLog, create_all, take_back_all
+from bowstring.engine.storage.retired_directories import RetiredDirectories
 
 # Opening this many logs blocks the control thread for about a millisecond; larger sets go to another thread.
 _INLINE_LOGS: Final = 4
 _NONE: Final[frozenset[int]] = frozenset()
 # Work for one thread: so many logs are opened or created without the GIL.
 _LOGS_AT_ONCE: Final = 128
-# Until another attempt to unlink a directory, for instance when no descriptor was left to list it.
-_UNLINK_AGAIN_S: Final = 60.0
 # The reactors stand still while so many partitions come into their table.
 _SERVED_AT_ONCE: Final = 256
 SLICE_NS: Final = 5_000_000
@@ -94,16 +93,16 @@ class TopicLogs:
         self._node_id = node_id
         self._logs: dict[str, list[PartitionLog | None]] = {}
         self._offline: dict[str, set[int]] = {}
-        self._retired: dict[str, float] = {}
         # directories in which the new names of removed partitions are not durable yet
         self._renamed_in: set[DataDirectory] = set()
         # the supply thread of a write-ahead log also writes recovery points
         self._writing = threading.Lock()
         self._written: dict[tuple[DataDirectory, str], dict[PartitionKey, int]] = {}
         # logs that a move has replaced and whose directories are not renamed yet
-        self._leaving: dict[PartitionKey, PartitionLog] = {}
+        self._leaving = LeavingLogs()
         self._read_high_watermarks: dict[DataDirectory, Mapping[PartitionKey, int]] = {}
         self.unfinished: dict[PartitionKey, Future] = {}
+        self.retired = RetiredDirectories()
         self.control_writes = 0
         self.when_replaced: Callable[[str, int, PartitionLog], None] = lambda topic, index, log: None
         self.replicates = False
@@ -493,7 +492,7 @@ class TopicLogs:
         now = time.monotonic()
         for home in self._directories.opened:
             for name in home.deleted_directories():
-                self._retired[str(home.path / name)] = now
+                self.retired.add(str(home.path / name), now)
 
     def _serve(self, topic: TopicImage, indexes: Iterable[int], image: ClusterImage) -> None:
         overrides = image.topic_configs(topic.name)
@@ -623,9 +622,16 @@ class TopicLogs:
         self._offline.pop(topic, None)
 
     def _retire_removed(self, topic: str, index: int, log: PartitionLog | None, due: float) -> None:
-        self.left(topic, index)
         if log is None:
             return
+        moving = self._leaving.remove((topic, index), log, due)
+        if moving is None:
+            self._retire_log(topic, index, log, due)
+            return
+        for each in moving.logs:  # `sync_removed` renames their directories
+            self.durability.discard(each)
+
+    def _retire_log(self, topic: str, index: int, log: PartitionLog, due: float) -> None:
         home = self._directories.of(log)
         self._renamed_in.add(home)
         path = str(home.path / home.retired_name(topic, index, DELETED_SUFFIX))
@@ -633,14 +639,19 @@ class TopicLogs:
         if self._directories.guard(
             home, "renaming a deleted partition", partial(os.rename, log.directory, path)
         ):
-            self._retired[path] = due
+            self.retired.add(path, due)
         log.mark_deleted(path)
 
     async def sync_removed(self) -> None:
         """Makes the new names of removed partitions durable, before another topic may use the old names.
 
         Otherwise power loss could restore the directory of a deleted topic under the name of a new one.
+        Removed partitions that were being moved get theirs here, once the move has ended.
         """
+        for (topic, index), logs, due, _ in await self._leaving.ended():
+            for log in logs:
+                if not log.directory.endswith(DELETED_SUFFIX):  # else the move has renamed it
+                    self._retire_log(topic, index, log, due)
         while self._renamed_in:
             home = self._renamed_in.pop()
             sync = partial(
@@ -652,35 +663,20 @@ class TopicLogs:
                 self._renamed_in.add(home)
                 raise
 
-    def replaced(self, topic: str, index: int, log: PartitionLog) -> None:
-        """Registers the log that has replaced a partition's log in the data plane."""
+    def replaced(self, topic: str, index: int, log: PartitionLog, over: asyncio.Event) -> None:
+        """Registers the log that has replaced a partition's log in the data plane.
+
+        Args:
+            over: Set once no other thread renames the directories of the two any more.
+        """
         old, self._logs[topic][index] = self._logs[topic][index], log
         if old is not None:
-            self._leaving[topic, index] = old
+            self._leaving.add((topic, index), old, over)
         self.when_replaced(topic, index, log)
 
     def left(self, topic: str, index: int) -> None:
         """Records that a replaced log's directory no longer has the partition's name."""
-        self._leaving.pop((topic, index), None)
-
-    def retire_later(self, path: str, due: float) -> None:
-        """Schedules a directory for unlinking at `due` (time.monotonic)."""
-        self._retired[path] = due
-
-    def next_unlink(self) -> float | None:
-        """Time (time.monotonic) at which the next retired directory may be unlinked; None when there is
-        none.
-        """
-        return min(self._retired.values(), default=None)
-
-    def unlink_retired(self, now: float) -> None:
-        """Unlinks retired directories that are due. Slow: not for the control thread."""
-        for path, due in list(self._retired.items()):
-            if due <= now:
-                self._retired.pop(path, None)  # two calls may run at once
-                shutil.rmtree(path, ignore_errors=True)
-                if os.path.exists(path):
-                    self._retired.setdefault(path, now + _UNLINK_AGAIN_S)
+        self._leaving.discard((topic, index))
 
     # ------------------------------------------------------------ checkpoints and the end
 
@@ -710,7 +706,7 @@ class TopicLogs:
         for topic, index, log in self:
             offsets[self._directories.of(log)][topic, index] = value(log)
         # After a crash the partition may be in its old directory.
-        for (topic, index), old in list(self._leaving.items()):
+        for (topic, index), old in self._leaving:
             home, new = self._directories.of(old), self.get(topic, index)
             if home in offsets and new is not None:
                 kept = new if name == LOG_START_OFFSETS else old
@@ -778,7 +774,7 @@ class TopicLogs:
                 self._directories.unclean.add(self._directories.of(log))
         # The same applies to logs that a move has replaced and whose directories still have the partitions'
         # names.
-        self._directories.unclean.update(self._directories.of(log) for log in self._leaving.values())
+        self._directories.unclean.update(self._directories.of(log) for _, log in self._leaving)
         self.durability.close(is_clean=self._directories.is_clean)
         if failures:
             raise failures[-1]

@@ -74,6 +74,10 @@ class Move:
         self.task: asyncio.Task[None] | None = None
         # The topic or the target may change during the copy; the copying thread sees this flag and stops.
         self.cancelled = False
+        # The copy is the partition's log: from then on TopicLogs removes it with the partition.
+        self.is_swapped = False
+        # No thread renames the directories of the copy and of the old log any more.
+        self.over = asyncio.Event()
 
     @property
     def path(self) -> str:
@@ -201,6 +205,8 @@ class LogMoves:
                 await self._catch_up(move, copy)
                 await self._change_over(move, copy)
                 await self._finish(move, source)
+                if not self._is_there(move):
+                    return  # removed meanwhile, with both directories
                 self._logs.left(*key)
                 assert move.log is not None
                 await self._logs.durability.move_ended(source, move.log, lambda: self._stopping)
@@ -227,7 +233,7 @@ class LogMoves:
                     directory=str(move.directory.path),
                     detail=str(error),
                 )
-            else:
+            elif not move.is_swapped:
                 event_log.error(
                     "the move of a partition failed; the partition stays in its directory. Fix the cause in "
                     "detail, then move it again",
@@ -243,11 +249,16 @@ class LogMoves:
             if self._moves.get(key) is move:
                 del self._moves[key]
 
-    def _source(self, move: Move) -> PartitionLog:
-        """Returns the partition's present log."""
+    def _source(self, move: Move, copied: PartitionLog | None = None) -> PartitionLog:
+        """Returns the partition's present log. It must be the one that was `copied`: a topic of the same
+        name may have been created since.
+        """
         log = self._logs.get(move.topic.name, move.index)
-        if move.cancelled or log is None or move.topic.name not in self._metadata.image.topics:
+        topic = self._metadata.image.topics.get(move.topic.name)
+        if move.cancelled or log is None or topic is None or topic.id != move.topic.id:
             raise MoveAborted("the partition no longer exists")
+        if copied is not None and log is not copied:
+            raise MoveAborted("the partition has another log now")
         return log
 
     async def _open(self, move: Move, source: PartitionLog) -> "LogCopy":
@@ -264,7 +275,7 @@ class LogMoves:
         """
         loop = asyncio.get_running_loop()
         while True:
-            self._source(move)
+            self._source(move, copy.source)
             bound = self._configs.value("replica.alter.log.dirs.io.max.bytes.per.second")
             if bound < _UNTHROTTLED and (wait_s := self._rate.wait_s(time.monotonic())) > 0:
                 await asyncio.sleep(wait_s)
@@ -294,7 +305,7 @@ class LogMoves:
         rest_bytes = _REST_BYTES
         try:
             while True:
-                self._source(move)
+                self._source(move, copy.source)
                 wal = durability.prepare_move(move.directory.path, copy.target, copy.source)
                 outcome = replace_log(self._plane, name, index, copy, rest_bytes, wal)
                 if outcome == 0:
@@ -311,7 +322,8 @@ class LogMoves:
             if name in self._metadata.image.topics:
                 await self.assign(move, before)
             raise
-        self._logs.replaced(name, index, copy.target)
+        move.is_swapped = True
+        self._logs.replaced(name, index, copy.target, move.over)
         durability.moved(name, index, copy.target)
 
     async def assign(self, move: Move, directory_id: bytes) -> None:
@@ -329,6 +341,12 @@ class LogMoves:
 
     async def _finish(self, move: Move, source: PartitionLog) -> None:
         """Ends a move. The new copy is durable under its final name before the old one is removed."""
+        try:
+            await self._rename(move, source)
+        finally:
+            move.over.set()
+
+    async def _rename(self, move: Move, source: PartitionLog) -> None:
         loop = asyncio.get_running_loop()
         image = self._metadata.image
         overrides = image.topic_configs(move.topic.name)
@@ -344,14 +362,14 @@ class LogMoves:
             ),
         )
         if retired is not None:
-            self._logs.retire_later(retired, time.monotonic() + delay_ms / 1000)
+            self._logs.retired.add(retired, time.monotonic() + delay_ms / 1000)
             self._when_retired()
 
     async def _discard(self, move: Move) -> None:
         log, move.log = move.log, None
         retired = await asyncio.get_running_loop().run_in_executor(None, discard, move, log)
         if retired is not None:
-            self._logs.retire_later(retired, time.monotonic())
+            self._logs.retired.add(retired, time.monotonic())
             self._when_retired()
 
 

@@ -1,0 +1,32 @@
+"""Unlinks the directories of removed partitions once their delay has passed."""
+
+import os
+import shutil
+from typing import Final
+
+# Until another attempt to unlink a directory, for instance when no descriptor was left to list it.
+_AGAIN_S: Final = 60.0
+
+
+class RetiredDirectories:
+    """Directories that wait to be unlinked. Times are of time.monotonic."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, float] = {}
+
+    def add(self, path: str, due: float) -> None:
+        """Schedules a directory for unlinking."""
+        self._due[path] = due
+
+    def next_due(self) -> float | None:
+        """Time at which the next directory may be unlinked; None when there is none."""
+        return min(self._due.values(), default=None)
+
+    def unlink(self, now: float) -> None:
+        """Unlinks directories that are due. Slow: not for the control thread."""
+        for path, due in list(self._due.items()):
+            if due <= now:
+                self._due.pop(path, None)  # two calls may run at once
+                shutil.rmtree(path, ignore_errors=True)
+                if os.path.exists(path):
+                    self._due.setdefault(path, now + _AGAIN_S)

@@ -1,0 +1,107 @@
+"""Topics that are deleted, and created again, while a thread moves their partition to another log directory."""
+
+import asyncio
+import threading
+
+import pytest
+
+from bowstring._native.record.decode import decode_batches
+from bowstring._native.record.encode import encode_batch
+from bowstring.engine.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from bowstring.engine.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from bowstring.engine.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from bowstring.engine.storage import replica_moves
+from tests.support.log_dirs import homes
+from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
+
+DELETE = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=FOR_EVER_MS)
+CREATE = CreateTopicsRequest(
+    topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)], timeout_ms=FOR_EVER_MS
+)
+
+
+@pytest.fixture(params=["os", "commit"])
+def served(serve, tmp_path, request):
+    made = serve(
+        log_dirs=f"{tmp_path / 'a'},{tmp_path / 'b'}",
+        bowstring_durability=request.param,
+        log_segment_delete_delay_ms="0",
+    )
+    made.create_topic("t")
+    produce(made, b"old")
+    return made
+
+
+def produce(served, value):
+    records = encode_batch([(None, value, 1, [])])
+    assert served.produce("t", records).error_code == 0
+
+
+def values(served):
+    log = served.engine.logs.get("t", 0)
+    return [each.value for each in decode_batches(log.read(0, 1 << 20, "log_end"))]
+
+
+def move(served, tmp_path):
+    there = tmp_path / ("b" if homes(served)[0] == "a" else "a")
+    topic = AlterReplicaLogDirTopic(name="t", partitions=[0])
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(there), topics=[topic])])
+    assert served.ask(request).results[0].partitions[0].error_code == 0
+
+
+def replace(served):
+    """Deletes the topic and creates it again."""
+    client = served.connect()
+    assert client.ask(DELETE).responses[0].error_code == 0
+    assert client.ask(CREATE).topics[0].error_code == 0
+    client.close()
+
+
+def check(served, tmp_path):
+    """The new topic has its own records alone, also after a start, and nothing of the old one is left."""
+    wait_until(lambda: not list(served.engine.moves))
+    produce(served, b"new")
+    wait_until(lambda: len(list(tmp_path.glob("[ab]/t-0*"))) == 1, lambda: list(tmp_path.glob("[ab]/t-0*")))
+    assert values(served) == [b"new"]
+    served.restart()
+    assert values(served) == [b"new"]
+    assert [each.name for each in tmp_path.glob("[ab]/t-0*")] == ["t-0"]
+
+
+def test_deleted_while_its_directories_are_renamed(served, tmp_path, monkeypatch):
+    entered, may_go_on = threading.Event(), threading.Event()
+    original = replica_moves.finish
+
+    def finish(*arguments):
+        entered.set()
+        assert may_go_on.wait(HANG_S)
+        return original(*arguments)
+
+    monkeypatch.setattr(replica_moves, "finish", finish)
+    move(served, tmp_path)
+    assert entered.wait(HANG_S)
+    replacing = threading.Thread(target=replace, args=(served,))
+    replacing.start()
+    wait_until(lambda: not served.engine.logs.of_topic("t"))
+    may_go_on.set()
+    replacing.join(HANG_S)
+    check(served, tmp_path)
+
+
+def test_replaced_before_the_copy_becomes_its_log(served, tmp_path, monkeypatch):
+    original = replica_moves.LogMoves.assign
+    assigned = []
+
+    async def assign(self, moved, directory_id):
+        await original(self, moved, directory_id)
+        assigned.append(directory_id)
+        await asyncio.get_running_loop().run_in_executor(None, replace, served)
+
+    monkeypatch.setattr(replica_moves.LogMoves, "assign", assign)
+    move(served, tmp_path)
+    wait_until(lambda: assigned)
+    check(served, tmp_path)
