@@ -54,17 +54,17 @@ def move(served, tmp_path):
 
 
 def replace(served):
-    """Deletes the topic and creates it again."""
+    """Deletes the topic, creates it again, and sends as many records as the old one had."""
     client = served.connect()
     assert client.ask(DELETE).responses[0].error_code == 0
     assert client.ask(CREATE).topics[0].error_code == 0
     client.close()
+    produce(served, b"new")
 
 
 def check(served, tmp_path):
     """The new topic has its own records alone, also after a start, and nothing of the old one is left."""
     wait_until(lambda: not list(served.engine.moves))
-    produce(served, b"new")
     wait_until(lambda: len(list(tmp_path.glob("[ab]/t-0*"))) == 1, lambda: list(tmp_path.glob("[ab]/t-0*")))
     assert values(served) == [b"new"]
     served.restart()
