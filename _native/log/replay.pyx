@@ -148,7 +148,8 @@ cdef void append(Replaying *r, uint8_t *batch, const BatchInfo *info) noexcept n
     if r.count == ENTRIES_TOGETHER or info.base_offset != r.staged.next_offset:
         append_all(r)
     if info.base_offset > r.log.log_end_offset and r.count == 0:
-        if r.done.gap_from < 0:
+        # What a follower copied of a compacted log has its leader's gaps, also above the recovery point.
+        if r.done.gap_from < 0 and not r.log.config.compacted:
             r.done.gap_from = r.log.log_end_offset
             r.done.gap_to = info.base_offset
         r.staged.next_offset = info.base_offset

@@ -60,7 +60,7 @@ def append(log: PartitionLog, n: int = 1, size: int = 100, **fields) -> None:
 
 
 def crash(
-    directory: Path, to: Path, *, keep_bytes: int | None = None, partitions: int = 1
+    directory: Path, to: Path, *, keep_bytes: int | None = None, partitions: int = 1, compacted: int = 0
 ) -> list[PartitionLog]:
     """Simulates a power failure that keeps `keep_bytes` of each active segment; returns the recovered logs."""
     shutil.copytree(directory, to)
@@ -71,7 +71,7 @@ def crash(
         if keep_bytes is not None:
             with open(newest, "r+b") as file:
                 file.truncate(keep_bytes)
-        logs.append(open_log(path, clean=False))
+        logs.append(open_log(path, clean=False, compacted=compacted))
     return logs
 
 
