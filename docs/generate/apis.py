@@ -1,10 +1,12 @@
-"""Renders the page of Kafka's APIs from the declarations in `engine/protocol` and `engine/api`."""
+"""Renders the page of Kafka's APIs from `engine/protocol` (declarations) and `engine/api` (the table)."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
-from bowstring.engine.api import ADVERTISED, HANDLERS
+from bowstring.engine.api.permissions import ANY_NAME, Denied, Permission, Requirement, ResourceType
+from bowstring.engine.api.table import BY_BROKER, BY_BROKER_ALONE, BY_CONTROLLER, NATIVE, TABLE
 from bowstring.engine.protocol.schema import LATEST
 from bowstring.engine.protocol.versions import API_VERSIONS, Api
 from docs.generate.markdown import plain, table
@@ -12,14 +14,23 @@ from docs.generate.markdown import plain, table
 HEAD = """\
 # APIs
 
-Every API of Kafka's protocol that is declared, and which of them the broker offers in its ApiVersions
-response. An API that is not offered is declared for a later release, for tests, or for records that another
-broker wrote.
+Every API of Kafka's protocol that is declared, and which of them are offered in ApiVersions responses. An API
+that is not offered is declared for a later release, for tests, or for records that another broker wrote.
 
 - **native**: reactor threads answer it in native code. **control**: the control thread answers it
-  (`engine/api`).
+  (`engine/api`). **cluster**: controllers answer it; brokers of a cluster offer it, too, and forward it.
+  **controller**: only controllers offer it.
 - *Flexible from* is the first version with compact fields and tags (KIP-482).
 - Produce is listed from version 0 on, which librdkafka looks for; it is served from the version below on.
+"""
+
+PERMISSIONS = """\
+
+## Permissions
+
+What Kafka's authorizer checks for the APIs that are offered, and what happens to a client without the
+permission. Bowstring has no authorizer yet: every client may do everything. *or*: one of the permissions is
+enough. ApiVersions needs none.
 """
 
 
@@ -27,7 +38,9 @@ def render() -> str:
     """The page as Markdown."""
     apis = [API_VERSIONS[key] for key in sorted(API_VERSIONS)]
     columns = ("key", "API", "versions", "flexible from", "offered", "what it does")
-    return "\n".join([HEAD, *table(columns, (_row(api) for api in apis))])
+    needed = ("API", "listener", "when", "permission", "without it")
+    rows = [row for api in apis if api.key in TABLE for row in _permissions(api)]
+    return "\n".join([HEAD, *table(columns, (_row(api) for api in apis)), PERMISSIONS, *table(needed, rows)])
 
 
 def heading(api: Api) -> str:
@@ -48,6 +61,40 @@ def purpose(api: Api) -> str:
 
 def _row(api: Api) -> tuple[str, ...]:
     flexible = str(api.flexible_from) if api.flexible_from < LATEST else "never"
-    offered = ("control" if api.key in HANDLERS else "native") if api.key in ADVERTISED else "no"
     link = f"[{api.name}](messages.md#{api.name.lower()}-{api.key})"
-    return str(api.key), link, versions(api), flexible, offered, purpose(api)
+    return str(api.key), link, versions(api), flexible, _offered(api.key), purpose(api)
+
+
+def _offered(key: int) -> str:
+    if key in BY_BROKER_ALONE.offered:
+        return "native" if TABLE[key].broker == NATIVE else "control"
+    if key in BY_BROKER.offered:
+        return "cluster"
+    return "controller" if key in BY_CONTROLLER.offered else "no"
+
+
+def _permissions(api: Api) -> Iterable[tuple[str, ...]]:
+    row = TABLE[api.key]
+    kinds = [("", row.needs)]
+    if row.controller_needs is not None:
+        kinds = [("broker", row.needs), ("controller", row.controller_needs)]
+    for where, needs in kinds:
+        for need in needs:
+            permissions = " or ".join(_permission(each) for each in need.alternatives)
+            yield api.name, where, need.when.value, permissions, _without(need)
+
+
+def _permission(permission: Permission) -> str:
+    text = f"{permission.operation.name} on {permission.resource.name}"
+    if permission.resource is ResourceType.CLUSTER:
+        return text
+    if ANY_NAME in permission.names:
+        return f"{text}, any one"
+    paths = [*permission.names, *(f"{path} (answer)" for path in permission.answer_names)]
+    return f"{text}: {', '.join(paths)}"
+
+
+def _without(need: Requirement) -> str:
+    if need.denied is Denied.OMITTED:
+        return str(need.denied.value)
+    return f"{need.error.name}: {need.denied.value}"

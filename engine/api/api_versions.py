@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from bowstring.engine.protocol import API_VERSIONS
+from bowstring.engine.protocol.messages import ApiKeys
 from bowstring.engine.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
-_API_VERSIONS_KEY: Final = 18
-_PRODUCE_KEY: Final = 0
 _NAMING_VERSION: Final = 5
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
 
@@ -65,13 +64,13 @@ def _finalized(broker: "BrokerServices") -> dict[str, int]:
 def unsupported_version(broker: "BrokerServices") -> ApiVersionsResponse:
     """Returns the answer, in version 0, to an unknown version of ApiVersions."""
     return ApiVersionsResponse(
-        error_code=Errors.UNSUPPORTED_VERSION.code, api_keys=[_offer(_API_VERSIONS_KEY)]
+        error_code=Errors.UNSUPPORTED_VERSION.code, api_keys=[_offer(ApiKeys.API_VERSIONS)]
     )
 
 
 def _offer(key: int) -> ApiVersion:
     api = API_VERSIONS[key]
-    lowest = 0 if key == _PRODUCE_KEY else api.lowest
+    lowest = 0 if key == ApiKeys.PRODUCE else api.lowest
     return ApiVersion(api_key=key, min_version=lowest, max_version=api.highest)
 
 

@@ -2,23 +2,19 @@
 
 from typing import Final
 
+from bowstring.engine.api.permissions import AclOperation
+
 NOT_ASKED: Final = -2147483648
 """Value of the field when the client did not ask for it."""
 
-# Bit n is operation n of Kafka's ACLs; without an authorizer every operation is allowed.
-_CREATE, _DELETE, _ALTER, _DESCRIBE = 5, 6, 7, 8
-_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
-_READ, _WRITE = 3, 4
+
+def _bits(operations: str) -> int:
+    """Bit n is operation n of Kafka's ACLs; without an authorizer every operation is allowed."""
+    return sum(1 << AclOperation[operation] for operation in operations.split())
 
 
-def _bits(*operations: int) -> int:
-    return sum(1 << operation for operation in operations)
-
-
-TOPIC_OPERATIONS: Final = _bits(
-    _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS
-)
+TOPIC_OPERATIONS: Final = _bits("READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS")
 CLUSTER_OPERATIONS: Final = _bits(
-    _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
+    "CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE"
 )
-GROUP_OPERATIONS: Final = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+GROUP_OPERATIONS: Final = _bits("READ DELETE DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS")

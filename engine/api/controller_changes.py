@@ -4,9 +4,10 @@ configs.
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from bowstring.engine.api.request_refusals import refusal
+from bowstring.engine.api.table import TABLE
 from bowstring.engine.controller.shell import Controller
 from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.image import ImageChange
@@ -15,14 +16,6 @@ from bowstring.engine.protocol.schema import MetadataRecord, Response
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
-
-_SHARED: Final = {
-    19: "create_topics",
-    20: "delete_topics",
-    33: "alter_configs",
-    37: "create_partitions",
-    44: "incremental_alter_configs",
-}
 
 
 class ControllerServices:
@@ -59,7 +52,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
     """
     controller = broker.controller
     assert controller is not None, "only nodes with a controller have listeners of controllers"
-    shared = import_module(f"bowstring.engine.api.{_SHARED[request.api_key]}")
+    shared = import_module(f"bowstring.engine.api.{TABLE[request.api_key].broker}")
     try:
         answer: Response = await shared.handle(ControllerServices(broker, controller), request)
     except KafkaError as error:

@@ -4,7 +4,7 @@ import ipaddress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from bowstring.engine.api import CONTROLLER_HANDLERS, FORWARDED_KEYS
+from bowstring.engine.api.table import BY_CONTROLLER, TABLE
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol import (
     API_VERSIONS,
@@ -23,9 +23,6 @@ from bowstring.engine.requests.request import Request
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
 
-_DESCRIBE_QUORUM: Final = 55
-_ACCEPTED: Final = FORWARDED_KEYS | {_DESCRIBE_QUORUM}
-"""Kafka's brokers forward DescribeQuorum, too; ours know the leader."""
 _VERSION_BYTES: Final = 2
 
 
@@ -55,7 +52,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> EnvelopeRespon
     )
     if not controller.is_active:
         raise KafkaError(Errors.NOT_CONTROLLER)
-    module = import_module(f"bowstring.engine.api.{CONTROLLER_HANDLERS[inner.api_key]}")
+    module = import_module(f"bowstring.engine.api.{BY_CONTROLLER.handlers[inner.api_key]}")
     response: Response | None
     try:
         response = await module.handle(broker, inner)
@@ -76,7 +73,8 @@ def _header(body: EnvelopeRequest) -> DecodedHeader:
         header = decode_request_header(body.request_data)
     except ProtocolError as error:
         raise KafkaError(Errors.INVALID_REQUEST, str(error)) from error
-    if header.api_key not in _ACCEPTED:
+    row = TABLE.get(header.api_key)
+    if row is None or not (row.forwarded or row.is_accepted_in_envelope):
         raise KafkaError(
             Errors.INVALID_REQUEST, f"brokers do not forward {API_VERSIONS[header.api_key].name}"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
-from bowstring.engine.api import ADVERTISED, HANDLERS
+from bowstring.engine.api.table import BY_BROKER_ALONE
 from bowstring.engine.broker.broker_addresses import inter_broker_listener
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.housekeeping import Housekeeping
@@ -87,8 +87,7 @@ class Broker(BrokerServices):
         self.housekeeping = Housekeeping(self)
         self.listeners = []
         self.advertised = []
-        self.handlers = HANDLERS
-        self.offered = ADVERTISED
+        self.handlers, self.offered = BY_BROKER_ALONE
         self.local = None
         self.descriptors = DescriptorWatch()
         self._metrics: MetricsServer | None = None

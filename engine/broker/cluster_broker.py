@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bowstring.engine import background, event_log
-from bowstring.engine.api import CLUSTER_HANDLERS, offered
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.controller_node import ControllerServer
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
@@ -102,8 +102,7 @@ class ClusterBroker(Broker):
         self._settings = quorum_settings(self.configs, self.node_id)
         self.quorum = Quorum(self.directory, self.configs, self._settings, node_id=self.node_id)
         self.metadata = self.quorum
-        self.handlers = CLUSTER_HANDLERS
-        self.offered = offered(CLUSTER_HANDLERS, is_controller=False)
+        self.handlers, self.offered = BY_BROKER
         self.server: ControllerServer | None = None
         if CONTROLLER in self._settings.roles:
             self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)

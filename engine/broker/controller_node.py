@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from bowstring.engine.api import CONTROLLER_HANDLERS, offered
+from bowstring.engine.api.table import BY_CONTROLLER
 from bowstring.engine.broker.controller_registration import ControllerRegistration
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.node import behind, check_formatted, make_plane, new_log_directories, node_id_of
@@ -52,8 +52,7 @@ class ControllerServer(BrokerServices):
         self.time_slices = self.dispatcher.time_slices
         self.listeners = []
         self.advertised = []
-        self.handlers = CONTROLLER_HANDLERS
-        self.offered = offered(CONTROLLER_HANDLERS, is_controller=True)
+        self.handlers, self.offered = BY_CONTROLLER
 
     def bind(self) -> None:
         """Binds the listeners.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring._native.protocol.message_steps import Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring.engine import event_log
-from bowstring.engine.api import FORWARDED
+from bowstring.engine.api.table import FORWARDED, TABLE
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol import (
@@ -26,6 +26,7 @@ from bowstring.engine.protocol import (
     decode_request,
     encode_response,
 )
+from bowstring.engine.protocol.messages import ApiKeys
 from bowstring.engine.protocol.schema import Response
 from bowstring.engine.requests.answers import encoded, error_response
 from bowstring.engine.requests.request import Request
@@ -40,10 +41,6 @@ Handler = Callable[["BrokerServices", Request], Awaitable[Response]]
 AtOnce = Callable[["BrokerServices", Any, str, str], Response | None]
 """Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error to tell."""
 
-_API_VERSIONS_KEY: Final = 18
-# An error made up after a bug would mislead clients of these APIs (Produce, InitProducerId): close the
-# connection instead.
-_NEVER_GUESSED: Final = frozenset({0, 22})
 # Requests of at least this size are decoded while their handlers iterate over them.
 _LAZY_BYTES: Final = 16 << 10
 # Requests of at least this size are scanned on another thread first.
@@ -258,7 +255,7 @@ class Dispatcher:
     async def _payload(self, message: ControlRequest) -> tuple[bytes | Encoding | None, bool]:
         key, version = message.api_key, message.api_version
         api = API_VERSIONS[key]
-        if key == _API_VERSIONS_KEY and not api.lowest <= version <= api.highest:
+        if key == ApiKeys.API_VERSIONS and not api.lowest <= version <= api.highest:
             from bowstring.engine.api.api_versions import unsupported_version
 
             return encode_response(key, 0, message.correlation_id, unsupported_version(self._services)), True
@@ -314,7 +311,7 @@ class Dispatcher:
         if handler is None:
             module = import_module(f"bowstring.engine.api.{self._services.handlers[key]}")
             handler = self._handlers[key] = module.handle
-            self._at_once[key] = getattr(module, "at_once", None)
+            self._at_once[key] = module.at_once if TABLE[key].at_once else None
         return handler
 
     def _refuse(self, message: ControlRequest, event: str, detail: str) -> None:
@@ -336,7 +333,7 @@ class Dispatcher:
             version=version,
             peer=message.peer,
         )
-        if key in _NEVER_GUESSED:
+        if TABLE[key].never_guessed:
             return None
         try:
             answer = error_response(key, version, KafkaError(Errors.UNKNOWN_SERVER_ERROR))

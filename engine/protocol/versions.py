@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import NamedTuple, TypeVar
 
-from bowstring.engine.protocol.messages import API_MODULES
+from bowstring.engine.protocol.messages import API_MODULES, ApiKeys
 from bowstring.engine.protocol.schema import Request, Response, is_flexible, versions_of
 
 M = TypeVar("M", bound=Request | Response)
-
-API_VERSIONS_KEY = 18
 
 
 class Api(NamedTuple):
@@ -38,7 +36,7 @@ class Api(NamedTuple):
         """Returns the version of the response header. ApiVersions stays at 0, so that any client can read it
         (KIP-511).
         """
-        return 1 if version >= self.flexible_from and self.key != API_VERSIONS_KEY else 0
+        return 1 if version >= self.flexible_from and self.key != ApiKeys.API_VERSIONS else 0
 
 
 class ApiTable(Mapping[int, Api]):

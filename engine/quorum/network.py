@@ -9,11 +9,21 @@ from typing import Any, Final
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol import API_VERSIONS, ProtocolError, decode_response, encode_request
+from bowstring.engine.protocol.messages import ApiKeys
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from bowstring.engine.protocol.schema import Request, Response
 from bowstring.engine.storage.open_files import with_reserve_async
 
-_API_VERSIONS_KEY: Final = 18
+OWN_CONNECTIONS: Final = {
+    ApiKeys.BROKER_REGISTRATION: "registration and heartbeats",
+    ApiKeys.BROKER_HEARTBEAT: "registration and heartbeats",
+    ApiKeys.CONTROLLER_REGISTRATION: "registration and heartbeats",
+    ApiKeys.ALTER_PARTITION: "AlterPartition",
+    ApiKeys.ALLOCATE_PRODUCER_IDS: "AllocateProducerIds",
+    ApiKeys.ASSIGN_REPLICAS_TO_DIRS: "AssignReplicasToDirs",
+}
+"""Connections of their own for a node's own requests to the active controller, by API key, as in Kafka."""
+
 _ASKED_VERSION: Final = 4
 _SOFTWARE: Final = "bowstring"
 _FRAME_MAX_BYTES: Final = 100 << 20
@@ -131,7 +141,7 @@ class PeerConnection:
         if int.from_bytes(answer[:4], "big", signed=True) != self._correlation_id:
             raise ConnectionError(f"{self.host}:{self.port} answered another request")
         unsupported = Errors.UNSUPPORTED_VERSION.code.to_bytes(2, "big")
-        if key == _API_VERSIONS_KEY and answer[4:6] == unsupported:
+        if key == ApiKeys.API_VERSIONS and answer[4:6] == unsupported:
             return ApiVersionsResponse(error_code=Errors.UNSUPPORTED_VERSION.code)
         return decode_response(key, version, answer)[1]
 

@@ -35,7 +35,7 @@ from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
 from bowstring.engine.quorum.forwards import Forwards
 from bowstring.engine.quorum.log import MetadataRaftLog
-from bowstring.engine.quorum.network import Peers, has_ended
+from bowstring.engine.quorum.network import OWN_CONNECTIONS, Peers, has_ended
 from bowstring.engine.quorum.own_snapshots import OwnSnapshots
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.quorum.state_file import QuorumStateFile
@@ -60,11 +60,6 @@ _SLICE_NS: Final = 5_000_000
 # From the steady clock, which nobody sets, to the time of day, which the batches of the log carry.
 _CLOCK_MS: Final = (time.time_ns() - time.monotonic_ns()) // 1_000_000
 _CLIENT_ID: Final = "raft-client-{}"
-_OWN: Final = {
-    **dict.fromkeys((62, 63, 70), "registration and heartbeats"),
-    **{56: "AlterPartition", 67: "AllocateProducerIds", 73: "AssignReplicasToDirs"},
-}
-"""Connections of their own for this node's requests to the active controller, by API key, as in Kafka."""
 _ENDED: Final = messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
 
 
@@ -121,7 +116,7 @@ class Quorum:
         self._exchanges = Exchanges(self._peers, self.listener, settings.config.request_timeout_ms, directory)
         # Apart from the connections of the replica, whose Fetch may wait at the leader. What keeps this node
         # alive in the cluster, or its partitions in service, does not wait behind other things.
-        self._own = {name: Peers(_CLIENT_ID.format(node_id)) for name in set(_OWN.values())}
+        self._own = {name: Peers(_CLIENT_ID.format(node_id)) for name in set(OWN_CONNECTIONS.values())}
         self._forwards = Forwards(_CLIENT_ID.format(node_id))
         self._effects: deque[effects.Effect] = deque()
         self._is_blocked = False
@@ -480,7 +475,7 @@ class Quorum:
                 THROTTLING_QUOTA_EXCEEDED: requests of clients are before it.
         """
         timeout_ms = timeout_ms or self._settings.config.request_timeout_ms
-        own = _OWN.get(body.api_key)
+        own = OWN_CONNECTIONS.get(body.api_key)
         if own is not None:
             return await ask_leader(body, version, self._leader_node, self._own[own], timeout_ms)
         deadline_s = self._loop.time() + timeout_ms / 1000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bowstring.engine.api import CLUSTER_HANDLERS, CONTROLLER_HANDLERS, offered
+from bowstring.engine.api.table import BY_BROKER, BY_CONTROLLER
 from tests.simulation.nodes.faults import FAULTS
 from tests.simulation.nodes.plan import draw
 from tests.simulation.nodes.runs import simulated
@@ -48,8 +48,8 @@ def test_the_table_has_each_fault():
 
 def test_every_api_is_asked_for():
     """What a broker or a controller serves is asked for in the simulation, by a client or by another node."""
-    brokers = {f"broker:{key}" for key in offered(CLUSTER_HANDLERS, is_controller=False)}
-    left = brokers | {f"controller:{key}" for key in CONTROLLER_HANDLERS}
+    brokers = {f"broker:{key}" for key in BY_BROKER.offered}
+    left = brokers | {f"controller:{key}" for key in BY_CONTROLLER.offered}
     for first in range(1, SEEDS_THAT_ASK, SEEDS_AT_A_TIME):
         ran = simulated("--asked", *range(first, first + SEEDS_AT_A_TIME))
         assert ran.returncode == 0, ran.stderr

@@ -466,6 +466,95 @@ def test_background_tasks_of_the_broker_log_their_failures():
     ]
 
 
+# Where API keys stood as bare integers. Their places are ApiKeys, the messages and the table of APIs.
+WITH_API_KEYS = (
+    "engine/api/",
+    *(
+        f"engine/broker/{name}.py"
+        for name in ("broker", "cluster_broker", "controller_node", "dispatch", "node")
+    ),
+    "engine/protocol/frames.py",
+    "engine/protocol/versions.py",
+    "engine/quorum/",
+    "engine/requests/",
+    "docs/generate/apis.py",
+)
+
+
+def integers(node: ast.expr | None) -> bool:
+    """Whether this is an integer, or a tuple, list, set or frozenset of them."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("frozenset", "set", "tuple") and node.args:
+        node = node.args[0]
+    elements = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+    return bool(elements) and all(
+        isinstance(each, ast.Constant) and type(each.value) is int for each in elements
+    )
+
+
+def bare_api_keys(tree: ast.Module) -> set[int]:
+    """The lines with an integer that stands for an API: compared with a key, named a key, in a table or a set."""
+    key = re.compile(r"(^|[._])(api_)?key(_\w+)?$", re.IGNORECASE)
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            is_bare = key.search(ast.unparse(node.left)) and any(map(integers, node.comparators))
+        elif isinstance(node, ast.Subscript):
+            table = ast.unparse(node.value).rpartition(".")[2]
+            is_bare = table in ("API_VERSIONS", "TABLE", "handlers") and integers(node.slice)
+        elif isinstance(node, ast.Dict):
+            is_bare = bool(node.keys) and all(map(integers, node.keys))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("fromkeys"):
+            is_bare = bool(node.args) and integers(node.args[0])
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            is_set = isinstance(node.value, ast.Set | ast.Call) and integers(node.value)
+            is_bare = is_set or (key.search(ast.unparse(target)) and integers(node.value))
+        else:
+            continue
+        if is_bare:
+            found.add(node.lineno)
+    return found
+
+
+def test_api_keys_have_names():
+    sources = [path for path in SOURCES if relative(path).startswith(WITH_API_KEYS)]
+    assert len(sources) > 60
+    wrong = [
+        f"{relative(path)}:{line}"
+        for path in sources
+        for line in sorted(bare_api_keys(ast.parse(path.read_text())))
+    ]
+    assert not wrong, "write ApiKeys.NAME, or a column of engine/api/table.py: " + ", ".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "bare",
+    [
+        "HANDLERS: Final[dict[int, str]] = {2: 'list_offsets'}",
+        "FORWARDED_KEYS: Final = frozenset({19, 20})",
+        "_NEVER_GUESSED = {0, 22}",
+        "_API_VERSIONS_KEY: Final = 18",
+        "_OWN = {**dict.fromkeys((62, 63), 'heartbeats')}",
+        "name = API_VERSIONS[18].name",
+        "if request.api_key == 63: pass",
+        "if key in (0, 22): pass",
+    ],
+)
+def test_bare_api_keys_are_found(bare):
+    assert bare_api_keys(ast.parse(bare)) == {1}
+
+
+def test_clients_do_not_import_the_table_of_apis():
+    """It is the broker's: what clients need of an API is its messages."""
+    wrong = [
+        relative(path)
+        for path in SOURCES
+        if relative(path).startswith(("python/", "engine/protocol/"))
+        and any(module.startswith("bowstring.engine.api") for module in imports(path))
+    ]
+    assert not wrong
+
+
 def test_file_lengths():
     long = [
         f"{relative(path)}: {count} lines"

@@ -3,97 +3,108 @@
 To add an API, write its module and add one row here. Modules are imported on first use.
 """
 
-API_MODULES: dict[int, str] = {
-    0: "produce",
-    1: "fetch",
-    2: "list_offsets",
-    3: "metadata",
-    8: "offset_commit",
-    9: "offset_fetch",
-    10: "find_coordinator",
-    11: "join_group",
-    12: "heartbeat",
-    13: "leave_group",
-    14: "sync_group",
-    15: "describe_groups",
-    16: "list_groups",
-    17: "sasl_handshake",
-    18: "api_versions",
-    19: "create_topics",
-    20: "delete_topics",
-    21: "delete_records",
-    22: "init_producer_id",
-    23: "offset_for_leader_epoch",
-    24: "add_partitions_to_txn",
-    25: "add_offsets_to_txn",
-    26: "end_txn",
-    27: "write_txn_markers",
-    28: "txn_offset_commit",
-    29: "describe_acls",
-    30: "create_acls",
-    31: "delete_acls",
-    32: "describe_configs",
-    33: "alter_configs",
-    34: "alter_replica_log_dirs",
-    35: "describe_log_dirs",
-    36: "sasl_authenticate",
-    37: "create_partitions",
-    38: "create_delegation_token",
-    39: "renew_delegation_token",
-    40: "expire_delegation_token",
-    41: "describe_delegation_token",
-    42: "delete_groups",
-    43: "elect_leaders",
-    44: "incremental_alter_configs",
-    45: "alter_partition_reassignments",
-    46: "list_partition_reassignments",
-    47: "offset_delete",
-    48: "describe_client_quotas",
-    49: "alter_client_quotas",
-    50: "describe_user_scram_credentials",
-    51: "alter_user_scram_credentials",
-    52: "vote",
-    53: "begin_quorum_epoch",
-    54: "end_quorum_epoch",
-    55: "describe_quorum",
-    56: "alter_partition",
-    57: "update_features",
-    58: "envelope",
-    59: "fetch_snapshot",
-    60: "describe_cluster",
-    61: "describe_producers",
-    62: "broker_registration",
-    63: "broker_heartbeat",
-    64: "unregister_broker",
-    65: "describe_transactions",
-    66: "list_transactions",
-    67: "allocate_producer_ids",
-    68: "consumer_group_heartbeat",
-    69: "consumer_group_describe",
-    70: "controller_registration",
-    71: "get_telemetry_subscriptions",
-    72: "push_telemetry",
-    73: "assign_replicas_to_dirs",
-    74: "list_config_resources",
-    75: "describe_topic_partitions",
-    76: "share_group_heartbeat",
-    77: "share_group_describe",
-    78: "share_fetch",
-    79: "share_acknowledge",
-    80: "add_raft_voter",
-    81: "remove_raft_voter",
-    82: "update_raft_voter",
-    83: "initialize_share_group_state",
-    84: "read_share_group_state",
-    85: "write_share_group_state",
-    86: "delete_share_group_state",
-    87: "read_share_group_state_summary",
-    88: "streams_group_heartbeat",
-    89: "streams_group_describe",
-    90: "describe_share_group_offsets",
-    91: "alter_share_group_offsets",
-    92: "delete_share_group_offsets",
-    93: "streams_group_topology_description_update",
-    94: "unregister_controller",
+from typing import Final
+
+
+class ApiKeys:
+    """The key of each API declared here. A constant has the module's name in capitals; the classes have it in
+    CamelCase, with ``Request`` and ``Response``.
+    """
+
+    PRODUCE: Final = 0
+    FETCH: Final = 1
+    LIST_OFFSETS: Final = 2
+    METADATA: Final = 3
+    OFFSET_COMMIT: Final = 8
+    OFFSET_FETCH: Final = 9
+    FIND_COORDINATOR: Final = 10
+    JOIN_GROUP: Final = 11
+    HEARTBEAT: Final = 12
+    LEAVE_GROUP: Final = 13
+    SYNC_GROUP: Final = 14
+    DESCRIBE_GROUPS: Final = 15
+    LIST_GROUPS: Final = 16
+    SASL_HANDSHAKE: Final = 17
+    API_VERSIONS: Final = 18
+    CREATE_TOPICS: Final = 19
+    DELETE_TOPICS: Final = 20
+    DELETE_RECORDS: Final = 21
+    INIT_PRODUCER_ID: Final = 22
+    OFFSET_FOR_LEADER_EPOCH: Final = 23
+    ADD_PARTITIONS_TO_TXN: Final = 24
+    ADD_OFFSETS_TO_TXN: Final = 25
+    END_TXN: Final = 26
+    WRITE_TXN_MARKERS: Final = 27
+    TXN_OFFSET_COMMIT: Final = 28
+    DESCRIBE_ACLS: Final = 29
+    CREATE_ACLS: Final = 30
+    DELETE_ACLS: Final = 31
+    DESCRIBE_CONFIGS: Final = 32
+    ALTER_CONFIGS: Final = 33
+    ALTER_REPLICA_LOG_DIRS: Final = 34
+    DESCRIBE_LOG_DIRS: Final = 35
+    SASL_AUTHENTICATE: Final = 36
+    CREATE_PARTITIONS: Final = 37
+    CREATE_DELEGATION_TOKEN: Final = 38
+    RENEW_DELEGATION_TOKEN: Final = 39
+    EXPIRE_DELEGATION_TOKEN: Final = 40
+    DESCRIBE_DELEGATION_TOKEN: Final = 41
+    DELETE_GROUPS: Final = 42
+    ELECT_LEADERS: Final = 43
+    INCREMENTAL_ALTER_CONFIGS: Final = 44
+    ALTER_PARTITION_REASSIGNMENTS: Final = 45
+    LIST_PARTITION_REASSIGNMENTS: Final = 46
+    OFFSET_DELETE: Final = 47
+    DESCRIBE_CLIENT_QUOTAS: Final = 48
+    ALTER_CLIENT_QUOTAS: Final = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
+    ALTER_USER_SCRAM_CREDENTIALS: Final = 51
+    VOTE: Final = 52
+    BEGIN_QUORUM_EPOCH: Final = 53
+    END_QUORUM_EPOCH: Final = 54
+    DESCRIBE_QUORUM: Final = 55
+    ALTER_PARTITION: Final = 56
+    UPDATE_FEATURES: Final = 57
+    ENVELOPE: Final = 58
+    FETCH_SNAPSHOT: Final = 59
+    DESCRIBE_CLUSTER: Final = 60
+    DESCRIBE_PRODUCERS: Final = 61
+    BROKER_REGISTRATION: Final = 62
+    BROKER_HEARTBEAT: Final = 63
+    UNREGISTER_BROKER: Final = 64
+    DESCRIBE_TRANSACTIONS: Final = 65
+    LIST_TRANSACTIONS: Final = 66
+    ALLOCATE_PRODUCER_IDS: Final = 67
+    CONSUMER_GROUP_HEARTBEAT: Final = 68
+    CONSUMER_GROUP_DESCRIBE: Final = 69
+    CONTROLLER_REGISTRATION: Final = 70
+    GET_TELEMETRY_SUBSCRIPTIONS: Final = 71
+    PUSH_TELEMETRY: Final = 72
+    ASSIGN_REPLICAS_TO_DIRS: Final = 73
+    LIST_CONFIG_RESOURCES: Final = 74
+    DESCRIBE_TOPIC_PARTITIONS: Final = 75
+    SHARE_GROUP_HEARTBEAT: Final = 76
+    SHARE_GROUP_DESCRIBE: Final = 77
+    SHARE_FETCH: Final = 78
+    SHARE_ACKNOWLEDGE: Final = 79
+    ADD_RAFT_VOTER: Final = 80
+    REMOVE_RAFT_VOTER: Final = 81
+    UPDATE_RAFT_VOTER: Final = 82
+    INITIALIZE_SHARE_GROUP_STATE: Final = 83
+    READ_SHARE_GROUP_STATE: Final = 84
+    WRITE_SHARE_GROUP_STATE: Final = 85
+    DELETE_SHARE_GROUP_STATE: Final = 86
+    READ_SHARE_GROUP_STATE_SUMMARY: Final = 87
+    STREAMS_GROUP_HEARTBEAT: Final = 88
+    STREAMS_GROUP_DESCRIBE: Final = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS: Final = 90
+    ALTER_SHARE_GROUP_OFFSETS: Final = 91
+    DELETE_SHARE_GROUP_OFFSETS: Final = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Final = 93
+    UNREGISTER_CONTROLLER: Final = 94
+
+
+API_MODULES: Final[dict[int, str]] = {
+    key: name.lower() for name, key in vars(ApiKeys).items() if name.isupper()
 }
-"""Module name by API key. The class names are its CamelCase with ``Request`` and ``Response``."""
+"""Module name by API key."""

@@ -2,7 +2,7 @@
 
 from inspect import iscoroutinefunction
 
-from bowstring.engine.api import CONTROLLER_HANDLERS
+from bowstring.engine.api.table import BY_CONTROLLER
 from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.quorum.network import NoAnswerError, PeerConnection, UnsupportedByPeerError
 from tests.simulation.nodes.administration import ADMINISTRATION
@@ -139,7 +139,7 @@ class Client:
 
     def a_port(self, request):
         """Where an administrator's request goes: now and then to a controller, which may not be the active one."""
-        to_controller = request.api_key in CONTROLLER_HANDLERS and self.random.random() < TO_CONTROLLER
+        to_controller = request.api_key in BY_CONTROLLER.handlers and self.random.random() < TO_CONTROLLER
         return CONTROLLER_PORT if to_controller else LISTENER_PORT
 
     async def ask(self, request, node=None, version=None, port=LISTENER_PORT):

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from bowstring.engine.api import FORWARDED_KEYS, forwarded
+from bowstring.engine.api import forwarded
 from bowstring.engine.api.request_refusals import refusal
+from bowstring.engine.api.table import TABLE
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol import (
@@ -24,7 +25,7 @@ from bowstring.engine.requests.request import Request
 BUSY = KafkaError(Errors.REQUEST_TIMED_OUT, "The controller was busy.")
 VERSIONS = [
     (key, version)
-    for key in sorted(FORWARDED_KEYS)
+    for key in sorted(key for key, row in TABLE.items() if row.forwarded)
     for version in range(API_VERSIONS[key].lowest, API_VERSIONS[key].highest + 1)
 ]
 

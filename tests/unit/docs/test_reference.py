@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import bowstring
-from bowstring.engine.api import ADVERTISED
+from bowstring.engine.api.table import TABLE
 from bowstring.engine.configs import BROKER_CONFIGS, TOPIC_CONFIGS
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from bowstring.engine.errors import Errors
@@ -84,10 +84,30 @@ def test_meanings_of_arguments_come_from_docstrings():
 def test_apis():
     found = {int(row.split("|")[1]): row for row in rows("reference/apis.md") if row[2].isdigit()}
     assert set(found) == set(API_VERSIONS)
-    assert {key for key, row in found.items() if "| no |" not in row} == set(ADVERTISED)
+    assert {key for key, row in found.items() if "| no |" not in row} == set(TABLE)
     assert "| 0-13 | 9 | control | Lists the brokers" in found[3]
     assert "| 0-5 (6 unstable) | 2 |" in found[22] and "| 0-0 | never |" in found[47]
     assert "| native |" in found[0] and "| native |" in found[1]
+    assert "| cluster |" in found[43] and "| controller |" in found[52]
+
+
+def test_permissions_of_apis():
+    page = render("reference/apis.md")
+    assert (
+        "| JoinGroup |  |  | READ on GROUP: group_id | GROUP_AUTHORIZATION_FAILED: for the whole request |"
+        in page
+    )
+    assert (
+        "| ListGroups |  |  | DESCRIBE on CLUSTER or DESCRIBE on GROUP: groups.group_id (answer) | left out |"
+        in page
+    )
+    assert (
+        "| Fetch | controller |  | CLUSTER_ACTION on CLUSTER | CLUSTER_AUTHORIZATION_FAILED: for the w"
+        in page
+    )
+    assert (
+        "IDEMPOTENT_WRITE on CLUSTER or WRITE on TOPIC, any one | CLUSTER_AUTHORIZATION_FAILED: for" in page
+    )
 
 
 def test_messages():

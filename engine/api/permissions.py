@@ -1,0 +1,161 @@
+"""Types for what a request needs: an operation on a resource, as in Kafka's ACLs (KIP-11).
+
+Nothing enforces it yet. A row of the table of APIs (`table.py`) lists the requirements of its API, for an
+authorizer and for the reference page.
+"""
+
+from enum import Enum, IntEnum
+from typing import Final, NamedTuple
+
+from bowstring.engine.errors import Error, Errors
+
+
+class AclOperation(IntEnum):
+    """Operations of ACLs; the numbers are Kafka's."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class ResourceType(IntEnum):
+    """What ACLs protect; the numbers are Kafka's. There is one CLUSTER."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+ANY_NAME: Final = "*"
+"""In place of a path: one name of the type is enough, whichever it is."""
+
+_ERRORS: Final = {
+    ResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: Errors.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: Errors.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+class Denied(Enum):
+    """What happens without the permission.
+
+    REQUEST: the whole request is refused with the error. ELEMENT: each element of the request gets the error
+    that has such a name, or whose answer has it; the others are served. OMITTED: the element is left out of
+    the answer, or not done; no error.
+    """
+
+    REQUEST = "for the whole request"
+    ELEMENT = "for this element"
+    OMITTED = "left out"
+
+
+class When(Enum):
+    """The requests, or their elements, that a requirement applies to."""
+
+    ALWAYS = ""
+    TRANSACTIONAL_BATCHES = "the batches are transactional"
+    WITH_TRANSACTIONAL_ID = "with a transactional id"
+    WITHOUT_TRANSACTIONAL_ID = "without a transactional id"
+    TWO_PHASE_COMMIT = "two-phase commit is enabled"
+    BY_CONSUMER = "from a consumer"
+    BY_FOLLOWER = "from a follower"
+    BY_CLIENT = "up to version 3"
+    BY_BROKER = "from version 4 on"
+    MISSING_TOPICS = "topics that do not exist are created"
+    ASKS_FOR_ALL = "asks for all topics"
+    ASKS_OPERATIONS = "asks for authorized operations"
+    GROUP_KEYS = "of a group"
+    TRANSACTION_KEYS = "of a transactional id"
+    SHARE_KEYS = "of a share partition"
+    TOPIC_CONFIGS = "of topics"
+    GROUP_CONFIGS = "of groups"
+    CLUSTER_CONFIGS = "of brokers, their loggers and client metrics"
+    NODE_CONFIGS = "of brokers and client metrics"
+    LOGGERS = "of loggers"
+
+
+class Permission(NamedTuple):
+    """The right to do an operation on a resource.
+
+    Attributes:
+        names: Paths to the resource's names in the request, such as ``topics.name``: the elements of lists
+            count one by one, and ids of topics stand for their names. Empty for the cluster.
+        answer_names: The same in the answer, for what only the answer names.
+    """
+
+    operation: AclOperation
+    resource: ResourceType
+    names: tuple[str, ...] = ()
+    answer_names: tuple[str, ...] = ()
+
+
+class Requirement(NamedTuple):
+    """What a request needs.
+
+    Attributes:
+        alternatives: One of them is enough. They are tried in order.
+        error: The error that is answered, unless `denied` is OMITTED.
+    """
+
+    alternatives: tuple[Permission, ...]
+    denied: Denied
+    error: Error
+    when: When
+
+
+def on_cluster(operation: AclOperation) -> Permission:
+    """Returns the permission for the cluster."""
+    return Permission(operation, ResourceType.CLUSTER)
+
+
+def on_topics(operation: AclOperation, *names: str, answer: tuple[str, ...] = ()) -> Permission:
+    """Returns the permission for the topics at paths of the request, and of the answer."""
+    return Permission(operation, ResourceType.TOPIC, names, answer)
+
+
+def on_groups(operation: AclOperation, *names: str, answer: tuple[str, ...] = ()) -> Permission:
+    """Returns the permission for the groups at paths of the request, and of the answer."""
+    return Permission(operation, ResourceType.GROUP, names, answer)
+
+
+def on_transactional_ids(operation: AclOperation, *names: str, answer: tuple[str, ...] = ()) -> Permission:
+    """Returns the permission for the transactional ids at paths of the request, and of the answer."""
+    return Permission(operation, ResourceType.TRANSACTIONAL_ID, names, answer)
+
+
+def for_request(
+    *alternatives: Permission, when: When = When.ALWAYS, error: Error | None = None
+) -> Requirement:
+    """Returns the requirement without which the whole request is refused."""
+    return _requirement(alternatives, Denied.REQUEST, when, error)
+
+
+def for_each(*alternatives: Permission, when: When = When.ALWAYS, error: Error | None = None) -> Requirement:
+    """Returns the requirement for each element, without which the element is refused."""
+    return _requirement(alternatives, Denied.ELEMENT, when, error)
+
+
+def to_see(*alternatives: Permission, when: When = When.ALWAYS) -> Requirement:
+    """Returns the requirement without which something is left out."""
+    return _requirement(alternatives, Denied.OMITTED, when, None)
+
+
+def _requirement(
+    alternatives: tuple[Permission, ...], denied: Denied, when: When, error: Error | None
+) -> Requirement:
+    """The error is that of the last alternative's resource, as in Kafka, unless another one is given."""
+    return Requirement(alternatives, denied, error or _ERRORS[alternatives[-1].resource], when)
