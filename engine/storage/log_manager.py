@@ -58,6 +58,7 @@ _NONE: Final[frozenset[int]] = frozenset()
 _LOGS_AT_ONCE: Final = 128
 # The reactors stand still while so many partitions come into their table.
 _SERVED_AT_ONCE: Final = 256
+_REMOVAL: Final = "a deleted partition"
 SLICE_NS: Final = 5_000_000
 """For so long partitions are removed before others have their turn."""
 
@@ -605,7 +606,7 @@ class TopicLogs:
             yield
             due = time.monotonic() + delay_ms / 1000
             for at in enumerate(logs):
-                background.call_all([self._retire_removed], topic, *at, due, doing="a deleted partition")
+                background.call_all([self._retire_removed], topic, *at, due, doing=_REMOVAL)
                 yield
 
     def remove_partition(self, topic: str, index: int, delete_delay_ms: int) -> None:
@@ -651,7 +652,7 @@ class TopicLogs:
         for (topic, index), logs, due, _ in await self._leaving.ended():
             for log in logs:
                 if not log.directory.endswith(DELETED_SUFFIX):  # else the move has renamed it
-                    self._retire_log(topic, index, log, due)
+                    background.call_all([self._retire_log], topic, index, log, due, doing=_REMOVAL)
         while self._renamed_in:
             home = self._renamed_in.pop()
             sync = partial(

@@ -187,7 +187,7 @@ class LogMoves:
         move.cancelled = True
         assert move.task is not None
         await asyncio.wait([move.task])
-        if not self._is_there(move):
+        if not move.is_swapped:
             await self._discard(move)
 
     def _is_there(self, move: Move) -> bool:

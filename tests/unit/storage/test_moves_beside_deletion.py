@@ -46,11 +46,16 @@ def values(served):
     return [each.value for each in decode_batches(log.read(0, 1 << 20, "log_end"))]
 
 
-def move(served, tmp_path):
-    there = tmp_path / ("b" if homes(served)[0] == "a" else "a")
+def move(served, there):
     topic = AlterReplicaLogDirTopic(name="t", partitions=[0])
     request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(there), topics=[topic])])
-    assert served.ask(request).results[0].partitions[0].error_code == 0
+    client = served.connect()
+    assert client.ask(request).results[0].partitions[0].error_code == 0
+    client.close()
+
+
+def other(served, tmp_path):
+    return tmp_path / ("b" if homes(served)[0] == "a" else "a")
 
 
 def replace(served):
@@ -72,24 +77,54 @@ def check(served, tmp_path):
     assert [each.name for each in tmp_path.glob("[ab]/t-0*")] == ["t-0"]
 
 
+class Gate:
+    """Holds the thread that renames directories at the end of a move."""
+
+    def __init__(self, monkeypatch):
+        self.entered, self._may_go_on = threading.Event(), threading.Event()
+        self._original = replica_moves.finish
+        monkeypatch.setattr(replica_moves, "finish", self._finish)
+
+    def _finish(self, *arguments):
+        self.entered.set()
+        assert self._may_go_on.wait(HANG_S)
+        return self._original(*arguments)
+
+    def replace_meanwhile(self, served):
+        replacing = threading.Thread(target=replace, args=(served,))
+        replacing.start()
+        wait_until(lambda: not served.engine.logs.of_topic("t"))
+        self._may_go_on.set()
+        replacing.join(HANG_S)
+
+
 def test_deleted_while_its_directories_are_renamed(served, tmp_path, monkeypatch):
-    entered, may_go_on = threading.Event(), threading.Event()
-    original = replica_moves.finish
-
-    def finish(*arguments):
-        entered.set()
-        assert may_go_on.wait(HANG_S)
-        return original(*arguments)
-
-    monkeypatch.setattr(replica_moves, "finish", finish)
-    move(served, tmp_path)
-    assert entered.wait(HANG_S)
-    replacing = threading.Thread(target=replace, args=(served,))
-    replacing.start()
-    wait_until(lambda: not served.engine.logs.of_topic("t"))
-    may_go_on.set()
-    replacing.join(HANG_S)
+    gate = Gate(monkeypatch)
+    move(served, other(served, tmp_path))
+    assert gate.entered.wait(HANG_S)
+    gate.replace_meanwhile(served)
     check(served, tmp_path)
+
+
+def test_turned_round_and_deleted_while_its_directories_are_renamed(served, tmp_path, monkeypatch):
+    """Who waits to turn it round leaves the removed copy alone."""
+    discarded = []
+    original = replica_moves.discard
+    monkeypatch.setattr(
+        replica_moves,
+        "discard",
+        lambda moved, log: discarded.append(log) or original(moved, log),
+    )
+    here, gate = tmp_path / homes(served)[0], Gate(monkeypatch)
+    move(served, other(served, tmp_path))
+    assert gate.entered.wait(HANG_S)
+    turning = threading.Thread(target=move, args=(served, here))
+    turning.start()
+    wait_until(lambda: [each.cancelled for each in served.engine.moves] == [True])
+    gate.replace_meanwhile(served)
+    turning.join(HANG_S)
+    check(served, tmp_path)
+    assert not any(discarded)
 
 
 def test_replaced_before_the_copy_becomes_its_log(served, tmp_path, monkeypatch):
@@ -102,6 +137,6 @@ def test_replaced_before_the_copy_becomes_its_log(served, tmp_path, monkeypatch)
         await asyncio.get_running_loop().run_in_executor(None, replace, served)
 
     monkeypatch.setattr(replica_moves.LogMoves, "assign", assign)
-    move(served, tmp_path)
+    move(served, other(served, tmp_path))
     wait_until(lambda: assigned)
     check(served, tmp_path)
