@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 from pathlib import Path
 
 from bench import machine, plots
 from bench.bars import BOWSTRING, KAFKA, Verdict, judge_all
+from bench.kept import compact, picture
 from bench.lab import CALM_CORES
 from bench.results import CaseResult, Run
 
@@ -34,8 +34,7 @@ def write(run: Run, parent: Path, work: Path, ending: str | None = None) -> Path
     verdicts = judge_all(run.cases)
     pictures = plots.draw(run.cases, directory)
     data = run.to_json() | {"bars": [verdict.to_json() for verdict in verdicts]}
-    text = json.dumps(data, indent=1, ensure_ascii=False)
-    (directory / "report.json").write_text(_without_paths(text, work) + "\n")
+    (directory / "report.json").write_text(_without_paths(compact(data), work))
     (directory / "report.md").write_text(_without_paths(_markdown(run, verdicts, pictures), work))
     return directory
 
@@ -74,7 +73,7 @@ def _markdown(run: Run, verdicts: list[Verdict], pictures: list[tuple[str, str]]
         "## Against the bars",
         _bars_table(run, [verdict for verdict in verdicts if verdict.of_run]),
         _left_out(verdicts),
-        *[f"![{title}]({file_name})" for file_name, title in pictures],
+        *[picture(title, file_name) for file_name, title in pictures],
         _failures(run),
         "## Every case",
         *[_case(run, case) for case in run.cases.values()],

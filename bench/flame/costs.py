@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from bench import machine
 from bench.flame.stacks import Stack, counted
+from bench.kept import picture
 
 LARGEST = 12
 # Kernel frames of the entry, before those that do the work.
@@ -114,6 +115,6 @@ def _scene(scene: Scene) -> str:
             f"### {each.role}{told}",
             f"{counted(each.stacks):,} samples: {kinds}.",
             f"| cost | share |\n| --- | --- |\n{rows}",
-            f"![{each.role}, {scene.title}]({each.picture})",
+            picture(f"{each.role}, {scene.title}", each.picture),
         ]
     return "\n\n".join(parts)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from pathlib import Path
 
 from bench import machine
+from bench.kept import compact, picture
 from bench.kreps import pictures
 from bench.kreps.catalogue import Test
 from bench.kreps.limits import limit_of
@@ -36,7 +36,7 @@ def keep(result: Result, parent: Path) -> Path:
     directory = directory_of(result, parent)
     directory.mkdir(parents=True, exist_ok=True)
     whole = directory / "report.json.new"
-    whole.write_text(json.dumps(result.to_json(), indent=1) + "\n")
+    whole.write_text(compact(result.to_json()))
     whole.replace(directory / "report.json")
     return directory
 
@@ -68,7 +68,7 @@ def markdown(result: Result, drawn: list[tuple[str, str]]) -> str:
         "resident memory, of all brokers and of all clients together.",
         *_costs(result, peers),
         *_against_loops(result, peers),
-        *[f"![{title}]({file})" for file, title in drawn],
+        *[picture(title, file) for file, title in drawn],
         *_sweeps(result, peers),
         "## What each test does",
         _table(SETTINGS_HEAD, [_settings(test, result) for test in result.tests]),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 from bench import machine, report
+from bench.kept import compact
 from bench.scale.measure import COLLECTS, LEADS, Figures, Size, measure
 
 REPORTS = report.ROOT / "perf_reports"
@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     names = ("subject", "what", "value", "unit", "remark")
     rows = [dict(zip(names, row, strict=True)) for row in figures.rows]
     data = {"started": started, "machine": facts, "size": size._asdict(), "figures": rows}
-    (directory / "report.json").write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    (directory / "report.json").write_text(compact(data))
     print(text)
     print(directory / "report.md")
     return 0

@@ -20,6 +20,7 @@ SOURCES = [path for path in SOURCES if not ({"_native", "engine"} & set(path.rel
 NATIVE = sorted([*(ROOT / "_native").rglob("*.pyx"), *(ROOT / "_native").rglob("*.pxd")])
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 60
+FILE_BYTES_MAX = 256 << 10
 # A core takes time, I/O and randomness as arguments.
 PURE = (
     *("engine/controller", "engine/groups", "engine/metadata", "engine/protocol", "engine/raft"),
@@ -562,6 +563,66 @@ def test_file_lengths():
         if (count := len(path.read_text().splitlines())) > FILE_LINES_MAX
     ]
     assert not long, f"files over {FILE_LINES_MAX} lines; split them by subject:\n" + "\n".join(long)
+
+
+def tracked() -> list[Path]:
+    """Files of the repository that are there: a change that is not committed yet may have removed some."""
+    names = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=FOR_EVER_S,
+    ).stdout.split("\0")
+    paths = [ROOT / name for name in names if name]
+    return [path for path in paths if path.is_file() and not path.is_symlink()]
+
+
+def test_file_sizes():
+    large = {relative(path): path.stat().st_size for path in tracked()}
+    large = {path: size for path, size in large.items() if size > FILE_BYTES_MAX}
+    assert not large, f"files over {FILE_BYTES_MAX} bytes: keep them elsewhere, or the part that is read"
+
+
+# ---------------------------------------------------------------- reports
+
+REPORTS = ROOT / "perf_reports"
+REPORT = re.compile(r"\d{4}-\d\d-\d\d-(?P<bench>[\w-]+)")
+
+
+def test_each_bench_has_its_newest_report():
+    """Git's history has those before."""
+    of_bench: dict[str, list[str]] = {}
+    for name in sorted({path.relative_to(REPORTS).parts[0] for path in tracked() if REPORTS in path.parents}):
+        found = REPORT.fullmatch(name)
+        assert found, f"perf_reports/{name}: name it <date>-<machine>-<bench>"
+        of_bench.setdefault(found["bench"], []).append(name)
+    older = [name for names in of_bench.values() for name in names[:-1]]
+    assert not older, (
+        "reports of benches that have newer ones: git rm -r them, and mend the pages that name them"
+    )
+
+
+def test_reports_are_text_and_compact():
+    files = [path for path in tracked() if REPORTS in path.parents]
+    assert {path.name for path in files} <= {"report.md", "report.json"}, "docs show no picture of a report"
+    indented = [
+        relative(path) for path in files if path.suffix == ".json" and path.read_text().count("\n") > 1
+    ]
+    assert not indented, "bench.kept.compact writes JSON for reports"
+
+
+def test_reports_that_are_named_are_there():
+    """In docs, code and tests; `*` stands for a date and a machine."""
+    named = {
+        (relative(path), name.rstrip("."))
+        for path in tracked()
+        if path.suffix in (".md", ".py", ".svg", ".html") and REPORTS not in path.parents
+        for name in re.findall(r"perf_reports/([\w*.-]*\d[\w.-]*|\*[\w-]+)", path.read_text(encoding="utf-8"))
+    }
+    missing = sorted((path, name) for path, name in named if not list(REPORTS.glob(name)))
+    assert not missing, "reports that are gone: name a newer one, or Git's history"
 
 
 def native_functions(path: Path):

@@ -29,7 +29,8 @@ def test_report_of_a_whole_case(tmp_path):
     assert "| 5.5 [5 – 6] | 0.5 [0.4 – 0.6] | 1/11.0 | ≤ 1/6 of Kafka's | met |" in text
     assert "Cases with bars that were not part of this run: produce-modern, produce-large, consume," in text
     assert "was not run" not in text
-    assert "(cpu_per_gb.svg)" in text and (directory / "cpu_per_gb.svg").read_text().startswith("<?xml")
+    assert "(`cpu_per_gb.svg`, drawn beside" in text
+    assert (directory / "cpu_per_gb.svg").read_text().startswith("<?xml")
     data = json.loads((directory / "report.json").read_text())
     assert len(data["cases"]["produce-small"]["samples"]) == 6
     assert data["bars"][0]["met"] is True
