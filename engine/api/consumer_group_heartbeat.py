@@ -5,7 +5,7 @@ Versions: 1 member ids that clients make, and subscription by regular expression
 
 from typing import TYPE_CHECKING, Any, Final
 
-from bowstring.engine.api.join_group import client_host, request_context
+from bowstring.engine.api.request_context import client_host, request_context
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.consumer.assignors import enabled_assignors

@@ -6,8 +6,8 @@ reason; 9 skip assignment.
 
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.request_context import request_context
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 _NULL_PROTOCOL_NAME_VERSION = 7
 # Real clients offer only a few.
 _PROTOCOLS_MAX = 1000
-
-
-def request_context(request: "Request") -> RequestContext:
-    """Returns the context for the group coordinator."""
-    return RequestContext(request.version, request.client_id or "", client_host(request.peer))
-
-
-def client_host(peer: str) -> str:
-    """Returns the host of a peer, formatted like Java."""
-    return "/" + peer.rpartition(":")[0].removeprefix("[").removesuffix("]")
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> JoinGroupResponse:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from bowstring.engine.api.join_group import request_context
 from bowstring.engine.api.partition_answers import Answers
+from bowstring.engine.api.request_context import request_context
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.offsets.requests import commit_error

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api.join_group import request_context
+from bowstring.engine.api.request_context import request_context
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH
 from bowstring.engine.groups.share.heartbeat import JOIN_EPOCH

@@ -6,7 +6,7 @@ The broker creates repartition and changelog topics that the topology needs.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api.join_group import request_context
+from bowstring.engine.api.request_context import request_context
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.streams.heartbeat import HeartbeatAnswer, refusal
 from bowstring.engine.groups.streams.statuses import Status
