@@ -146,14 +146,14 @@ class LogMoves:
 
         If the partition is already in `directory`, cancels the move in progress.
         """
-        log = self._logs.get(topic.name, index)
-        assert log is not None, "only a partition on this broker can be moved"
-        under_way = self._moves.get((topic.name, index))
-        if under_way is not None:
-            if under_way.directory is directory:
+        assert self._logs.get(topic.name, index) is not None, "only a partition on this broker can be moved"
+        # again after each wait: another request may have begun a move
+        while (under_way := self._moves.get((topic.name, index))) is not None:
+            if under_way.directory is directory and not under_way.cancelled:
                 return
             await self._cancel(under_way)
-        if self._directories.of(self._logs.get(topic.name, index) or log) is not directory:
+        log = self._logs.get(topic.name, index)
+        if log is not None and self._directories.of(log) is not directory:
             self._spawn(Move(topic, index, directory, None))
 
     def resume(self, unfinished: Mapping[PartitionKey, Future]) -> None:

@@ -1,4 +1,6 @@
-"""Topics that are deleted, and created again, while a thread moves their partition to another log directory."""
+"""Topics that are deleted and created again, and moves that are turned round by several requests, while a thread
+moves a partition to another log directory.
+"""
 
 import asyncio
 import threading
@@ -90,11 +92,14 @@ class Gate:
         assert self._may_go_on.wait(HANG_S)
         return self._original(*arguments)
 
+    def open(self):
+        self._may_go_on.set()
+
     def replace_meanwhile(self, served):
         replacing = threading.Thread(target=replace, args=(served,))
         replacing.start()
         wait_until(lambda: not served.engine.logs.of_topic("t"))
-        self._may_go_on.set()
+        self.open()
         replacing.join(HANG_S)
 
 
@@ -140,3 +145,32 @@ def test_replaced_before_the_copy_becomes_its_log(served, tmp_path, monkeypatch)
     move(served, other(served, tmp_path))
     wait_until(lambda: assigned)
     check(served, tmp_path)
+
+
+def test_turned_round_by_two_requests_at_once(served, tmp_path, monkeypatch):
+    """One move follows, not two of the same partition into one directory."""
+    opened = []
+    original = replica_moves.open_future
+    monkeypatch.setattr(replica_moves, "open_future", lambda *of: opened.append(of) or original(*of))
+    here, gate = tmp_path / homes(served)[0], Gate(monkeypatch)
+    move(served, other(served, tmp_path))
+    assert gate.entered.wait(HANG_S)
+    started = []
+    start = replica_moves.LogMoves.start
+
+    async def counted(self, *of):
+        started.append(of)
+        await start(self, *of)
+
+    monkeypatch.setattr(replica_moves.LogMoves, "start", counted)
+    turning = [threading.Thread(target=move, args=(served, here)) for _ in range(2)]
+    for each in turning:
+        each.start()
+    wait_until(lambda: len(started) == 2)
+    gate.open()
+    for each in turning:
+        each.join(HANG_S)
+    wait_until(lambda: not list(served.engine.moves))
+    assert len(opened) == 2
+    assert homes(served) == {0: here.name}
+    assert values(served) == [b"old"]
