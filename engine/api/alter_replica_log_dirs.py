@@ -25,7 +25,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> AlterReplicaLo
 
     Behaviour: a partition that is already in the directory needs no move. A partition that is moving
     elsewhere changes its target. For a partition that does not exist here, the broker stores the directory
-    for its creation and answers REPLICA_NOT_AVAILABLE.
+    for its creation and answers REPLICA_NOT_AVAILABLE. It does so for the last 100,000 partitions.
 
     Versions: 2 is flexible.
     """
@@ -58,7 +58,7 @@ async def _move(broker: "BrokerServices", path: str, topic: str, index: int) -> 
         return error
     image = broker.metadata.image.topics.get(topic)
     if image is None or broker.logs.get(topic, index) is None:
-        broker.directories.preferred[topic, index] = directory
+        broker.directories.prefer(topic, index, directory)
         return Errors.REPLICA_NOT_AVAILABLE
     if not broker.directories.all_online and broker.moves.get(topic, index) is None:
         # As in Kafka: an offline directory may hold a copy that cannot be seen.

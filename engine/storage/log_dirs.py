@@ -27,6 +27,8 @@ from bowstring.engine.storage.log_dir import (
 UNASSIGNED: Final = bytes(16)
 NO_DIRECTORY: Final = frozenset(bytes(15) + bytes([i]) for i in range(3))
 
+MOST_PREFERRED: Final = 100_000
+"""For so many partitions that do not exist yet a broker remembers a directory; the oldest are forgotten."""
 _SLOW_LINES_APART_S: Final = 10.0
 _CURES: Final = {
     errno.ENOSPC: "free space on it or move partitions to another directory, then restart the broker",
@@ -257,6 +259,13 @@ class LogDirectories:
             return preferred
         open_to_new = [each for each in online if str(each.path) not in cordoned] or online[:1]
         return min(open_to_new, key=lambda each: counts.get(each, 0), default=None)
+
+    def prefer(self, topic: str, index: int, directory: DataDirectory) -> None:
+        """Remembers the directory for a partition that does not exist yet. No client fills the memory so."""
+        self.preferred.pop((topic, index), None)
+        self.preferred[topic, index] = directory
+        if len(self.preferred) > MOST_PREFERRED:
+            del self.preferred[next(iter(self.preferred))]
 
     # ------------------------------------------------------------ failing
 

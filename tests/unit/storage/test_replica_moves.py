@@ -25,7 +25,7 @@ from bowstring.engine.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from bowstring.engine.storage import checkpoints
+from bowstring.engine.storage import checkpoints, log_dirs
 from bowstring.engine.storage import replica_moves as log_moves
 from tests.support import faults
 from tests.support.embedded import engine_of
@@ -178,6 +178,15 @@ def test_where_a_partition_is_made_may_be_said_before(serve_on, tmp_path):
         assert move(served, tmp_path / "b", name) == 9
         served.create_topic(name)
         assert homes(served, name) == {0: "b"}
+
+
+def test_of_partitions_to_be_made_the_last_are_remembered(serve_on, tmp_path, monkeypatch):
+    """Whoever names partitions without end does not fill the broker's memory."""
+    monkeypatch.setattr(log_dirs, "MOST_PREFERRED", 2)
+    served = serve_on()
+    for index in (0, 1, 0, 2):
+        assert move(served, tmp_path / "b", "t", index) == 9
+    assert list(served.engine.directories.preferred) == [("t", 0), ("t", 2)]
 
 
 def test_a_throttled_move_shows_as_a_future_replica_and_turns_round(serve_on, tmp_path):
