@@ -23,6 +23,10 @@ def batches_of(log: PartitionLog, go_on: Callable[[], bool], read_bytes: int) ->
         if not data:
             break  # compaction removed the rest, up to the end
         headers = batch_headers(data)
-        if not any(header.control for header in headers):
+        plain = [header for header in headers if not header.control]
+        if len(plain) == len(headers):
             yield decode_batches(data)
+        else:  # an admin client may end a transaction in any partition
+            for header in plain:
+                yield decode_batches(data[header.position : header.position + header.size_bytes])
         offset = headers[-1].last_offset + 1

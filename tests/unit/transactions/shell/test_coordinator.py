@@ -13,6 +13,7 @@ from bowstring.engine.metadata.names import TRANSACTIONS_TOPIC as TOPIC
 from bowstring.engine.transactions.records import transaction_record
 from bowstring.engine.transactions.shard import TransactionShard
 from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
+from bowstring.engine.transactions.shell.marker_writer import Marker
 from bowstring.engine.transactions.transaction import Status, Transaction
 from tests.support.group_shell import MemoryLog, MemoryPlane
 from tests.support.waiting import wait_until_async
@@ -60,6 +61,21 @@ def decided():
 
 def status(broker):
     return Status(broker.coordinator.shard_of("x").state.entries["x"].committed.status)
+
+
+def test_a_marker_in_its_own_log_hides_no_transaction(log):
+    """An admin client can have one written (WriteTxnMarkers). What was read together with it counts as well."""
+
+    async def run():
+        marker = Marker(producer_id=70, epoch=1, commit=True, coordinator_epoch=1, version=2)
+        log.append(marker.batch(0), 3, 0)
+        log.advance_high_watermark(2)
+        broker = FakeBroker(log)
+        broker.coordinator.start()
+        assert status(broker) is Status.COMPLETE_COMMIT
+        await broker.coordinator.stop()
+
+    asyncio.run(run())
 
 
 def test_markers_wait_until_the_decision_is_committed(log):
