@@ -400,9 +400,9 @@ class Quorum:
             return done
         if offset is None:
             done.set_result(self.next_offset)
-            return done
-        self._appends.append(_Waiting(offset + 1, state.epoch, done, time.monotonic_ns()))
-        self._event(lambda: out)
+        else:
+            self._appends.append(_Waiting(offset + 1, state.epoch, done, time.monotonic_ns()))
+        self._event(lambda: out)  # what was due has been done meanwhile, also where the level does not change
         return done
 
     def _not_controller(self) -> KafkaError:

@@ -19,7 +19,7 @@ from bowstring.engine.raft.messages import FetchRequest
 from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY
 from tests.support import faults
 from tests.support.quorum_nodes import Controllers
-from tests.support.waiting import FOR_EVER_MS, HANG_S, pause_async, wait_until_async
+from tests.support.waiting import FOR_EVER_MS, HANG_S, pause, pause_async, wait_until_async
 
 
 def topic(number):
@@ -73,6 +73,25 @@ def test_records_carry_the_time_of_day(tmp_path):
         assert all(abs(timestamp - before_ms) < 3_600_000 for timestamp in written) and written
 
     run(tmp_path, scenario)
+
+
+def test_what_is_due_is_done_where_the_kraft_version_stays(tmp_path):
+    """A request for the level that the cluster has writes what was collected, and answers who waits for it."""
+
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        other = next(node for node in controllers.nodes.values() if node is not leader)
+        waiting = asyncio.ensure_future(leader.quorum.ask(fetch_of(other, leader.quorum)))
+        await asyncio.sleep(0)
+        appended = leader.quorum.append([topic(1)])
+        pause(0.1, "records are collected for 25 ms; the loop is not to write them")
+        await leader.quorum.upgrade_kraft_version(leader.quorum.kraft_version)
+        async with asyncio.timeout(HANG_S):
+            await appended
+            await waiting
+
+    run(tmp_path, scenario, **{"controller.quorum.append.linger.ms": "25"})
 
 
 def test_only_the_leader_appends(tmp_path):
