@@ -1,31 +1,14 @@
 """Commits the records of a request with many results; if the commit fails, every result gets the error."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.image import ImageChange
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
-
-RECORDS_MAX: Final = 10_000
-"""Most records that one request may write to the metadata log, as in Kafka's controller."""
-
-TOO_MANY: Final = "Unable to perform excessively large batch operation."
-"""Kafka's message for a request that writes more."""
-
-
-def check_not_too_many(records: int) -> None:
-    """Refuses a request that would write too many records at once to the metadata log or take too long to
-    check.
-
-    Raises:
-        KafkaError: POLICY_VIOLATION.
-    """
-    if records > RECORDS_MAX:
-        raise KafkaError(Errors.POLICY_VIOLATION, TOO_MANY)
 
 
 async def commit(

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bowstring.engine.api.commit_changes import check_not_too_many, commit
+from bowstring.engine.api.commit_changes import commit
+from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.protocol.schema import MetadataRecord

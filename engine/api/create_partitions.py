@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.api.commit_changes import check_not_too_many, commit
+from bowstring.engine.api.commit_changes import commit
+from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import create_partitions
 from bowstring.engine.protocol.messages.create_partitions import (

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api.commit_changes import check_not_too_many, commit
+from bowstring.engine.api.commit_changes import commit
 from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource, shown
+from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import METADATA_TOPIC, unified
 from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST, NewTopic, create_topic

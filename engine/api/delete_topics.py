@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api.commit_changes import RECORDS_MAX, TOO_MANY, commit
+from bowstring.engine.api.commit_changes import commit
+from bowstring.engine.controller.decision import RECORDS_MAX, TOO_MANY
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.protocol import ZERO_UUID

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine.api.commit_changes import check_not_too_many
+from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.controller.features import update_features
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION, SUPPORTED_FEATURES

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from bowstring.engine.controller.decision import RECORDS_MAX
+from bowstring.engine.controller.decision import RECORDS_MAX, TOO_MANY
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import TRANSACTIONS_SINCE
 from bowstring.engine.protocol.records.cluster_metadata.markers import (
@@ -37,7 +37,7 @@ def split(
     if len(batches) == 1 or not atomic:
         return batches
     if metadata_version < TRANSACTIONS_SINCE:
-        raise KafkaError(Errors.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        raise KafkaError(Errors.POLICY_VIOLATION, TOO_MANY)
     return [[BeginTransactionRecord()], *batches, [EndTransactionRecord()]]
 
 

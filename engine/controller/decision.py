@@ -1,15 +1,18 @@
 """Defines what a decision of the controller returns: the records that make it, and the answer."""
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.schema import MetadataRecord
 
 A = TypeVar("A")
 
-RECORDS_MAX = 10_000
+RECORDS_MAX: Final = 10_000
 """Most records of one request by a user, and of one batch, as in Kafka's controller."""
+
+TOO_MANY: Final = "Unable to perform excessively large batch operation."
+"""Kafka's message for a request that writes more."""
 
 
 class Decision(NamedTuple, Generic[A]):
@@ -32,10 +35,11 @@ class Decision(NamedTuple, Generic[A]):
 
 
 def check_not_too_many(records: int) -> None:
-    """Refuses a request that would change too much at once.
+    """Refuses a request that would write too many records at once to the metadata log, or take too long to
+    check.
 
     Raises:
         KafkaError: POLICY_VIOLATION.
     """
     if records > RECORDS_MAX:
-        raise KafkaError(Errors.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        raise KafkaError(Errors.POLICY_VIOLATION, TOO_MANY)
