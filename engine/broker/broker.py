@@ -1,35 +1,29 @@
-"""Starts the parts of the broker in order and stops them in reverse order."""
+"""Starts the parts that every broker has in order, and stops them in reverse order."""
 
 import asyncio
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
-from bowstring.engine.api.table import BY_BROKER_ALONE
 from bowstring.engine.broker.broker_addresses import inter_broker_listener
 from bowstring.engine.broker.dispatch import Dispatcher
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
-from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors
-from bowstring.engine.metadata.directory_ids import change_of_directory
 from bowstring.engine.metadata.image import PartitionImage, TopicImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
-from bowstring.engine.metadata.store.commit import ClusterChanges
-from bowstring.engine.metadata.store.log import MetadataLog
-from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
 from bowstring.engine.protocol.records.cluster_metadata.security import (
     AccessControlEntryRecord,
     UserScramCredentialRecord,
 )
 from bowstring.engine.protocol.records.cluster_metadata.settings import ClientQuotaRecord
-from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.listeners import (
     Listener,
@@ -50,11 +44,11 @@ if TYPE_CHECKING:
     from bowstring.engine.local.socket import LocalSocket
 
 
-class Broker(BrokerServices):
-    """A single-node broker on its log directories.
+class Broker(BrokerServices, ABC):
+    """A broker on its log directories; `LoneBroker` and `ClusterBroker` say where its metadata comes from.
 
-    `open` does everything that needs no event loop. `start` begins to serve, on the control loop. `stop`
-    shuts down cleanly.
+    `open` does what needs no event loop. `start` begins to serve, on the control loop. `stop` shuts down
+    cleanly.
 
     Attributes:
         dispatcher: Answers requests; holds their counters.
@@ -79,25 +73,23 @@ class Broker(BrokerServices):
         self.node_id = node_id_of(self.configs)
         self.inter_broker_listener = inter_broker_listener(self.configs)
         self.directories = new_log_directories(self.configs)
-        self.alone = MetadataLog()
-        self.metadata = self.alone
         self.dispatcher = Dispatcher(self)
         self.time_slices = self.dispatcher.time_slices
         self.disk_reads = DiskReads()
         self.housekeeping = Housekeeping(self)
         self.listeners = []
         self.advertised = []
-        self.handlers, self.offered = BY_BROKER_ALONE
         self.local = None
         self.descriptors = DescriptorWatch()
         self._metrics: MetricsServer | None = None
         self._not_ready: str | None = "the broker is starting"
         self.lost = asyncio.Event()
+        self._are_logs_touched = False
 
     # ------------------------------------------------------------ start
 
     def open(self, *, only_to_recover: bool = False) -> None:
-        """Locks and recovers the log directories, binds the listeners, opens every log.
+        """Locks the log directories, opens the metadata log, binds the listeners.
 
         Args:
             only_to_recover: No client will be served, so configs that ask for missing protections are
@@ -116,8 +108,7 @@ class Broker(BrokerServices):
         raise_file_limit()
         check_metadata_log(self.directory.path)
         self.directories.open(self.node_id)
-        untouched = True  # partition logs
-        try:
+        with self._undone_on_failure():
             self.descriptors.keep()
             self._open_metadata()
             self.plane = make_plane(self.configs, self.offered)
@@ -131,38 +122,38 @@ class Broker(BrokerServices):
             self.changes.load_dynamic_configs(self.metadata.image)
             if not only_to_recover:
                 self._refuse_unenforced()
-            self._register()
             self.logs.when_replaced = self._log_replaced
-            untouched = False
-            self._open_logs()
+
+    @contextmanager
+    def _undone_on_failure(self) -> Iterator[None]:
+        """Closes what is open if a step of `open` fails. Partition logs that no step has touched stay as they
+        were found.
+        """
+        try:
+            yield
         except BaseException as error:
             self._close_metadata_log()
-            if untouched:
-                self.directories.leave_as_found()
-            else:
+            if self._are_logs_touched:
                 self.logs.durability.close(is_clean=lambda _: False)
+            else:
+                self.directories.leave_as_found()
             self.directories.close()
             self.descriptors.give_back()
             if isinstance(error, LogError):
                 raise explained(error, self.directory.path) from error
             raise
 
+    @abstractmethod
     def _open_metadata(self) -> None:
-        self.alone.open(self.directory, self.configs)
+        """Opens the metadata log."""
 
+    @abstractmethod
     def _close_metadata_log(self) -> None:
-        self.alone.close()
+        """Closes the metadata log; does nothing if it is not open."""
 
+    @abstractmethod
     def _make_changes(self) -> None:
-        self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
-        self.producer_ids = ProducerIds(self.metadata, self.node_id)
-
-    def _register(self) -> None:
-        self.alone.commit_alone(start_records(self))
-
-    def _open_logs(self) -> None:
-        elsewhere = self.logs.open_all(self.metadata.image, self._recovery_threads())
-        self.alone.commit_alone(self._found_elsewhere(elsewhere))
+        """Creates `changes`, `producer_ids`, and what else needs the partition logs."""
 
     def _recovery_threads(self) -> int:
         return int(self.configs.value("num.recovery.threads.per.data.dir") * len(self.directories.opened))
@@ -186,16 +177,6 @@ class Broker(BrokerServices):
         if reasons := self.configs.unenforced():
             raise ConfigError("\n".join(reasons))
 
-    def _found_elsewhere(self, elsewhere: Mapping[tuple[str, int], bytes]) -> list[MetadataRecord]:
-        """Returns records that name the directories where partitions were found (Kafka's
-        AssignReplicasToDirs).
-        """
-        topics = self.metadata.image.topics
-        return [
-            change_of_directory(topics[topic], index, self.node_id, directory_id)
-            for (topic, index), directory_id in elsewhere.items()
-        ]
-
     def _listen(self, wanted: list[Listener]) -> None:
         self.listeners = [
             listener._replace(port=self.plane.listen(listener.host, listener.port)) for listener in wanted
@@ -209,14 +190,9 @@ class Broker(BrokerServices):
             self.local = LocalSocket(self)
             self.local.bind()
 
+    @abstractmethod
     async def start(self) -> None:
         """Starts serving. Call on the control loop, after `open`."""
-        self._warn()
-        await self._start_metrics()
-        await self._serve()
-        self.alone.watch_snapshots()
-        self.plane.start()
-        self._not_ready = None
 
     async def _serve(self) -> None:
         if GROUPS_TOPIC in self.metadata.image.topics:
@@ -274,16 +250,13 @@ class Broker(BrokerServices):
             self._metrics = MetricsServer(self._metrics_registry, self.why_not_ready)
             await self._metrics.start(self.listeners[0].host or None, port)
 
+    @abstractmethod
     def _metrics_registry(self) -> Any:
-        from bowstring.engine.broker import metrics
+        """Returns the registry of this broker's metrics."""
 
-        return metrics.registry(self)
-
+    @abstractmethod
     def own_partitions(self) -> Iterator[tuple[str, int, PartitionImage]]:
         """Yields topic, index and state of each partition that this broker has."""
-        for topic in self.metadata.image.topics.values():
-            for index, partition in enumerate(topic.partitions):
-                yield topic.name, index, partition
 
     def why_not_ready(self) -> str | None:
         """Returns why this broker cannot serve clients now; None when it can."""
@@ -338,14 +311,11 @@ class Broker(BrokerServices):
 
     # ------------------------------------------------------------ stop
 
+    @abstractmethod
     async def stop(self) -> None:
         """Stops accepting, finishes requests in progress, syncs and closes the logs, writes the
         clean-shutdown marker.
         """
-        self._not_ready = "the broker is stopping"
-        await self._stop_serving()
-        await self.alone.settle()
-        self._close_and_tell()
 
     async def _stop_serving(self) -> None:
         self.housekeeping.stop()
@@ -422,13 +392,13 @@ class Broker(BrokerServices):
                 stack.callback(self.directories.mark_clean, epoch)
                 stack.callback(self._close_metadata)
                 stack.callback(self.logs.close, self.configs.value("num.recovery.threads.per.data.dir"))
-                stack.callback(self._say_goodbye)
         finally:
             self.directories.close()
             self.descriptors.give_back()
 
+    @abstractmethod
     def _broker_epoch(self) -> int:
-        return self.metadata.image.brokers[self.node_id].epoch
+        """Returns the epoch of this broker's registration."""
 
     def _close_metadata(self) -> None:
         try:
@@ -443,7 +413,3 @@ class Broker(BrokerServices):
                 Errors.KAFKA_STORAGE_ERROR.code,
                 f"{self.directory.path} has failed: {doing} in {where}: {os.strerror(number)}",
             )
-
-    def _say_goodbye(self) -> None:
-        if not self.directory.health.failed:
-            self.alone.commit_alone(stop_records(self))

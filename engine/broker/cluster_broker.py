@@ -160,12 +160,6 @@ class ClusterBroker(Broker):
             topic.name, index
         )
 
-    def _register(self) -> None:
-        """Happens in `start`, because it needs the network."""
-
-    def _open_logs(self) -> None:
-        """Happens in `start`, when the image is there."""
-
     async def start(self) -> None:
         """Joins the cluster, opens the logs and serves. Call on the control loop, after `open`.
 
@@ -287,9 +281,6 @@ class ClusterBroker(Broker):
         self.logs.durability.close(is_clean=lambda _: False)
         self.directories.close()
         self.descriptors.give_back()
-
-    def _say_goodbye(self) -> None:
-        """The heartbeats have done that."""
 
     def _broker_epoch(self) -> int:
         return self.lifecycle.epoch

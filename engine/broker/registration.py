@@ -22,13 +22,13 @@ from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureL
 from bowstring.engine.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.broker import Broker
+    from bowstring.engine.broker.lone_broker import LoneBroker
 
 _PLAINTEXT: Final = 0
 _YES: Final = 1
 
 
-def start_records(broker: "Broker") -> list[MetadataRecord]:
+def start_records(broker: "LoneBroker") -> list[MetadataRecord]:
     """Returns features when the log is new, this broker's registration, and leaders for partitions without
     one.
 
@@ -63,7 +63,7 @@ def start_records(broker: "Broker") -> list[MetadataRecord]:
     return [*records, *elect(image, broker.node_id)]
 
 
-def stop_records(broker: "Broker") -> list[MetadataRecord]:
+def stop_records(broker: "LoneBroker") -> list[MetadataRecord]:
     """Returns records that mark a planned stop, so that the next broker on this log need not wait for the
     session to end.
     """
@@ -75,7 +75,7 @@ def stop_records(broker: "Broker") -> list[MetadataRecord]:
     ]
 
 
-def _first_records(broker: "Broker") -> list[MetadataRecord]:
+def _first_records(broker: "LoneBroker") -> list[MetadataRecord]:
     found = read_bootstrap(broker.directory.path)
     named = {each.name: each.feature_level for each in found if isinstance(each, FeatureLevelRecord)}
     return found + [

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from bowstring.engine.broker.broker import Broker
+from bowstring.engine.broker.lone_broker import LoneBroker
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs.definition import OWN_PREFIX
 from bowstring.engine.configs.effective import why_unenforced
@@ -231,7 +231,7 @@ def _recover(paths: Sequence[Path], node_id: int) -> None:
             "node.id": str(node_id),
             "listeners": "PLAINTEXT://127.0.0.1:0",
         }
-        broker = Broker(settings)
+        broker = LoneBroker(settings)
         broker.open(only_to_recover=True)
         await broker.start()
         await broker.stop()

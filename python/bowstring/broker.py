@@ -14,7 +14,7 @@ from typing import Self
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.errors import ConfigError
 from bowstring.engine import background
-from bowstring.engine.broker.broker import Broker as _Broker
+from bowstring.engine.broker.lone_broker import LoneBroker as _Broker
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs import ConfigError as EngineConfigError
 

@@ -17,6 +17,7 @@ import uvloop
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
 from bowstring.engine.broker.broker import Broker
+from bowstring.engine.broker.lone_broker import LoneBroker
 from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import UnknownConfig, load
@@ -217,12 +218,12 @@ def node_of(settings: Mapping[str, str]) -> "Broker | ControllerNode":
     roles, asked = value("process.roles"), value("controller.quorum.bootstrap.servers")
     # Most brokers are alone, and need not import what a quorum takes.
     if {"broker", "controller"} <= set(roles) and not value("controller.quorum.voters") and not asked:
-        return Broker(settings)
+        return LoneBroker(settings)
     from bowstring.engine.broker.cluster_broker import ClusterBroker, is_alone
     from bowstring.engine.broker.controller_node import ControllerNode
 
     if is_alone(settings):
-        return Broker(settings)
+        return LoneBroker(settings)
     return ClusterBroker(settings) if "broker" in roles else ControllerNode(settings)
 
 

@@ -1,7 +1,7 @@
 """A broker in this process, and a client of it."""
 
 from bowstring import Broker
-from bowstring.engine.broker.broker import Broker as Engine
+from bowstring.engine.broker.lone_broker import LoneBroker as Engine
 from bowstring.engine.protocol.messages import create_topics as ct
 from bowstring.engine.protocol.messages import produce as p
 from tests.support.embedded import engine_of

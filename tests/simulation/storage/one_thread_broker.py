@@ -11,7 +11,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from bowstring._native.log import durability as log_durability
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.wal.write_ahead_log import WriteAheadLog
-from bowstring.engine.broker.broker import Broker
+from bowstring.engine.broker.lone_broker import LoneBroker
 from bowstring.engine.storage.directory_wal import DirectoryWal
 
 T = TypeVar("T")
@@ -78,12 +78,12 @@ class InlineLoop(asyncio.SelectorEventLoop):
 class SteadyBroker:
     """A broker that was opened but not started: its parts are called one by one.
 
-    Raises what `Broker.open` raises.
+    Raises what `LoneBroker.open` raises.
     """
 
     def __init__(self, root: Path) -> None:
         self.loop = InlineLoop()
-        self.broker = Broker(SETTINGS | {"log.dirs": f"{root}/a,{root}/b"})
+        self.broker = LoneBroker(SETTINGS | {"log.dirs": f"{root}/a,{root}/b"})
         for home in self.broker.directories.all:
             # Every append is staged, whatever the clock says; tails are written out at a step of the work.
             home.tails.rest_ms, home.tails.in_background = 1 << 40, False
