@@ -24,7 +24,7 @@ async def commit(
             directory cannot be written, successful ones become KAFKA_STORAGE_ERROR.
     """
     try:
-        await broker.changes.commit(change, records)
+        await broker.committer.commit(change, records)
     except KafkaError as error:
         for result in results:
             if result.error_code == 0:

@@ -24,7 +24,7 @@ class ControllerServices:
     Attributes:
         node_id: None: the configs of any broker may change.
         metadata: The controller.
-        changes: Commits; brokers carry the changes out when they follow the log.
+        committer: Commits; brokers carry the changes out when they follow the log.
         random: For the placement of replicas.
     """
 
@@ -33,7 +33,7 @@ class ControllerServices:
         self.time_slices = broker.time_slices
         self.node_id = None
         self.metadata = controller
-        self.changes = _Commits()
+        self.committer = _Commits()
         self.random = controller.random
 
 

@@ -75,7 +75,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> UpdateFeatures
         version = decision.kraft_version
         if version is not None and version > broker.metadata.quorum.kraft_version:
             await _upgrade_kraft_version(broker, change, version)
-        await broker.changes.commit(change, decision.records)
+        await broker.committer.commit(change, decision.records)
     return decision.answer
 
 

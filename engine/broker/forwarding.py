@@ -7,7 +7,7 @@ from typing import Any, Final
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.image import ImageChange, TopicImage
+from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.topic_changes import NewTopic
@@ -17,7 +17,6 @@ from bowstring.engine.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.storage.log_manager import TopicLogs
 
@@ -38,14 +37,6 @@ class ForwardedChanges(ClusterChanges):
         super().__init__(quorum, logs, configs, node_id)
         self._quorum = quorum
         self._directories = directories
-
-    async def commit(self, change: ImageChange, records: Sequence[MetadataRecord]) -> None:
-        """Refuses: only the active controller writes records.
-
-        Raises:
-            KafkaError: NOT_CONTROLLER.
-        """
-        raise KafkaError(Errors.NOT_CONTROLLER, f"the active controller is {self._quorum.leader_id}")
 
     async def assign_directory(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
         """Tells the controller in which log directory this node's replica is (KIP-858).

@@ -9,8 +9,8 @@ from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.metadata.directory_ids import change_of_directory
 from bowstring.engine.metadata.image import PartitionImage
-from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
+from bowstring.engine.metadata.store.own_changes import OwnChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.protocol.schema import MetadataRecord
 
@@ -53,7 +53,7 @@ class LoneBroker(Broker):
         self.alone.close()
 
     def _make_changes(self) -> None:
-        self.changes = ClusterChanges(self.metadata, self.logs, self.configs, self.node_id)
+        self.changes = self.committer = OwnChanges(self.metadata, self.logs, self.configs, self.node_id)
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
 
     def _found_elsewhere(self, elsewhere: Mapping[tuple[str, int], bytes]) -> list[MetadataRecord]:

@@ -1,20 +1,21 @@
 """Lists the parts of a broker that request handlers use."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Error, Errors, KafkaError
-from bowstring.engine.metadata.image import Metadata
+from bowstring.engine.metadata.image import ImageChange, Metadata
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.metadata.placement import Randomness
 from bowstring.engine.metadata.store.commit import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.topic_changes import NO_RANDOMNESS
+from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.disk_reads import DiskReads
@@ -48,6 +49,17 @@ class LedReplicas(Protocol):
         """Acts on what the data plane tells of replicas."""
 
 
+class Committer(Protocol):
+    """Commits what request handlers decide, on a node alone and on the active controller."""
+
+    async def commit(self, change: ImageChange, records: Sequence[MetadataRecord]) -> None:
+        """Commits records, within the change that they were decided in.
+
+        Raises:
+            KafkaError: The records could not be written, or not all of their effects are there yet.
+        """
+
+
 class BrokerServices:
     """The parts of the broker that API handlers and local readers use.
 
@@ -60,7 +72,8 @@ class BrokerServices:
         logs: The partition logs.
         moves: Moves of partitions between log directories.
         plane: The native data plane.
-        changes: Commits changes to the cluster and carries them out.
+        changes: Creates what the broker needs in the cluster, and carries changes of configs out.
+        committer: Commits what handlers decide; on a broker of a cluster they decide nothing.
         producer_ids: Allocates producer ids.
         listeners: The client listeners, with the ports really bound.
         advertised: The advertised listeners, in the same order.
@@ -84,6 +97,7 @@ class BrokerServices:
     moves: LogMoves
     plane: DataPlane
     changes: ClusterChanges
+    committer: Committer
     producer_ids: ProducerIds
     listeners: list[Listener]
     advertised: list[Listener]

@@ -451,6 +451,55 @@ def test_cores_are_pure():
     assert not wrong, "\n".join(wrong)
 
 
+def _is_empty(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a method does nothing, or only raises."""
+    work = [
+        each
+        for each in method.body
+        if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+    ]
+    return not work or (len(work) == 1 and isinstance(work[0], (ast.Pass, ast.Raise)))
+
+
+def _classes() -> dict[str, list[tuple[str, list[str], dict[str, bool]]]]:
+    """Files, names of the bases, and for each method whether it is empty, by the name of the class."""
+    found: dict[str, list[tuple[str, list[str], dict[str, bool]]]] = {}
+    for path in SOURCES:
+        if relative(path).startswith(("engine/", "python/")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    bases = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+                    methods = {
+                        each.name: _is_empty(each)
+                        for each in node.body
+                        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+                    }
+                    found.setdefault(node.name, []).append((relative(path), bases, methods))
+    return found
+
+
+def test_no_method_cancels_the_one_that_it_overrides():
+    """What a subclass can't do isn't its parent's: a method that raises or does nothing in place of one that works."""
+    classes = _classes()
+
+    def works(bases: list[str], method: str, seen: frozenset[str]) -> bool:
+        return any(
+            not methods.get(method, True) or works(more, method, seen | {base})
+            for base in bases
+            if base not in seen
+            for _, more, methods in classes.get(base, ())
+        )
+
+    wrong = [
+        f"{path}: {name}.{method}"
+        for name, defined in classes.items()
+        for path, bases, methods in defined
+        for method, is_empty in methods.items()
+        if is_empty and works(bases, method, frozenset({name}))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_background_tasks_of_the_broker_log_their_failures():
     """`background.spawn` does; a bare task that nobody awaits ends without a word. Each request has a task of
     its own, whose failure `Dispatcher` logs; a write of the metadata log is awaited."""

@@ -454,7 +454,7 @@ class Work:
     async def changed(self, records: Callable[[Any], list[MetadataRecord]]) -> None:
         """Commits records to the metadata log and carries them out."""
         async with self.broker.broker.metadata.changing() as change:
-            await self.broker.broker.changes.commit(change, records(change.image))
+            await self.broker.broker.committer.commit(change, records(change.image))
 
     def change(self, records: Callable[[Any], list[MetadataRecord]]) -> None:
         """Like `changed`, run to its end."""
