@@ -79,9 +79,10 @@ class TransactionHarness:
             for partition in sorted(effect.partitions):
                 self.carry(self.shard.marked(effect.transaction, [partition], self.now_ms))
 
-    def restarted(self) -> "TransactionHarness":
+    def restarted(self, *, holds_markers: bool = False) -> "TransactionHarness":
         """Returns a harness whose shard has read the log of this one."""
         other = TransactionHarness(self.level)
+        other.holds_markers = holds_markers
         other.config, other.now_ms, other.next_id = self.config, self.now_ms, self.next_id + 1000
         other.shard = TransactionShard(self.config, lambda: other.level)
         latest = dict(self.log)

@@ -200,6 +200,21 @@ def test_ends(talk: Talk) -> None:
     client.end("no id", version=version, transactional_id="")
 
 
+@conversation(versions("EndTxn"))
+def test_ends_after_the_coordinator_has_aborted(talk: Talk) -> None:
+    """As after a timeout: the epoch is raised, and the client asks with the one that it had."""
+    client, topic, version = Client(talk), talk.topic("t"), talk.version
+    for again in (True, False):
+        client.init()
+        client.add("begins", topic, 0)
+        before = client.identity
+        client.init("aborts it")
+        client.settle()
+        client.describe("aborted")
+        client.end(f"asks late, commit {again}", commit=again, version=version, **before)
+        client.end("no older epoch", commit=again, version=version, producer_epoch=client.epoch - 1)
+
+
 @conversation(versions("Produce", first=3))
 def test_produce(talk: Talk) -> None:
     """Of clients of both transaction versions; the later ones add the partition."""

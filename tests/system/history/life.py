@@ -181,7 +181,11 @@ class Life:
                     process.wait()
 
     def _renew(self) -> None:
-        """Starts clients again that have ended, and ends pauses."""
+        """Starts clients again that have ended, and ends pauses.
+
+        FENCED is also what a fatal INVALID_TXN_STATE leaves: librdkafka aborts transactions whose partitions the
+        coordinator has never got (its issue 4849).
+        """
         self._end_stuck()
         for id, process in list(self._clients.items()):
             if process.poll() is not None:
