@@ -557,8 +557,9 @@ class CoordinatorRuntime(Generic[S]):
 
     def _append(self, hosted: HostedShard[S], effect: AppendRecords | AppendMarker) -> None:
         base_offset = hosted.log.log_end_offset
-        for batch in self._encoded(effect):
-            error = self._write(hosted, batch, effect)
+        most_bytes = self.max_batch_bytes
+        for batch in self._encoded(effect, most_bytes):
+            error = self._write(hosted, batch, effect, most_bytes)
             hosted.end_offset = hosted.log.log_end_offset
             if error:
                 if hosted.log.failed:
@@ -582,13 +583,13 @@ class CoordinatorRuntime(Generic[S]):
                 others.append(effect)
         self._carry(hosted, others)
 
-    def _encoded(self, effect: AppendRecords | AppendMarker) -> Iterator[bytes]:
+    def _encoded(self, effect: AppendRecords | AppendMarker, most_bytes: int) -> Iterator[bytes]:
         if isinstance(effect, AppendMarker):
             yield effect.batch
             return
         now_ms = wall_ms()
         producer = effect.producer
-        for records in self._batches(effect):
+        for records in self._batches(effect, most_bytes):
             rows = [(key, value, now_ms, ()) for key, value in records]
             if producer is None:
                 yield encode_batch(rows)
@@ -600,11 +601,10 @@ class CoordinatorRuntime(Generic[S]):
                     transactional=True,
                 )
 
-    def _batches(self, effect: AppendRecords) -> Iterator[list[Record]]:
+    def _batches(self, effect: AppendRecords, most_bytes: int) -> Iterator[list[Record]]:
         """Returns the records as one batch, or as several if the effect allows it and one would be too
         large.
         """
-        most_bytes = self.max_batch_bytes
         batch: list[Record] = []
         size_bytes = 0
         for record in effect.records:
@@ -622,14 +622,16 @@ class CoordinatorRuntime(Generic[S]):
         overrides = self._metadata.image.topic_configs(self.topic.name)
         return int(self._configs.topic_value("max.message.bytes", overrides))
 
-    def _write(self, hosted: HostedShard[S], batch: bytes, effect: AppendRecords | AppendMarker) -> Error:
+    def _write(
+        self, hosted: HostedShard[S], batch: bytes, effect: AppendRecords | AppendMarker, most_bytes: int
+    ) -> Error:
         """Writes like a producer with acks=all."""
         options: dict[str, int] = {}
         if isinstance(effect, AppendMarker):
             options["transaction_version"] = effect.version
         elif effect.producer is not None:
             options["verification"] = effect.producer.verification
-        if len(batch) > self.max_batch_bytes:
+        if len(batch) > most_bytes:
             return Errors.MESSAGE_TOO_LARGE
         try:
             self._plane.append(
