@@ -65,7 +65,7 @@ class Format(Protocol):
 
     schema: Any
 
-    def encode(self, rows: Any) -> Any:
+    def encode(self, rows: Any, /) -> Any:
         """Binary values of a record batch, one a row."""
 
 
