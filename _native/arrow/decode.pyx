@@ -15,7 +15,7 @@ from bowstring._native.arrow.decode_rows cimport (
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_CONTROL, BATCH_HEADER_BYTES, BatchInfo, batch_crc_ok, batch_extent, batch_parse)
 
-from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, decompress
+from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, CompressionError, decompress
 from bowstring._native.record.types import CorruptBatch
 
 COLUMN_BITS = {
@@ -357,7 +357,11 @@ cdef class ArrowRows:
 
 cdef object decompressed(const Walk *w, int64_t limit):
     cdef const uint8_t *at = w.data + w.position
-    return decompress(
-        w.info.attributes & ATTR_COMPRESSION_MASK,
-        <bytes>PyBytes_FromStringAndSize(<const char *>at + BATCH_HEADER_BYTES, w.info.size_bytes - BATCH_HEADER_BYTES),
-        limit)
+    try:
+        return decompress(
+            w.info.attributes & ATTR_COMPRESSION_MASK,
+            <bytes>PyBytes_FromStringAndSize(<const char *>at + BATCH_HEADER_BYTES, w.info.size_bytes - BATCH_HEADER_BYTES),
+            limit)
+    except CompressionError as error:
+        error.args = (f"the batch at offset {w.info.base_offset}: {error}",)
+        raise

@@ -38,9 +38,12 @@ class DecompressedTooLarge(CompressionError):
     """The output exceeds the caller's limit: the data is a decompression bomb, or the limit is too low."""
 
     def __init__(self, codec: str, limit: int):
-        super().__init__(
-            f"{codec} records decompress to more than {limit} bytes; send smaller batches or raise the limit"
-        )
+        super().__init__(f"{codec} records decompress to more than {limit} bytes; send smaller batches")
+
+
+def explained(error: Exception, option: str) -> str:
+    """Returns why records cannot be decoded; names the option of the reader if that is its limit."""
+    return f"{error}, or raise {option}" if isinstance(error, DecompressedTooLarge) else str(error)
 
 
 def codec_number(name: str) -> int:

@@ -20,7 +20,7 @@ from bowstring._native.record.batch cimport (
     BatchInfo, Record, batch_crc_ok, batch_extent, batch_parse, record_parse, record_read)
 
 from bowstring._native.record import types
-from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, decompress
+from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, CompressionError, decompress
 from bowstring._native.record.types import BatchHeader, BatchRows, CorruptBatch
 
 cdef extern from *:
@@ -186,10 +186,14 @@ cdef object records_of(const uint8_t *at, const BatchInfo *info, int64_t limit):
     """Returns the decompressed records of a batch; None if it is not compressed."""
     if not info.attributes & ATTR_COMPRESSION_MASK:
         return None
-    return decompress(
-        info.attributes & ATTR_COMPRESSION_MASK,
-        <bytes>PyBytes_FromStringAndSize(<const char *>at + BATCH_HEADER_BYTES, info.size_bytes - BATCH_HEADER_BYTES),
-        limit)
+    try:
+        return decompress(
+            info.attributes & ATTR_COMPRESSION_MASK,
+            <bytes>PyBytes_FromStringAndSize(<const char *>at + BATCH_HEADER_BYTES, info.size_bytes - BATCH_HEADER_BYTES),
+            limit)
+    except CompressionError as error:
+        error.args = (f"the batch at offset {info.base_offset}: {error}",)
+        raise
 
 
 cdef object malformed(const BatchInfo *info, int64_t position):

@@ -15,6 +15,7 @@ from typing import Any
 import pyspark
 
 from bowstring._native.record.compression import CompressionError, compress
+from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch
 from tests.support.arrow_reference import expected
 from tests.support.mutations import HEADER_BYTES, encode_wrapping, mend, mutate_once, some_batch
@@ -80,20 +81,20 @@ class Answers:
         return [tuple(self.field(bit) for bit in wanted) for _ in range(count)]
 
 
-def probe(cases: list[tuple[int, int, int, bytes]]) -> Answers:
-    """Runs all cases in one JVM."""
+def probe(cases: list[tuple[int, int, int, bytes]], *given: str) -> tuple[Answers, list[str]]:
+    """Runs all cases in one JVM; returns its answers and what it wrote to standard error."""
     jars = Path(pyspark.__file__).parent / "jars"
     path = f"{ROOT / 'python/bowstring/spark/jars/bowstring-spark.jar'}:{jars}/*"
     stdin = b"".join(struct.pack(">Bqqi", *case[:3], len(case[3])) + case[3] for case in cases)
     run = subprocess.run(
-        ["java", "-Xmx512m", "-XX:+UseSerialGC", *OPTIONS, "-cp", path, str(PROBE)],
+        ["java", "-Xmx512m", "-XX:+UseSerialGC", *OPTIONS, "-cp", path, str(PROBE), *given],
         input=stdin,
         capture_output=True,
         check=False,
         timeout=HANG_S,
     )
     assert run.returncode == 0, run.stderr.decode()[-4000:]
-    return Answers(run.stdout)
+    return Answers(run.stdout), run.stderr.decode().splitlines()
 
 
 def wanted(data: bytes, start: int, end: int, bits: int) -> list[tuple[Any, ...]] | None:
@@ -129,7 +130,7 @@ def test_the_decoders_agree() -> None:
         bits = rng.choice((ALL, ALL, rng.randrange(64))) | rng.choice((0, SLACK))
         start, end = rng.choice(((0, 1 << 62), (3, 9), (1 << 40, (1 << 40) + 2)))
         cases.append((bits, start, end, some_input(rng)))
-    answers = probe(cases)
+    answers, _ = probe(cases)
     agreed = refused = 0
     for i, (bits, start, end, data) in enumerate(cases):
         found = answers.rows(bits)
@@ -160,7 +161,28 @@ def test_random_bytes_behind_a_good_header() -> None:
         data[22] = rng.choice((0, 0, 1, 2, 3, 4, 5))
         mend(rng, data)
         cases.append((rng.choice((ALL, VALUE, OFFSET, 0)) | rng.choice((0, SLACK)), 0, 1 << 62, bytes(data)))
-    answers = probe(cases)
+    answers, _ = probe(cases)
     for case in cases:
         answers.rows(case[0])
     assert answers.at == len(answers.data)
+
+
+def test_a_batch_that_becomes_too_large() -> None:
+    """In each codec: 60 MB of zeros in some kilobytes, a batch just beyond the bound, and one that keeps it."""
+    codecs = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+    sizes = (60_000_000, 500_000, 499_000)
+    cases = []
+    for codec in codecs:
+        for size in sizes:
+            batch = bytearray(encode_batch([(None, bytes(size), 1_790_000_000_000, ())], codec))
+            struct.pack_into(">q", batch, 0, 7)
+            cases.append((VALUE | SLACK, 0, 1 << 62, bytes(batch)))
+    answers, told = probe(cases, "500000")
+    found = [answers.rows(case[0]) for case in cases]
+    assert found == [None, None, [(bytes(sizes[-1]),)]] * len(codecs)
+    assert told == [
+        f"The {name} record batch at offset 7 decompresses to more than 500000 bytes: raise "
+        "kafka.max.decompressed.batch.bytes to read it, or write smaller batches"
+        for name in codecs.values()
+        for _ in sizes[:-1]
+    ]

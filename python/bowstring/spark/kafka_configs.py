@@ -29,6 +29,7 @@ READING = frozenset(
         "fetch_max_wait_ms",
         "fetch_min_bytes",
         "isolation_level",
+        "max_decompressed_batch_bytes",
         "max_partition_fetch_bytes",
         "metadata_max_age_ms",
         "request_timeout_ms",

@@ -27,7 +27,9 @@ public final class DecodeProbe {
 
   private DecodeProbe() {}
 
+  /** The argument: what a compressed batch may become; then standard error has why a case was refused. */
   public static void main(String[] args) throws IOException {
+    int mostBatchBytes = args.length == 0 ? 128 << 20 : Integer.parseInt(args[0]);
     DataInputStream in = new DataInputStream(new BufferedInputStream(System.in));
     DataOutputStream out = new DataOutputStream(new BufferedOutputStream(System.out));
     for (int bits = in.read(); bits >= 0; bits = in.read()) {
@@ -44,19 +46,26 @@ public final class DecodeProbe {
           wanted.add(COLUMNS.get(i));
         }
       }
-      out.write(answer(region, data.length, slack, wanted, start, end));
+      try {
+        out.write(answer(region, data.length, slack, wanted, start, end, mostBatchBytes));
+      } catch (WireException refused) {
+        out.writeInt(-1);
+        if (args.length > 0) {
+          System.err.println(refused.getMessage());
+        }
+      }
       DirectMemory.free(region);
     }
     out.flush();
   }
 
-  private static byte[] answer(ByteBuffer region, int length, boolean slack, Set<String> wanted, long start, long end)
-      throws IOException {
+  private static byte[] answer(ByteBuffer region, int length, boolean slack, Set<String> wanted, long start, long end,
+      int mostBatchBytes) throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream rows = new DataOutputStream(bytes);
     RecordColumns columns = new RecordColumns(wanted);
     int n = 0;
-    try (RecordDecoder decoder = new RecordDecoder(columns, true, false, Long.MIN_VALUE)) {
+    try (RecordDecoder decoder = new RecordDecoder(columns, true, false, Long.MIN_VALUE, mostBatchBytes)) {
       decoder.begin(region, 0, length, slack, AbortedTransactions.none());
       while (decoder.next(start, end)) {
         n += columns.rows();
@@ -68,8 +77,6 @@ public final class DecodeProbe {
           }
         }
       }
-    } catch (WireException refused) {
-      return new byte[] {-1, -1, -1, -1};
     }
     return ByteBuffer.allocate(4 + bytes.size()).putInt(n).put(bytes.toByteArray()).array();
   }

@@ -71,6 +71,8 @@ def test_kafka_settings():
     }
     assert options(groupIdPrefix="nightly").configs == {"client_id": "nightly"}
     assert options(groupIdPrefix="p", **{"kafka.client.id": "c"}).configs == {"client_id": "c"}
+    bound = options(**{"kafka.max.decompressed.batch.bytes": "500000"})
+    assert bound.configs == {"max_decompressed_batch_bytes": 500_000}
     assert options(**{"kafka.security.protocol": "PLAINTEXT", "kafka.nobody.knows": "1"}).configs == {}
     written = write_options(
         {

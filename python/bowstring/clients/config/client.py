@@ -244,6 +244,13 @@ CONSUMER = ConfigTable(
             check=one_of(*get_args(IsolationLevel)),
         ),
         setting("check_crcs", True, boolean, "check.crcs"),
+        setting(
+            "max_decompressed_batch_bytes",
+            134_217_728,
+            integer,
+            "max.decompressed.batch.bytes",
+            check=in_range(1, INT_MAX),
+        ),
         setting("client_rack", None, text, "client.rack"),
         setting(
             "local",
@@ -325,6 +332,13 @@ SHARE_CONSUMER = ConfigTable(
         setting("fetch_max_bytes", 52_428_800, integer, "fetch.max.bytes"),
         setting("fetch_max_wait_ms", 500, integer, "fetch.max.wait.ms", "fetch.wait.max.ms"),
         setting("check_crcs", True, boolean, "check.crcs"),
+        setting(
+            "max_decompressed_batch_bytes",
+            134_217_728,
+            integer,
+            "max.decompressed.batch.bytes",
+            check=in_range(1, INT_MAX),
+        ),
         setting("client_rack", None, text, "client.rack"),
         setting("request_timeout_ms", 30_000, integer, "request.timeout.ms", "socket.timeout.ms"),
         setting("default_timeout_ms", 60_000, integer, "default.api.timeout.ms"),

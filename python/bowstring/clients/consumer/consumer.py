@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
+from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.choices import Assignor, AutoOffsetReset, GroupProtocol, IsolationLevel
 from bowstring.clients.config.aliases import ConsumerAliases
@@ -82,6 +83,8 @@ class Consumer(
         fetch_max_wait_ms: longest time that a broker waits for fetch_min_bytes.
         isolation_level: "read_uncommitted", or "read_committed" to skip aborted transactions (KIP-98).
         check_crcs: checks the CRC-32C of every batch.
+        max_decompressed_batch_bytes: most bytes that one compressed batch may become; a larger one raises
+            CorruptBatchError, so that a small batch cannot exhaust the memory.
         client_rack: where this consumer is. Brokers may then send it to a replica in the same rack
             (KIP-392), where it reads for metadata_max_age_ms at a time.
         local: True reads existing records from the broker's mapped files. The broker must be Bowstring, on
@@ -139,6 +142,7 @@ class Consumer(
         fetch_max_wait_ms: int = 500,
         isolation_level: IsolationLevel = "read_uncommitted",
         check_crcs: bool = True,
+        max_decompressed_batch_bytes: int = DECOMPRESSED_MAX_BYTES,
         client_rack: str | None = None,
         local: Local = False,
         value: ValueFormat | None = None,
@@ -152,10 +156,9 @@ class Consumer(
         on_error: OnError | None = None,
         **_aliases: Unpack[ConsumerAliases],
     ):
-        self._read_committed = is_read_committed(isolation_level)
-        self._check_crcs = check_crcs
-        self._max_poll_records = max_poll_records
-        self._timeout_s = default_timeout_ms / 1000
+        self._read_committed, self._check_crcs = is_read_committed(isolation_level), check_crcs
+        self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
+        self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
         self._owner = OneThread("Consumer")
         self.troubles = Troubles(_log)
         self.listener = self.troubles.listen(self._owner.lending(on_error))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from bowstring._native.arrow.decode import ArrowRows
-from bowstring._native.record.compression import CompressionError
+from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, CompressionError, explained
 from bowstring._native.record.decode import Aborted
 from bowstring._native.record.types import CorruptBatch
 from bowstring.clients.arrow.columns import ArrowFormat
@@ -57,8 +57,8 @@ class LocalReader(PartitionReader):
         layout: "binary" or "binary_view", see `Consumer.poll_arrow`.
         timestamp_unit: "ms" or "us".
         max_batch_rows: most rows of a batch.
-        configs: check_crcs, client_id and request_timeout_ms, as for Consumer; idle_timeout_ms (60,000):
-            gives up after this time without progress.
+        configs: check_crcs, max_decompressed_batch_bytes, client_id and request_timeout_ms, as for Consumer;
+            idle_timeout_ms (60,000): gives up after this time without progress.
 
     Raises:
         LocalReadsUnavailableError: the broker is on another machine, has no socket, or denies access to it.
@@ -96,12 +96,14 @@ class LocalReader(PartitionReader):
         *,
         isolation_level: IsolationLevel,
         check_crcs: bool = True,
+        max_decompressed_batch_bytes: int = DECOMPRESSED_MAX_BYTES,
         client_id: str = "bowstring-local",
         request_timeout_ms: int = 30_000,
         idle_timeout_ms: int = IDLE_TIMEOUT_MS,
     ) -> None:
         self._read_committed = is_read_committed(isolation_level)
         self._check_crcs = check_crcs
+        self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self._idle_timeout_s = idle_timeout_ms / 1000
         self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms)
         self._cluster = Cluster(self._client, parse_bootstrap(bootstrap), allow_auto_create=False)
@@ -210,11 +212,18 @@ class LocalReader(PartitionReader):
     ) -> tuple[int, int, Resumed | None]:
         try:
             return rows.append(
-                data, self._position, self._end, aborted=aborted, verify_crc=self._check_crcs, resumed=resumed
+                data,
+                self._position,
+                self._end,
+                aborted=aborted,
+                verify_crc=self._check_crcs,
+                resumed=resumed,
+                limit=self._max_decompressed_batch_bytes,
             )
         except (CorruptBatch, CompressionError) as error:
+            reason = explained(error, "max_decompressed_batch_bytes")
             raise CorruptBatchError(
-                f"{self._partition} from offset {self._position}: {error}; start after it to continue"
+                f"{self._partition} from offset {self._position}: {reason}; start after it to continue"
             ) from error
 
     def _larger(self, window: Window) -> int:

@@ -39,6 +39,7 @@ class RecordReading:
     _positions: Positions
     _owner: OneThread
     _check_crcs: bool
+    _max_decompressed_batch_bytes: int
     _max_poll_records: int
     _woken = False
     _until: Callable[..., None]
@@ -184,7 +185,7 @@ class RecordReading:
         while not state.is_decoded and state.chunks:
             chunk = record_batches.take_good(state, self._check_crcs, partition)
             try:
-                state.decoded = record_batches.decode(chunk, partition)
+                state.decoded = record_batches.decode(chunk, partition, self._max_decompressed_batch_bytes)
             except CorruptBatchError:
                 state.put_back(chunk)
                 raise

@@ -34,6 +34,7 @@ class ArrowReading:
     _positions: Positions
     _owner: OneThread
     _check_crcs: bool
+    _max_decompressed_batch_bytes: int
     _until: Callable[..., None]
     _begin_poll: Callable[[], None]
     take_back: Callable[[], None]
@@ -224,6 +225,7 @@ class ArrowReading:
                     aborted=chunk.aborted,
                     verify_crc=self._check_crcs,
                     resumed=chunk.resumed,
+                    limit=self._max_decompressed_batch_bytes,
                 )
             except (CorruptBatch, CompressionError) as error:
                 if rows.rows:

@@ -43,21 +43,27 @@ def take_good(state: PartitionState, verify_crc: bool, partition: TopicPartition
     return state.take_chunk()
 
 
-def decode(chunk: Chunk, partition: TopicPartition) -> list[Record]:
+def decode(chunk: Chunk, partition: TopicPartition, limit: int) -> list[Record]:
     """Returns the records of a chunk at or after its offset.
+
+    Args:
+        limit: most bytes that a batch may decompress to.
 
     Raises:
         CorruptBatchError: records are malformed or cannot be decompressed.
     """
     aborted = () if chunk.aborted is None else chunk.aborted
     try:
-        return native.decode_records(Record, *partition, chunk.data, chunk.offset, aborted=aborted)
+        return native.decode_records(
+            Record, *partition, chunk.data, chunk.offset, aborted=aborted, limit=limit
+        )
     except (CorruptBatch, compression.CompressionError) as error:
         raise undecodable(chunk, partition, error) from error
 
 
 def undecodable(chunk: Chunk, partition: TopicPartition, error: Exception) -> CorruptBatchError:
     """Returns the error for a chunk whose records cannot be decoded."""
+    reason = compression.explained(error, "max_decompressed_batch_bytes")
     return CorruptBatchError(
-        f"{partition} from offset {chunk.offset}: {error}; seek() past {chunk.next_offset - 1} to continue"
+        f"{partition} from offset {chunk.offset}: {reason}; seek() past {chunk.next_offset - 1} to continue"
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, Unpack
 
+from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.choices import AcknowledgementMode, AcquireMode
 from bowstring.clients.config.aliases import ShareConsumerAliases
@@ -55,6 +56,8 @@ class ShareConsumer(ShareReading, Acknowledging):
         fetch_max_bytes: most bytes of one fetch.
         fetch_max_wait_ms: longest time that a broker waits for fetch_min_bytes.
         check_crcs: checks the CRC-32C of every batch.
+        max_decompressed_batch_bytes: most bytes that one compressed batch may become; a larger one raises
+            CorruptBatchError, so that a small batch cannot exhaust the memory.
         client_rack: where this consumer is.
         request_timeout_ms: time for the answer to a request; then the connection is closed.
         default_timeout_ms: how long calls without their own timeout wait for brokers.
@@ -102,6 +105,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         fetch_max_bytes: int = 52_428_800,
         fetch_max_wait_ms: int = 500,
         check_crcs: bool = True,
+        max_decompressed_batch_bytes: int = DECOMPRESSED_MAX_BYTES,
         client_rack: str | None = None,
         request_timeout_ms: int = 30_000,
         default_timeout_ms: int = 60_000,
@@ -112,10 +116,9 @@ class ShareConsumer(ShareReading, Acknowledging):
         on_error: OnError | None = None,
         **_aliases: Unpack[ShareConsumerAliases],
     ):
-        self._explicit = acknowledgement_mode == "explicit"
-        self._check_crcs = check_crcs
-        self._max_poll_records = max_poll_records
-        self._timeout_s = default_timeout_ms / 1000
+        self._explicit, self._check_crcs = acknowledgement_mode == "explicit", check_crcs
+        self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
+        self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
         self._on_acknowledged = on_acknowledged
         self._owner = OneThread("ShareConsumer")
         self.troubles = Troubles(_log)

@@ -11,8 +11,8 @@ from bowstring.clients.share.fetcher import Delivered
 from bowstring.clients.share.records import ShareRecord
 
 
-def decode(delivered: Delivered, verify_crc: bool) -> list[ShareRecord]:
-    """Returns the acquired records, in order.
+def decode(delivered: Delivered, verify_crc: bool, limit: int) -> list[ShareRecord]:
+    """Returns the acquired records, in order; `limit`: most bytes that a batch may decompress to.
 
     Raises:
         CorruptBatchError: a batch fails its CRC or cannot be decoded.
@@ -23,7 +23,7 @@ def decode(delivered: Delivered, verify_crc: bool) -> list[ShareRecord]:
     try:
         if verify_crc:
             native.scan(delivered.data)
-        records = native.decode_records(Record, *delivered.partition, delivered.data, first)
+        records = native.decode_records(Record, *delivered.partition, delivered.data, first, limit=limit)
     except (CorruptBatch, compression.CompressionError) as error:
         raise unreadable(delivered, error) from error
     found: list[ShareRecord] = []
@@ -46,7 +46,8 @@ def decode(delivered: Delivered, verify_crc: bool) -> list[ShareRecord]:
 def unreadable(delivered: Delivered, error: Exception) -> CorruptBatchError:
     """Returns the error for records that cannot be decoded."""
     first, last = delivered.ranges[0].first, delivered.ranges[-1].last
+    reason = compression.explained(error, "max_decompressed_batch_bytes")
     return CorruptBatchError(
-        f"{delivered.partition} from offset {first} to {last}: {error}; the records are rejected, so "
+        f"{delivered.partition} from offset {first} to {last}: {reason}; the records are rejected, so "
         "that the group goes on after them"
     )

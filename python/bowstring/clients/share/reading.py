@@ -35,6 +35,7 @@ class ShareReading:
     """Mixed into ShareConsumer, which provides the connections."""
 
     _check_crcs: bool
+    _max_decompressed_batch_bytes: int
     _fetcher: ShareFetcher
     _held: HeldRecords
     _max_poll_records: int
@@ -63,7 +64,7 @@ class ShareReading:
             records: list[ShareRecord] = []
             for delivered in self._take_delivered():
                 try:
-                    records += decode(delivered, self._check_crcs)
+                    records += decode(delivered, self._check_crcs, self._max_decompressed_batch_bytes)
                 except CorruptBatchError:
                     self._reject(delivered)
                     raise
@@ -129,6 +130,7 @@ class ShareReading:
                         topic=number,
                         partition=delivered.partition.partition,
                         verify_crc=self._check_crcs,
+                        limit=self._max_decompressed_batch_bytes,
                     )
             except (CorruptBatch, CompressionError) as error:
                 self._reject(delivered)

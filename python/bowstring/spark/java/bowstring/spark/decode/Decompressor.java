@@ -21,12 +21,21 @@ final class Decompressor implements Closeable {
   /** A copy of 64 bytes takes at least two: a higher ratio means damaged data. */
   private static final int MOST_SNAPPY_GROWTH = 64;
 
+  private static final String[] CODECS = {"uncompressed", "gzip", "snappy", "lz4", "zstd"};
+
   private final Arena arena;
+  private final int mostBytes;
   private final byte[] chunk = new byte[CHUNK_BYTES];
   private ZstdDecompressCtx zstd;
 
-  Decompressor(Arena arena) {
+  /**
+   * A decompressor that writes to {@code arena}.
+   *
+   * @param mostBytes what one batch may become
+   */
+  Decompressor(Arena arena, int mostBytes) {
     this.arena = arena;
+    this.mostBytes = mostBytes;
   }
 
   /**
@@ -34,9 +43,11 @@ final class Decompressor implements Closeable {
    *
    * @param source the compressed bytes, outside the heap
    * @return where they begin in the arena; they end at its new {@link Arena#used}
+   * @throws WireException.TooLarge if they are more than a batch may become
    */
   int decompress(int compression, ByteBuffer source, long baseOffset) throws WireException {
     int begin = arena.used();
+    arena.bind(mostBytes);
     try {
       switch (compression) {
         case 1 -> gzip(source);
@@ -45,11 +56,18 @@ final class Decompressor implements Closeable {
         case 4 -> zstd(source);
         default -> throw new WireException.CorruptRecords("compression type " + compression + " is unknown");
       }
+      arena.checkBound();
+    } catch (Arena.BeyondBound bomb) {
+      throw new WireException.TooLarge("The " + CODECS[compression] + " record batch at offset " + baseOffset
+          + " decompresses to more than " + mostBytes + " bytes: raise kafka.max.decompressed.batch.bytes to read it, or "
+          + "write smaller batches", bomb);
     } catch (WireException.TooLarge tooLarge) {
       throw tooLarge;
     } catch (IOException | RuntimeException failed) {
       throw new WireException.CorruptRecords("The compressed record batch at offset " + baseOffset
           + " cannot be decompressed: " + failed.getMessage(), failed);
+    } finally {
+      arena.unbind();
     }
     return begin;
   }
@@ -87,6 +105,7 @@ final class Decompressor implements Closeable {
     if (length < 0 || length > MOST_SNAPPY_GROWTH * (long) block.remaining() + CHUNK_BYTES) {
       throw new WireException.CorruptRecords("a snappy block has the invalid uncompressed length " + length);
     }
+    arena.checkRoom(length);
     ByteBuffer target = arena.room(length);
     int begin = target.position();
     Snappy.uncompress(block, target);

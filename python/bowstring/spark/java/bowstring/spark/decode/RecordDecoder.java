@@ -34,7 +34,7 @@ public final class RecordDecoder implements Closeable {
   private final boolean readCommitted;
   private final long minTimestampMs;
   private final Arena arena = new Arena();
-  private final Decompressor decompressor = new Decompressor(arena);
+  private final Decompressor decompressor;
   private final CRC32C crc = new CRC32C();
   private final BatchFrame frame = new BatchFrame();
 
@@ -51,12 +51,15 @@ public final class RecordDecoder implements Closeable {
    * A decoder that fills {@code columns}.
    *
    * @param minTimestampMs batches whose records are all older may be left out; Long.MIN_VALUE leaves none out
+   * @param mostBatchBytes what a compressed batch may become
    */
-  public RecordDecoder(RecordColumns columns, boolean checkCrcs, boolean readCommitted, long minTimestampMs) {
+  public RecordDecoder(RecordColumns columns, boolean checkCrcs, boolean readCommitted, long minTimestampMs,
+      int mostBatchBytes) {
     this.columns = columns;
     this.checkCrcs = checkCrcs;
     this.readCommitted = readCommitted;
     this.minTimestampMs = minTimestampMs;
+    this.decompressor = new Decompressor(arena, mostBatchBytes);
   }
 
   /**

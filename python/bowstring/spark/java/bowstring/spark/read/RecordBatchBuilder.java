@@ -45,7 +45,8 @@ final class RecordBatchBuilder implements Closeable {
       names.add("offset");
     }
     columns = new RecordColumns(names);
-    decoder = new RecordDecoder(columns, options.checkCrcs(), options.isReadCommitted(), settings.minTimestampMs());
+    decoder = new RecordDecoder(columns, options.checkCrcs(), options.isReadCommitted(), settings.minTimestampMs(),
+        options.maxDecompressedBatchBytes());
     StructField[] fields = settings.schema().fields();
     ColumnVector[] vectors = new ColumnVector[fields.length];
     for (int i = 0; i < fields.length; i++) {
@@ -77,7 +78,7 @@ final class RecordBatchBuilder implements Closeable {
    * @throws BadValueException in the mode FAILFAST, with partition and offset of a value that does not decode
    */
   boolean next(long start, long end, long mostRows) throws WireException {
-    if (!decoder.next(start, end)) {
+    if (!decoded(start, end)) {
       return false;
     }
     int rows = columns.rows();
@@ -90,6 +91,16 @@ final class RecordBatchBuilder implements Closeable {
     }
     batch.setNumRows((int) Math.min(rows, mostRows));
     return true;
+  }
+
+  private boolean decoded(long start, long end) throws WireException {
+    try {
+      return decoder.next(start, end);
+    } catch (WireException.CorruptRecords corrupt) {
+      throw new WireException.CorruptRecords(partition + ": " + corrupt.getMessage(), corrupt);
+    } catch (WireException.TooLarge tooLarge) {
+      throw new WireException.TooLarge(partition + ": " + tooLarge.getMessage(), tooLarge);
+    }
   }
 
   ColumnarBatch batch() {

@@ -26,8 +26,8 @@ public final class ClientOptions implements Serializable {
   private static final Set<String> USED = Set.of("bootstrap.servers", "client.id", "security.protocol",
       "request.timeout.ms", "default.api.timeout.ms", "retry.backoff.ms", "retry.backoff.max.ms",
       "socket.connection.setup.timeout.ms", "connections.max.idle.ms", "isolation.level", "check.crcs",
-      "fetch.min.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "receive.buffer.bytes",
-      "send.buffer.bytes", "client.rack");
+      "fetch.min.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "max.decompressed.batch.bytes",
+      "receive.buffer.bytes", "send.buffer.bytes", "client.rack");
 
   /** Settings of Kafka's consumers and producers that this client does not use, or that another part of it reads. */
   private static final Set<String> KNOWN = Set.of("group.id", "group.instance.id", "session.timeout.ms",
@@ -68,6 +68,7 @@ public final class ClientOptions implements Serializable {
     isReadCommitted(); // values are read once here, so that a mistake is reported on the driver
     requestTimeoutMs();
     maxPartitionFetchBytes();
+    maxDecompressedBatchBytes();
     fetchMinBytes();
     fetchMaxWaitMs();
   }
@@ -192,6 +193,11 @@ public final class ClientOptions implements Serializable {
   /** Most bytes of one request; 4 MiB instead of 1 as in Kafka's consumer, because one response becomes one batch. */
   public int maxPartitionFetchBytes() {
     return getInt("max.partition.fetch.bytes", 4 << 20, 1);
+  }
+
+  /** What one compressed batch may become; the name and default of Bowstring's other clients, 128 MiB. */
+  public int maxDecompressedBatchBytes() {
+    return getInt("max.decompressed.batch.bytes", 128 << 20, 1);
   }
 
   /** Size of the socket's receive buffer in bytes, -1 to leave it to the system. */
