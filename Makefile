@@ -39,7 +39,8 @@ check: lint
 	$(BIN)/python -m pytest -q --numprocesses auto tests/unit $(addprefix --ignore=tests/unit/,$(NOT_QUICK)) \
 		--deselect tests/unit/test_tree.py::test_tools_agree
 
-# All of it, two workers for each core (tests/conftest.py), and what failed once more, alone (tests/suite.py);
+# All of it, two workers for each core (tests/conftest.py), and what failed once more, alone (tests/suite.py); at
+# the end it lists the slowest thirty;
 # `.venv/bin/pytest PATH` for some of it.
 test: ext
 	$(BIN)/python -m tests.suite --numprocesses auto

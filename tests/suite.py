@@ -35,6 +35,8 @@ AGAIN_MAX: Final = 40
 AGAIN_S: Final = 480.0
 # For what a stopped run still has to tear down.
 STOP_S: Final = 60.0
+# What a shorter run would have to begin with; arguments may ask for more or fewer.
+SLOWEST: Final = ("--durations=30", "--durations-min=1")
 LISTED: Final = Path("tests/unstable.md")
 OUTPUTS: Final = Path("build/unstable")
 
@@ -170,7 +172,7 @@ def main(arguments: list[str], *, deadline_s: float = AGAIN_S) -> int:
     """Runs tests with the arguments of pytest; returns pytest's exit code, or 0 if what failed is only unstable."""
     shutil.rmtree(OUTPUTS, ignore_errors=True)
     first = FailedTests()
-    code = int(pytest.main(arguments, plugins=[first]))
+    code = int(pytest.main([*SLOWEST, *arguments], plugins=[first]))
     if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and first.lost_workers:
         print(f"Workers crashed outside of tests: {', '.join(first.lost_workers)}. The run has failed")
         return pytest.ExitCode.TESTS_FAILED

@@ -152,11 +152,6 @@ cdef class Batch:
         """Records in it, so far."""
         return self.writer.count
 
-    @property
-    def wire_bytes(self):
-        """Size of the batch as it is sent."""
-        return self.wire_size()
-
     cdef int64_t wire_size(self) noexcept:
         return PyBytes_GET_SIZE(self.encoded) if self.encoded is not None else self.writer.out.size
 

@@ -120,10 +120,6 @@ cdef class DirectoryHealth:
         store_i64(&self.directory.slowest_ns, 0)
         return ns / 1e6
 
-    def set_slow_ms(self, int64_t slow_ms):
-        """Sets the duration above which operations count as slow."""
-        store_i64(&self.directory.slow_ns, slow_ms * 1000000)
-
     def stop_telling(self):
         """Stops using the eventfd, which is about to be closed."""
         self.directory.event_fd = -1

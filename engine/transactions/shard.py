@@ -120,11 +120,6 @@ class TransactionShard:
         ending.marked(self.state, of, marked, now_ms)
         return self.state.take_effects()
 
-    def is_pending(self, of: Transaction) -> bool:
-        """Whether markers of a decided transaction are still to be written."""
-        entry = self.state.entries.get(of.transactional_id)
-        return entry is not None and entry.committed is of
-
     def complete(self, transactional_id: str, now_ms: int) -> list[Effect]:
         """Follows `CompleteLater`."""
         ending.complete(self.state, transactional_id, now_ms)

@@ -79,6 +79,7 @@ class TestRuns:
         assert "the machine was busy" in text and "what it wrote" in text and "all was quiet" in text
         assert f"    {kept.relative_to(project)}" in output.splitlines()
         assert f"| `test_it.py::test_unsteady` | {datetime.date.today()} | … |" in output
+        assert "slowest 30 durations" in output
 
     def test_what_fails_again_fails_the_run(self, project):
         (project / "test_it.py").write_text(BROKEN + UNSTEADY.format(suffix=""))
