@@ -76,6 +76,7 @@ TOGETHER: Final = (
     "system/test_troubled_cluster",
     "system/test_admin_chaos",
     "system/test_many_consumers",
+    "system/test_descriptors",
     "simulation/test_failing_operations",
     "simulation/test_commit_crashes",
     "system/test_serve",

@@ -162,7 +162,7 @@ class Broker(BrokerServices, ABC):
         """Creates the parts that work on logs outside requests."""
         self.cleaner = LogCleaner(self.configs, self.metadata, self.logs)
         self.scrubber = Scrubber(self.configs, self.metadata, self.logs)
-        self.healer = LogHealer(self.logs)
+        self.healer = LogHealer(self.logs, self.logs.durability.waiting_logs)
         self.moves = LogMoves(
             self.configs,
             self.metadata,
@@ -203,7 +203,7 @@ class Broker(BrokerServices, ABC):
             self.share_coordinator  # noqa: B018 - whose log is read before the first share partition asks
         self.descriptors.start()
         self.directories.when_told = self._look_at_directories
-        self.descriptors.when_over = self.healer.look
+        self.descriptors.when_over = self.logs.durability.when_stuck = self.healer.look
         self.healer.when_healed = self._logs_healed
         self.changes.missing.when_opened = self._topic_opened
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)

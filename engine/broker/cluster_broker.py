@@ -239,9 +239,17 @@ class ClusterBroker(Broker):
             )
 
     def _give_up(self, partitions: Sequence[tuple[str, int]]) -> None:
-        """Has the controller choose other leaders of partitions that accept no records."""
+        """Has the controller choose other leaders of partitions that accept no records.
+
+        A leader without another replica in sync stays, so that at least its records can be read.
+        """
         topics = self.quorum.image.topics
-        self._assignments.lose((topics[topic].id, index) for topic, index in partitions if topic in topics)
+        for name, index in partitions:
+            if (topic := topics.get(name)) is None or index >= len(topic.partitions):
+                continue
+            partition = topic.partitions[index]
+            if partition.leader != self.node_id or any(each != self.node_id for each in partition.in_sync):
+                self._assignments.lose([(topic.id, index)])
 
     def _logs_healed(self, partitions: Sequence[tuple[str, int]]) -> None:
         super()._logs_healed(partitions)

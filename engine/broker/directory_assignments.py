@@ -70,8 +70,9 @@ class DirectoryAssignments:
         """
         if not names_directories(self._quorum.image.features):
             return
+        without_room = set(self._logs.durability.waiting_logs())
         for index, log in enumerate(self._logs.of_topic(topic.name)):
-            if log is None or log.failed or log.refuses:
+            if log is None or log.failed or log.refuses or log in without_room:
                 continue
             if self._node_id not in topic.partitions[index].replicas:
                 continue

@@ -33,7 +33,11 @@ LogsById = dict[PartitionId, PartitionLog]
 
 
 class Durability:
-    """The partitions in commit mode and the write-ahead logs of the broker's directories."""
+    """The partitions in commit mode and the write-ahead logs of the broker's directories.
+
+    Attributes:
+        when_stuck: Called on the control loop when `waiting_logs` has changed.
+    """
 
     def __init__(
         self, configs: BrokerConfigs, plane: DataPlane, when_checkpointed: Callable[[], None]
@@ -44,6 +48,7 @@ class Durability:
         self._wals: dict[str, DirectoryWal] = {}
         self._last_frames: dict[str, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.when_stuck: Callable[[], None] = lambda: None
 
     @property
     def wals(self) -> dict[str, DirectoryWal]:
@@ -135,10 +140,18 @@ class Durability:
 
             last_frame = self._last_frames.get(path) or survey(path)
             found = DirectoryWal(Path(path), self._configs, self._plane, self._when_checkpointed, last_frame)
+            found.when_stuck = self._stuck
             self._wals[path] = found
             if self._loop is not None:
                 found.start(self._loop)
         return found
+
+    def _stuck(self) -> None:
+        self.when_stuck()
+
+    def waiting_logs(self) -> list[PartitionLog]:
+        """Returns the logs whose records wait for room for their write-ahead log."""
+        return [log for each in self._wals.values() for log in each.waiting_logs()]
 
     # ------------------------------------------------------------ partitions
 

@@ -20,7 +20,9 @@ _SMALL: Final = 4096
 """A limit below this is too small for most brokers: each partition and each connection takes a descriptor."""
 _LOOK_S: Final = 0.25
 _QUIET_LOOKS: Final = 4
-"""So many looks in a row must find enough in the reserve before a shortage is over."""
+"""After so many looks in a row that find enough in the reserve, logs that wait are tried again."""
+_OVER_LOOKS: Final = 20
+"""After so many the shortage is over: one that comes again and again is one, in the log."""
 _OF_AN_IMPORT: Final = 3
 """A folder, a file and a library that it needs, for a moment."""
 _CURE: Final = (
@@ -64,7 +66,7 @@ class DescriptorWatch:
     """The reserve of a node, and its reports. Used on the control loop.
 
     Attributes:
-        when_over: Called when a shortage has ended.
+        when_over: Called when there were enough descriptors for a second.
     """
 
     def __init__(self) -> None:
@@ -124,11 +126,11 @@ class DescriptorWatch:
 
     def _look(self) -> None:
         self._quiet = self._quiet + 1 if descriptors.refill() else 0
-        if self._quiet < _QUIET_LOOKS:
+        if self._quiet < _OVER_LOOKS:
             self._look_later()
-            return
-        self._timer = None
-        event_log.info(
-            "file descriptors are available again", after_s=round(time.monotonic() - self._began_s, 1)
-        )
-        self.when_over()
+        else:
+            self._timer = None
+            lasted_s = time.monotonic() - self._began_s - _OVER_LOOKS * _LOOK_S
+            event_log.info("file descriptors are available again", after_s=round(lasted_s, 1))
+        if self._quiet == _QUIET_LOOKS:
+            self.when_over()

@@ -8,7 +8,9 @@ import asyncio
 import errno
 import importlib.util
 import os
+import select
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -38,7 +40,8 @@ _CURES: Final = {
     errno.EMFILE: "raise the limit on open files (ulimit -n, LimitNOFILE of systemd)",
     errno.ENFILE: "raise the system's limit on open files (fs.file-max)",
 }
-_TOLD_AGAIN_MOST_S: Final = 64.0
+OVER_S: Final = 5.0
+"""A lack of segments is over, in the log, when there was enough for so long."""
 
 
 class _Waiting(NamedTuple):
@@ -104,6 +107,8 @@ class DirectoryWal:
     Attributes:
         wal: The native log.
         checkpoints: Number of checkpoints taken.
+        is_stuck: Whether records wait for a segment that cannot be made.
+        when_stuck: Called on the control loop when `is_stuck` has changed.
     """
 
     def __init__(
@@ -148,8 +153,11 @@ class DirectoryWal:
         self._supply_fd = os.eventfd(1, os.EFD_CLOEXEC)
         self._stopping = threading.Event()
         self._asked: deque[Future[None]] = deque()
-        self._tell_after_s = 0.0
-        self._untold_s = 0.0
+        self.is_stuck = False
+        self.when_stuck: Callable[[], None] = lambda: None
+        self._lacks_since_s: float | None = None
+        self._last_lack_s = 0.0
+        self._stuck_at_frame: int | None = None
         self.checkpoints = 0
         self.wal.wake_by(CONTROL, self._control_fd)
         self.wal.wake_by(SUPPLY, self._supply_fd)
@@ -264,35 +272,71 @@ class DirectoryWal:
         wanted = True
         this_thread_takes_last()
         while not self._stopping.is_set():
-            os.eventfd_read(self._supply_fd)
+            if self._asked_within(self._quiet_left_s()):
+                os.eventfd_read(self._supply_fd)
+            else:
+                self._tell_of_room()
             wanted = self.wal.take_wants_segment() or wanted
             while wanted and not self._stopping.is_set():
                 wanted = not self._room_made()
                 self.answer_checkpoints()
             self.answer_checkpoints()
 
+    def _asked_within(self, seconds: float | None) -> bool:
+        asked = select.poll()
+        asked.register(self._supply_fd, select.POLLIN)
+        return bool(asked.poll(None if seconds is None else seconds * 1000))
+
     def _room_made(self) -> bool:
         try:
             self.make_room()
         except Exception as error:  # must catch all: if this thread ends, no record is acknowledged any more
-            if self._untold_s >= self._tell_after_s:
-                event_log.error(
-                    "the write-ahead log has no free segment; producers wait until there is one again",
-                    directory=str(self.path),
-                    detail=str(error) or repr(error),
-                    cure=_CURES.get(
-                        getattr(error, "errno", None) or 0, "free space on the disk, or check it"
-                    ),
-                )
-                self._tell_after_s = min(max(_RETRY_S, 2 * self._tell_after_s), _TOLD_AGAIN_MOST_S)
-                self._untold_s = 0.0
-            self._untold_s += _RETRY_S
+            self._note_lack(error)
             self._stopping.wait(_RETRY_S)
             return False
-        if self._tell_after_s:
-            event_log.info("the write-ahead log has free segments again", directory=str(self.path))
-        self._tell_after_s = self._untold_s = 0.0
+        self._note_stuck(None)
         return True
+
+    def _note_lack(self, error: Exception) -> None:
+        self._last_lack_s = time.monotonic()
+        if self._lacks_since_s is None:
+            self._lacks_since_s = self._last_lack_s
+            event_log.error(
+                "the write-ahead log has no free segment; producers wait until there is one again",
+                directory=str(self.path),
+                detail=str(error) or repr(error),
+                cure=_CURES.get(getattr(error, "errno", None) or 0, "free space on the disk, or check it"),
+            )
+        # The segment that is missing is a spare one until records wait and nothing becomes durable.
+        waits = self.wal.stats()["staged_bytes"] > 0
+        self._note_stuck(self.wal.durable_frame if waits else None)
+
+    def _note_stuck(self, at_frame: int | None) -> None:
+        is_stuck = at_frame is not None and at_frame == self._stuck_at_frame
+        self._stuck_at_frame = at_frame
+        if is_stuck != self.is_stuck:
+            self.is_stuck = is_stuck
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self.when_stuck)
+
+    def _quiet_left_s(self) -> float | None:
+        """How long there must be enough segments yet until a lack is over; None: there is none."""
+        if self._lacks_since_s is None:
+            return None
+        return max(0.0, self._last_lack_s + OVER_S - time.monotonic())
+
+    def _tell_of_room(self) -> None:
+        assert self._lacks_since_s is not None
+        event_log.info(
+            "the write-ahead log has free segments again",
+            directory=str(self.path),
+            after_s=round(self._last_lack_s - self._lacks_since_s, 1),
+        )
+        self._lacks_since_s = None
+
+    def waiting_logs(self) -> list[PartitionLog]:
+        """Returns the logs whose records wait for a segment that cannot be made."""
+        return list(self._logs) if self.is_stuck else []
 
     def make_room(self, least: int = 1) -> None:
         """Frees a segment by a checkpoint if that helps, else makes a new segment.
@@ -322,6 +366,8 @@ class DirectoryWal:
             if not frees_some or error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             self.checkpoint()
+            if self._held and self.wal.stats()["free_segments"] < least:
+                raise
 
     def add_segment(self) -> None:
         """Makes one more segment.

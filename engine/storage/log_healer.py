@@ -1,8 +1,10 @@
-"""Returns logs to service after errors that pass, such as a lack of file descriptors or memory."""
+"""Returns logs to service after errors that pass, such as a lack of file descriptors or memory. Has logs
+given up that get no room on their disk.
+"""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
@@ -13,6 +15,8 @@ RETRY_FIRST_S: Final = 0.1
 RETRY_MOST_S: Final = 5.0
 GIVE_UP_S: Final = 10.0
 """A partition that has no service for so long is given up: another replica may lead."""
+OVER_S: Final = 5.0
+"""A shortage is over, in the log, when no partition was out of service for so long."""
 
 _Found = tuple[str, int, PartitionLog]
 
@@ -25,28 +29,35 @@ def next_pause_s(pause_s: float) -> float:
 class LogHealer:
     """Looks for logs that may return to service, and tries until they do. Used on the control loop.
 
+    Args:
+        logs: All logs.
+        without_room: Returns those whose records wait for room for their write-ahead log, which tries itself.
+
     Attributes:
-        when_stuck: Called with partitions that have had no service for `GIVE_UP_S`; they are tried further.
+        when_stuck: Called with all partitions that have had no service for `GIVE_UP_S`, at each attempt:
+            whether another replica may lead changes. They are tried further.
         when_healed: Called with partitions that are in service again.
     """
 
-    def __init__(self, logs: Iterable[_Found]) -> None:
+    def __init__(
+        self, logs: Iterable[_Found], without_room: Callable[[], Collection[PartitionLog]] = tuple
+    ) -> None:
         self._logs = logs
+        self._without_room = without_room
         self._task: asyncio.Task[None] | None = None
-        self._again = False
+        self._again = asyncio.Event()
         self.when_stuck: Callable[[Sequence[tuple[str, int]]], None] = lambda partitions: None
         self.when_healed: Callable[[Sequence[tuple[str, int]]], None] = lambda partitions: None
 
     def look(self) -> None:
-        """Begins to heal, if there is anything. Call it when a log directory signals, and when descriptors
-        are back.
+        """Begins to heal, if there is anything. Call it when a log directory signals, when descriptors are
+        back, and when the logs without room change.
         """
         if self._task is not None:
-            self._again = True
+            self._again.set()
             return
-        found = self._waiting()
-        if found:
-            self._task = background.spawn(self._heal(found), "healing logs")
+        if self._waiting() or self._without_room():
+            self._task = background.spawn(self._heal(), "healing logs")
             self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
@@ -66,60 +77,68 @@ class LogHealer:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._task = None
-        if not task.cancelled() and task.exception() is None and self._again:
-            self._again = False
+        if not task.cancelled() and task.exception() is None and self._again.is_set():
+            self._again.clear()
             self.look()
 
-    async def _heal(self, found: list[_Found]) -> None:
+    async def _heal(self) -> None:
         loop = asyncio.get_running_loop()
         began_s, pause_s, told = time.monotonic(), RETRY_FIRST_S, False
+        last_s = began_s
         since_s: dict[tuple[str, int], float] = {}
-        given_up: set[tuple[str, int]] = set()
         while True:
-            self._again = False
-            for topic, index, _ in found:
+            self._again.clear()
+            found = self._waiting()
+            for topic, index, _ in found + self._roomless():
                 since_s.setdefault((topic, index), time.monotonic())
             detail = await loop.run_in_executor(None, heal_all, [log for _, _, log in found])
-            rest = self._waiting()
-            self._report(since_s, given_up, rest)
-            if not rest:
-                break
-            if not told:
-                told = True
-                event_log.error(
-                    "partitions refuse records for want of descriptors or memory; the broker tries to return "
-                    "them to service until it works",
-                    partitions=len(rest),
-                    example=partition_directory(*rest[0][:2]),
-                    detail=detail,
-                    cure="raise the limit on open files or on memory (ulimit, LimitNOFILE)",
-                )
+            rest, roomless = self._waiting(), self._roomless()
+            self._report(since_s, rest + roomless)
             now_s = time.monotonic()
-            late = {key for key, each_s in since_s.items() if now_s - each_s >= GIVE_UP_S} - given_up
+            if rest:
+                last_s = now_s
+                if not told:
+                    told = True
+                    _tell_of_shortage(rest, detail)
+            elif not roomless and (not told or now_s - last_s >= OVER_S):
+                break
+            late = sorted(key for key, each_s in since_s.items() if now_s - each_s >= GIVE_UP_S)
             if late:
-                self.when_stuck(sorted(late))
-                given_up |= late
-            await asyncio.sleep(pause_s)
-            pause_s = next_pause_s(pause_s)
-            found = self._waiting()
+                self.when_stuck(late)
+            try:
+                await asyncio.wait_for(self._again.wait(), pause_s)
+                pause_s = RETRY_FIRST_S
+                await asyncio.sleep(RETRY_FIRST_S)  # what comes again and again is not tried without a pause
+            except TimeoutError:
+                pause_s = next_pause_s(pause_s)
         if told:
-            event_log.info(
-                "all partitions accept records again", after_s=round(time.monotonic() - began_s, 1)
-            )
+            event_log.info("all partitions accept records again", after_s=round(last_s - began_s, 1))
 
-    def _report(
-        self, since_s: dict[tuple[str, int], float], given_up: set[tuple[str, int]], rest: list[_Found]
-    ) -> None:
+    def _roomless(self) -> list[_Found]:
+        without = set(self._without_room())
+        return [each for each in self._logs if each[2] in without and not each[2].failed] if without else []
+
+    def _report(self, since_s: dict[tuple[str, int], float], rest: list[_Found]) -> None:
         """Forgets those that wait no more, also by their own next append, and reports those in service."""
         still = {(topic, index) for topic, index, _ in rest}
         gone = [key for key in since_s if key not in still]
         for key in gone:
             del since_s[key]
-            given_up.discard(key)
         failed = {(topic, index) for topic, index, log in self._logs if log.failed} if gone else set()
         healed = [key for key in gone if key not in failed]
         if healed:
             self.when_healed(healed)
+
+
+def _tell_of_shortage(rest: list[_Found], detail: str) -> None:
+    event_log.error(
+        "partitions refuse records for want of descriptors or memory; the broker tries to return them to "
+        "service until it works",
+        partitions=len(rest),
+        example=partition_directory(*rest[0][:2]),
+        detail=detail,
+        cure="raise the limit on open files or on memory (ulimit, LimitNOFILE)",
+    )
 
 
 def heal_all(logs: Iterable[PartitionLog]) -> str:

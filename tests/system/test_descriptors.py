@@ -192,6 +192,46 @@ def test_a_broker_gives_up_leaderships_that_it_cannot_serve(tmp_path: Path) -> N
         cluster.stop()
 
 
+def test_a_broker_gives_up_leaderships_when_its_write_ahead_log_has_no_room(tmp_path: Path) -> None:
+    """As on a full disk: no segment can be made. Another replica leads until one can."""
+    cluster = Cluster(tmp_path)
+    sizes = {"bowstring.wal.segment.bytes": "262144", "bowstring.wal.max.bytes": "8388608"}
+    try:
+        for id in (1, 2, 3):
+            cluster.write_config(id, **sizes)
+        cluster.start()
+        process, bootstrap = cluster.processes[1], cluster.bootstrap_of(1, 2, 3)
+        with (
+            bowstring.Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin,
+            bowstring.Producer(bootstrap, delivery_timeout_ms=TIMEOUT_MS) as producer,
+        ):
+            admin.create_topics([bowstring.NewTopic("n", assignments={0: [1, 2, 3], 1: [2, 3, 1]})])
+            admin.create_topics([bowstring.NewTopic("alone", assignments={0: [1]})])
+            wait_until(lambda: [sorted(each.isr) for each in states(admin, "n")] == [[1, 2, 3]] * 2)
+            blocks = [tmp_path / "1" / f"bowstring.wal.{number}" for number in range(64)]
+            blocks = [each for each in blocks if not each.exists()]
+            for each in blocks:
+                each.mkdir()
+            futures = [producer.send("n", b"x" * 100_000, partition=0) for _ in range(40)]
+            for future in futures:
+                future.result(HANG_S)
+            wait_until(lambda: [each.leader for each in states(admin, "n")] == [2, 2])
+            assert [each.leader for each in states(admin, "alone")] == [1]
+            for each in blocks:
+                each.rmdir()
+            wait_until(lambda: [sorted(each.isr) for each in states(admin, "n")] == [[1, 2, 3]] * 2)
+        process.wait_for("the write-ahead log has free segments again")
+        assert errors_of(process) == [
+            "the write-ahead log has no free segment; producers wait until there is one again"
+        ]
+    finally:
+        cluster.stop()
+
+
+def states(admin: bowstring.Admin, topic: str) -> list:
+    return [state for _, state in sorted(admin.describe_topic(topic).partitions.items())]
+
+
 def virtual_bytes(pid: int) -> int:
     text = Path(f"/proc/{pid}/status").read_text()
     return 1024 * int(text.partition("VmSize:")[2].split()[0])

@@ -12,6 +12,10 @@ from tests.support.waiting import wait_until_async
 HERE = b"h" * 16
 
 
+class Log:
+    failed = refuses = False
+
+
 class Quorum:
     """Takes every assignment."""
 
@@ -28,7 +32,10 @@ class Quorum:
 def test_clusters_that_know_no_directories_are_told_none(level, count):
     async def scenario():
         quorum = Quorum(level)
-        logs = SimpleNamespace(of_topic=lambda name: [SimpleNamespace(failed=False, refuses=False)])
+        log = Log()
+        logs = SimpleNamespace(
+            of_topic=lambda name: [log], durability=SimpleNamespace(waiting_logs=lambda: [])
+        )
         directories = SimpleNamespace(of=lambda log: SimpleNamespace(directory_id=HERE))
         partition = SimpleNamespace(replicas=(1,), directories=())
         topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
@@ -40,5 +47,29 @@ def test_clusters_that_know_no_directories_are_told_none(level, count):
             await assignments.assign(topic, 0, HERE)
         await assignments.stop()
         assert len(quorum.asked) == count
+
+    asyncio.run(scenario())
+
+
+def test_a_log_whose_records_wait_for_room_stays_given_up():
+    async def scenario():
+        quorum = Quorum(17)
+        log = Log()
+        waiting = [log]
+        logs = SimpleNamespace(
+            of_topic=lambda name: [log], durability=SimpleNamespace(waiting_logs=lambda: waiting)
+        )
+        directories = SimpleNamespace(of=lambda log: SimpleNamespace(directory_id=HERE))
+        partition = SimpleNamespace(replicas=(1,), directories=())
+        topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
+        assignments = DirectoryAssignments(quorum, directories, logs, node_id=1, broker_epoch=lambda: 5)
+        assignments.start()
+        assignments.note(topic)
+        await asyncio.sleep(0)
+        assert not quorum.asked
+        waiting.clear()
+        assignments.note(topic)
+        await wait_until_async(lambda: quorum.asked)
+        await assignments.stop()
 
     asyncio.run(scenario())

@@ -18,6 +18,7 @@ from bowstring.engine.protocol import decode_response, encode_request
 from bowstring.engine.protocol.messages import api_versions as av
 from bowstring.engine.protocol.messages import incremental_alter_configs as iac
 from bowstring.engine.protocol.messages import produce as p
+from bowstring.engine.storage import directory_wal
 from bowstring.engine.storage.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from bowstring.engine.storage.commit_mode import Durability
 from bowstring.engine.storage.directory_wal import DirectoryWal, liburing_path
@@ -25,7 +26,7 @@ from tests.support.descriptors import open_descriptors
 from tests.support.faults import all_replaced, failing, replaced
 from tests.support.joined_wal import TOPIC_ID, append
 from tests.support.log_batches import CONFIG, batch
-from tests.support.waiting import FOR_EVER_S, HANG_S, wait_until
+from tests.support.waiting import FOR_EVER_S, HANG_S, pause, wait_until
 
 SEGMENT_BYTES = 16 << 20
 
@@ -170,6 +171,38 @@ def test_room_that_cannot_be_made_is_asked_for_again(made, caplog):
     # What was appended so far may have had room: the end of this test is that there is more.
     wait_until(lambda: any("has free segments again" in record.message for record in caplog.records))
     wait_until(lambda: wal.wal.durable_frame >= staged_frame(log))
+
+
+def test_a_lack_of_segments_that_comes_again_is_one_in_the_log(made, caplog, monkeypatch):
+    """The supply thread has a segment now and then, while the disk is full."""
+    monkeypatch.setattr(directory_wal, "OVER_S", 2.0)
+    wal, log, _ = made
+    changes = []
+    wal.when_stuck = lambda: changes.append(wal.is_stuck)
+    caplog.set_level(logging.INFO, logger="bowstring")
+    messages = [
+        "the write-ahead log has no free segment; producers wait until there is one again",
+        "the write-ahead log has free segments again",
+    ]
+
+    def make(original):
+        return lambda path, flags: -errno.ENOSPC if b"bowstring.wal" in path else original(path, flags)
+
+    wal.hold(log)  # no checkpoint frees a segment
+    for _ in range(2):
+        with replaced("open", make):
+            while not wal.is_stuck:
+                if wal.wal.stats()["staged_bytes"] < 4 << 20:
+                    append(log, 10, size=100_000)
+                pause(0.001, "the supply thread looks once a second")
+            assert wal.waiting_logs() == [log]
+        wait_until(lambda: not wal.is_stuck)
+        assert wal.waiting_logs() == []
+    run_ready(wal)
+    assert changes == [False] * 4, "the control loop ran late"
+    wait_until(lambda: any("again" in record.message for record in caplog.records[1:]))
+    found = [record.message for record in caplog.records if "segment" in record.message]
+    assert found == messages
 
 
 def test_an_end_that_cannot_be_marked_clean_closes_the_others(tmp_path):
