@@ -304,15 +304,20 @@ cdef void partition_advanced(Partition *p, int64_t bytes, Reactor *here) noexcep
 
 
 cdef bint partition_watch(Plane *plane, Partition *p, int64_t offset) noexcept nogil:
+    """Two may wait at a time: the lower offset stands. Whoever waits for the higher one is called too, and watches again."""
+    cdef int64_t other
     pthread_mutex_lock(&plane.control_lock)
     p.watching = plane
-    store_i64(&p.watched_offset, offset)
+    other = p.watched_offset
+    if other == 0 or offset < other:
+        store_i64(&p.watched_offset, offset)
     pthread_mutex_unlock(&plane.control_lock)
     full_fence()                                         # a thread that moves the high watermark now sees the offset
     if p.log == NULL or load_i64(&p.log.high_watermark) < offset:
         return True
     pthread_mutex_lock(&plane.control_lock)
-    store_i64(&p.watched_offset, 0)
+    if p.watched_offset == offset:                       # else the other one is called, or watches the lower offset
+        store_i64(&p.watched_offset, other)
     pthread_mutex_unlock(&plane.control_lock)
     return False
 
