@@ -5,7 +5,7 @@ from typing import Final
 from bowstring.engine.api.permissions import AclOperation
 
 NOT_ASKED: Final = -2147483648
-"""Value of the field when the client did not ask for it."""
+"""Value of the field when the client did not request it."""
 
 
 def _bits(operations: str) -> int:

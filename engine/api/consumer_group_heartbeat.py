@@ -52,7 +52,7 @@ def at_once(broker: "BrokerServices", body: ConsumerGroupHeartbeatRequest, clien
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> ConsumerGroupHeartbeatResponse:
-    """Answers when all that the answer tells is committed."""
+    """Answers when all that the answer says is committed."""
     body: ConsumerGroupHeartbeatRequest = request.body
     if not supports_consumer_groups(broker):
         return refusal(Errors.UNSUPPORTED_VERSION, _ADVICE)

@@ -47,7 +47,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
     Behaviour: a node that is not the active controller answers NOT_CONTROLLER. Requests that brokers and
     controllers make for themselves do not wait behind those of their clients.
 
-    Versions: of BrokerRegistration, 3 tells how the broker stopped (KIP-966); of AlterPartition, 3 has the
+    Versions: of BrokerRegistration, 3 says how the broker stopped (KIP-966); of AlterPartition, 3 has the
     epochs of brokers (KIP-903); of UpdateFeatures, 1 has kinds of downgrades and 2 no results.
     """
     controller = broker.controller

@@ -23,7 +23,7 @@ _Topics = dict[str, list[DescribeLogDirsPartition]]
 async def handle(broker: "BrokerServices", request: "Request") -> DescribeLogDirsResponse:
     """Describes this broker's directories and the moves between them.
 
-    Behaviour: null topics ask for every partition; unknown partitions are left out. A failed directory is
+    Behaviour: null topics request every partition; unknown partitions are left out. A failed directory is
     described only by KAFKA_STORAGE_ERROR. The lag of a future replica is how far its end is behind the log's.
 
     Versions: 3 adds a top-level error; 4 size and free space of the volume (KIP-827); 5 whether the directory

@@ -61,7 +61,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeQuorum
 
 
 def _unknown(body: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Returns the answer to a request that asks for any other partition: all of it is unknown."""
+    """Returns the answer to a request for any other partition: all of it is unknown."""
     error = Errors.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
         topics=streamed(

@@ -106,7 +106,7 @@ async def _summaries(
 async def _summary(broker: "BrokerServices", key: SharePartitionKey) -> StateSummary:
     topic = broker.metadata.image.topics_by_id.get(key.topic_id)
     if topic is None or not 0 <= key.partition < len(topic.partitions):
-        # The persister would wait for it: a share coordinator may hear of a topic later.
+        # The persister would wait for it: a share coordinator may learn of a topic later.
         return StateSummary(Errors.UNKNOWN_TOPIC_OR_PARTITION)
     return await broker.persister.read_summary(key)
 

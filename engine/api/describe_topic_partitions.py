@@ -26,7 +26,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeTopicP
     """Describes topics in the order of their names, up to a number of partitions, and returns a cursor to
     continue.
 
-    Behaviour: no topics ask for all. The limit is the smaller of the client's and
+    Behaviour: no topics request all. The limit is the smaller of the client's and
     max.request.partition.size.limit. A cursor must name one of the requested topics.
 
     Versions: only 0 exists.

@@ -58,7 +58,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
 
 
 async def _ask_controller(quorum: "Quorum", request: "Request", body: Any, timeout_ms: int) -> Response:
-    """Sends a request inside Envelope, so that the controller knows whose it is. When it fails, the answer
+    """Sends a request inside Envelope, so that the controller has its sender. When it fails, the answer
     has the error for each of its topics or resources.
     """
     kind, _, name = request.principal.partition(":")
@@ -82,7 +82,7 @@ async def _ask_controller(quorum: "Quorum", request: "Request", body: Any, timeo
 
 
 def client_of(request: "Request") -> str:
-    """Returns what tells clients apart: principal, host and client id. Connections of one client share it."""
+    """Returns what distinguishes clients: principal, host, client id. Connections of a client share it."""
     return f"{request.principal} {request.peer.rpartition(':')[0]} {request.client_id or ''}"
 
 

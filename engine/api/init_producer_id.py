@@ -21,7 +21,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> InitProducerId
     id, with an epoch that fences earlier producers.
 
     Behaviour: without a transactional id, the producer's previous id and epoch are ignored (KIP-360); only
-    one without the other is refused. An ongoing transaction is aborted, and the producer asks again after
+    one without the other is refused. An ongoing transaction is aborted, and the producer retries after
     CONCURRENT_TRANSACTIONS.
 
     Versions: 3 adds the producer's previous id and epoch (KIP-360); 4 and 5 new transaction errors. Kafka

@@ -30,7 +30,7 @@ _SUPPORTED: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGER, *_NAMED)
 async def handle(broker: "BrokerServices", request: "Request") -> ListConfigResourcesResponse:
     """Lists resources.
 
-    Behaviour: no types ask for all. Only groups and client metrics subscriptions with configs are listed.
+    Behaviour: no types request all. Only groups and client metrics subscriptions with configs are listed.
 
     Versions: 0 lists client metrics subscriptions only (KIP-714); 1 lists every type.
     """

@@ -188,7 +188,7 @@ def _fill(response: ListOffsetsPartitionResponse, found: Position, version: int)
 
 
 def _unknown_end(log: PartitionLog, epoch: int, version: int) -> int:
-    """Returns the error code of a leader that does not know yet which records are committed; 0 if it does."""
+    """Returns the error code of a leader that cannot say yet which records are committed; else 0."""
     if log.high_watermark == log.log_end_offset or log.epoch_for_offset(log.high_watermark) >= epoch:
         return 0
     error = Errors.OFFSET_NOT_AVAILABLE if version >= _UNKNOWN_END_VERSION else Errors.LEADER_NOT_AVAILABLE

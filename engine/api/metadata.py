@@ -38,9 +38,9 @@ _ID_VERSION: Final = 12
 async def handle(broker: "BrokerServices", request: "Request") -> MetadataResponse:
     """Describes the cluster.
 
-    Behaviour: null topics (in version 0: none) ask for all topics, an empty list for none. A missing topic is
+    Behaviour: null topics (in version 0: none) request all topics, an empty list for none. A missing topic is
     created when the client and auto.create.topics.enable allow it. As in Kafka, the answer is then
-    UNKNOWN_TOPIC_OR_PARTITION, and the client asks again. Topics requested by id are never created.
+    UNKNOWN_TOPIC_OR_PARTITION, and the client retries. Topics requested by id are never created.
 
     Versions: 1 adds rack, controller and internal topics; 2 the cluster id; 4 allow_auto_topic_creation; 5
     offline replicas; 7 leader epochs; 8 authorized operations (KIP-430), of the cluster up to 10 only; 10
@@ -71,7 +71,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> MetadataRespon
         missing = 0
         if body.allow_auto_topic_creation and broker.configs.value("auto.create.topics.enable"):
             missing = await _count_missing(broker, body)
-        # As in Kafka, which asks its controller for all of them at once: if there are too many, none is
+        # As in Kafka, which queries its controller for all of them at once: if there are too many, none is
         # created.
         too_many = missing * broker.configs.value("num.partitions") > MAX_PARTITIONS_PER_REQUEST
         make = _made if missing and not too_many else _of_names
@@ -207,7 +207,7 @@ def _absence(name: str) -> Error:
 
 
 async def _create(broker: "BrokerServices", name: str) -> Error:
-    """Creates a topic and returns the error for the client: to ask again, or the reason of the failure."""
+    """Creates a topic and returns the error for the client: to retry, or the reason of the failure."""
     try:
         if name == GROUPS_TOPIC:
             await broker.groups.ensure_topic()

@@ -96,7 +96,7 @@ class Fetched(NamedTuple):
 async def _fetch(
     broker: "BrokerServices", request: "Request", group: OffsetFetchRequestGroup, answer: Any
 ) -> Fetched:
-    """Asks the coordinator for some hundred partitions at a time; sets a late error in `answer`."""
+    """Queries the coordinator for some hundred partitions at a time; sets a late error in `answer`."""
     if group.topics is None:
         try:
             held = broker.groups.shard_of(group.group_id).offsets.of_group(group.group_id)

@@ -33,7 +33,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareAcknowled
     session and gives back what the member still holds. All acknowledgements of a partition take effect, or
     none.
 
-    Versions: 2 renews locks and tells how long they last (KIP-1222).
+    Versions: 2 renews locks and says how long they last (KIP-1222).
     """
     body: ShareAcknowledgeRequest = request.body
     share = broker.share_partitions

@@ -46,7 +46,7 @@ _RELEASE: Final = 2
 async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResponse:
     """Answers when there are enough records, or when the time is over, and the acknowledgements are stored.
 
-    Behaviour: epoch 0 opens a session, which knows the member's partitions and ends with the connection; -1
+    Behaviour: epoch 0 opens a session, which has the member's partitions and ends with the connection; -1
     closes it and gives back what the member holds. Later requests name only what changes in the session.
     Partitions without news are left out of later answers. A request that renews locks fetches nothing.
 
@@ -62,7 +62,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResp
         session = await _session(broker, request, member, has_acknowledgements=has_acknowledgements)
     except KafkaError as error:
         if error.error is Errors.SHARE_SESSION_LIMIT_REACHED:
-            # Or the member would ask again at once.
+            # Or the member would retry at once.
             await _pause(broker, request.connection_id, max(0, body.max_wait_ms) / 1000)
         return ShareFetchResponse(error_code=error.code)
     acknowledgements = Acknowledgements(broker, member, renews=renews)
@@ -148,7 +148,7 @@ async def _named(broker: "BrokerServices", body: ShareFetchRequest) -> AsyncIter
 def _unknown(broker: "BrokerServices", partition: SessionPartition) -> Error | None:
     topic = broker.metadata.image.topics_by_id.get(partition.topic_id)
     if topic is None and partition.topic is None:
-        # Until this broker hears of it; in Kafka as long as the session lasts.
+        # Until this broker learns of it; in Kafka as long as the session lasts.
         return Errors.UNKNOWN_TOPIC_ID
     if topic is None or not 0 <= partition.partition < len(topic.partitions):
         return Errors.UNKNOWN_TOPIC_OR_PARTITION

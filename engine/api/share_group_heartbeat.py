@@ -27,7 +27,7 @@ def supports_share_groups(broker: "BrokerServices") -> bool:
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> ShareGroupHeartbeatResponse:
-    """Answers when all that the answer tells is committed.
+    """Answers when all that the answer says is committed.
 
     Versions: 1 only; 0 was that of the early access.
     """

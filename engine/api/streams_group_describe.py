@@ -37,7 +37,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> StreamsGroupDe
 
 
 def _described(group: DescribedGroup, *, asked: bool) -> DescribedGroup:
-    """Adds that the description of the topology is not stored, where the client asked for it."""
+    """Adds that the description of the topology is not stored, where the client requested it."""
     if asked and not group.error_code:
         group.topology_description_status = _NOT_STORED
     return group

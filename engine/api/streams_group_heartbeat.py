@@ -39,7 +39,7 @@ def supports_streams_groups(broker: "BrokerServices") -> bool:
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> messages.StreamsGroupHeartbeatResponse:
-    """Answers when all that the answer tells is committed, and missing internal topics have been asked for.
+    """Answers when all that the answer says is committed, and missing internal topics have been requested.
 
     Members see new topics with their next heartbeat, as in Kafka.
     """

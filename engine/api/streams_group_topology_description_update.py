@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 async def handle(
     _broker: "BrokerServices", _request: "Request"
 ) -> StreamsGroupTopologyDescriptionUpdateResponse:
-    """Answers as Kafka does without a plugin, which would be a Java class. Heartbeats never ask for a
+    """Answers as Kafka does without a plugin, which would be a Java class. Heartbeats never request a
     description.
     """
     return StreamsGroupTopologyDescriptionUpdateResponse(

@@ -92,7 +92,7 @@ class Broker(BrokerServices, ABC):
         """Locks the log directories, opens the metadata log, binds the listeners.
 
         Args:
-            only_to_recover: No client will be served, so configs that ask for missing protections are
+            only_to_recover: No client will be served, so configs that request missing protections are
                 accepted.
 
         Raises:

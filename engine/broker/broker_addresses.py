@@ -97,7 +97,7 @@ class BrokerAddresses:
 
 @lru_cache(maxsize=1024)
 def _numeric(host: str) -> str | None:
-    """Returns a numeric address in its usual form; None for a name. It is asked for each partition."""
+    """Returns a numeric address in its usual form; None for a name. It is called for each partition."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:

@@ -187,7 +187,7 @@ class CorruptRepair:
             topics=[FetchTopic(topic=topic.name, topic_id=topic.id, partitions=[wanted])],
         )
 
-    # ------------------------------------------------------------ what is told
+    # ------------------------------------------------------------ what is reported
 
     def _tell_repaired(self, topic: str, index: int, log: PartitionLog, place: Place, peer: int) -> None:
         self.repaired += 1

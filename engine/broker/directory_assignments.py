@@ -28,7 +28,7 @@ PARTITIONS_MAX: Final = 2250
 
 
 class DirectoryAssignments:
-    """The directories that the controller does not know yet. Used on the control loop.
+    """The directories that the controller does not have yet. Used on the control loop.
 
     Attributes:
         is_moving: Whether a partition is on its way to another directory: the move reports it.
@@ -64,7 +64,7 @@ class DirectoryAssignments:
             await asyncio.wait({self._task})
 
     def note(self, topic: TopicImage) -> None:
-        """Reports the partitions of a topic that are in another directory than the controller knows.
+        """Reports the partitions of a topic that are in another directory than the controller has.
 
         Clusters below metadata.version 17 know no directories; the next start reports them.
         """

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["BrokerServices", Request], Awaitable[Response]]
 AtOnce = Callable[["BrokerServices", Any, str, str], Response | None]
-"""Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error to tell."""
+"""Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error."""
 
 # Requests of at least this size are decoded while their handlers iterate over them.
 _LAZY_BYTES: Final = 16 << 10

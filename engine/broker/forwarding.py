@@ -1,4 +1,4 @@
-"""Asks the active controller where a broker of a cluster cannot decide itself."""
+"""Queries the active controller where a broker of a cluster cannot decide itself."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ class ForwardedChanges(ClusterChanges):
         self._directories = directories
 
     async def assign_directory(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
-        """Tells the controller in which log directory this node's replica is (KIP-858).
+        """Reports to the controller in which log directory this node's replica is (KIP-858).
 
         Raises:
             KafkaError: The controller has refused, or there is none.
@@ -47,7 +47,7 @@ class ForwardedChanges(ClusterChanges):
         await self._directories.assign(topic, index, directory_id)
 
     async def create_missing_topic(self, name: str) -> None:
-        """Has the controller create a topic that a client asks for, with this broker's default counts.
+        """Has the controller create a topic that a client requests, with this broker's default counts.
 
         Raises:
             KafkaError: The controller has refused, or there is none.
@@ -148,7 +148,7 @@ class AllocatedProducerIds(ProducerIds):
         request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
         answer: Any = await self._quorum.ask_leader(request)
         if answer.error_code == Errors.UNKNOWN_SERVER_ERROR.code:
-            # An idempotent producer would act on that; this has it ask again, as in Kafka.
+            # An idempotent producer would act on that; this makes it retry, as in Kafka.
             raise KafkaError(Errors.COORDINATOR_LOAD_IN_PROGRESS)
         if answer.error_code:
             raise KafkaError(Errors.of(answer.error_code))

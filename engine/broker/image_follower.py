@@ -131,7 +131,7 @@ class ImageFollower:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    # ------------------------------------------------------------ what is told
+    # ------------------------------------------------------------ what is reported
 
     def _applied(self, records: Sequence[MetadataRecord], end_offset: int, epoch: int) -> None:
         done: list[MetadataRecord] = []

@@ -37,7 +37,7 @@ NO_MAJORITY_S: Final = 0.5
 """How long it waits while so many processes of controllers have ended that none can be active: one may start
 again."""
 _STILL_FENCED_S: Final = 10.0
-"""How often the log tells that a starting broker is still fenced."""
+"""How often the log says that a starting broker is still fenced."""
 
 
 class RegistrationError(ConfigError):
@@ -83,7 +83,7 @@ class BrokerLifecycle:
     # ------------------------------------------------------------ registration
 
     async def register(self) -> None:
-        """Registers this incarnation, and waits until this node knows it.
+        """Registers this incarnation, and waits until this node has it.
 
         Raises:
             RegistrationError: It is refused, or initial.broker.registration.timeout.ms is over.
@@ -161,7 +161,7 @@ class BrokerLifecycle:
     # ------------------------------------------------------------ heartbeats
 
     async def unfence(self, deadline_s: float) -> None:
-        """Tells the controller that this broker can serve, and waits until it may and its own image says so.
+        """Reports that this broker can serve, and waits until it may and its own image says so.
 
         Args:
             deadline_s: Of the event loop's clock.
@@ -285,7 +285,7 @@ class BrokerLifecycle:
                 return
 
     async def stop(self) -> None:
-        """Asks for a controlled shutdown, waits until the leaders are elsewhere, and ends the heartbeats."""
+        """Requests a controlled shutdown, waits until the leaders are elsewhere, and ends the heartbeats."""
         if self._beating is None:
             return
         if self._configs.value("controlled.shutdown.enable"):

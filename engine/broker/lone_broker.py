@@ -33,7 +33,7 @@ class LoneBroker(Broker):
         """Locks and recovers the log directories, binds the listeners, registers, opens every log.
 
         Args:
-            only_to_recover: No client will be served, so configs that ask for missing protections are
+            only_to_recover: No client will be served, so configs that request missing protections are
                 accepted.
 
         Raises:

@@ -37,7 +37,7 @@ def _now_ms() -> float:
 
 
 class _ServedLogs:
-    """The logs as the replica manager sees them. They are open before it hears of their partitions."""
+    """The logs as the replica manager sees them. They are open before it learns of their partitions."""
 
     def __init__(self, logs: TopicLogs, configs: BrokerConfigs) -> None:
         self._logs = logs
@@ -161,7 +161,7 @@ class Replication:
                 self._throttle(name, [index for _, index in keys])
 
     def _throttle(self, name: str, indexes: Iterable[int], *, is_new: bool = False) -> None:
-        """Tells the data plane for which partitions of a topic quotas hold (KIP-73); at first for none."""
+        """Sets for which partitions of a topic quotas hold (KIP-73); at first for none."""
         overrides = self._quorum.image.topic_configs(name)
         leaders, followers = (
             self._configs.topic_value(f"{role}.replication.throttled.replicas", overrides)
@@ -229,7 +229,7 @@ class Replication:
         self._served.remove(topic, partition)
 
     def leads(self, topic_id: bytes, partition: int) -> bool:
-        """Whether this broker leads a partition, and the data plane knows it."""
+        """Whether this broker leads a partition, and the data plane has it."""
         led = self.manager.isr_changes.partitions.get((topic_id, partition))
         topic = self._quorum.image.topics_by_id.get(topic_id)
         if led is None or topic is None:
@@ -252,9 +252,9 @@ class Replication:
             await self._apply(self._quorum.image, (), brokers_changed=True)
 
     def _set_endpoints(self, image: ClusterImage) -> None:
-        """Tells the data plane what it answers to clients that ask another broker than the leader (KIP-951).
+        """Sets what the data plane answers to clients of another broker than the leader (KIP-951).
 
-        Of brokers with several listeners it gets the rack alone: it cannot tell which one a client can reach.
+        Of brokers with several listeners it gets the rack alone: it cannot see which one a client can reach.
         """
         self.plane_replicas.set_endpoints(
             [
@@ -271,7 +271,7 @@ class Replication:
     def take_events(self) -> None:
         """Acts on what happened to replicas. Call when the data plane's control_fd is readable.
 
-        When a broker returns, all its replicas have something to tell: others have their turn in between.
+        When a broker returns, all its replicas have something to report: others have their turn in between.
         """
         self.repair.look()  # a read that marks a batch as corrupt comes without an event
         waited = bool(self._events)

@@ -1,4 +1,4 @@
-"""Collects what the data plane is told about roles, and has it take that over piece by piece."""
+"""Collects roles for the data plane, and has it take that over piece by piece."""
 
 import asyncio
 import time

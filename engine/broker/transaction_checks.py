@@ -1,4 +1,4 @@
-"""Asks the coordinator about produced batches that may begin a transaction in their partition (KIP-890)."""
+"""Checks with the coordinator the batches that may begin a transaction in their partition (KIP-890)."""
 
 import asyncio
 from collections import deque
@@ -35,7 +35,7 @@ _OF_COORDINATOR: Final = frozenset(
 
 def produce_error(error: Error, version: int) -> tuple[Error, str | None]:
     """Returns the error that a producer expects for a coordinator's refusal, and the text for it. A retriable
-    one that old clients do not know becomes NOT_ENOUGH_REPLICAS.
+    one that is new to old clients becomes NOT_ENOUGH_REPLICAS.
     """
     adds = version >= ADDING_VERSION
     if error in _OF_COORDINATOR or (error is Errors.CONCURRENT_TRANSACTIONS and not adds):

@@ -51,7 +51,7 @@ class Effect(NamedTuple):
 
     Attributes:
         applied: The broker acts on it.
-        lacking: Set when the config asks for a protection that the broker does not enforce: what is missing
+        lacking: Set when the config requests a protection that the broker does not enforce: what is missing
             and what to do instead. Such a config is refused unless its value switches the protection off.
         off: Values that switch it off, beside its default and the empty one.
     """
@@ -66,7 +66,7 @@ STORED: Final = Effect(False)  # accepted, stored and reported, without effect
 
 
 def protects(lacking: str, *off: str) -> Effect:
-    """Returns the effect of a config that asks for a protection which this broker does not have yet."""
+    """Returns the effect of a config that requests a protection which this broker does not have yet."""
     return Effect(False, lacking, off)
 
 
@@ -146,7 +146,7 @@ class ConfigKey(NamedTuple):
         return self.effect.applied
 
     def unenforced(self, name: str, text: str) -> str | None:
-        """Returns why the value `text` is refused because it asks for a missing protection; None when it is
+        """Returns why the value `text` is refused because it requests a missing protection; None when it is
         accepted.
 
         Args:

@@ -189,7 +189,7 @@ class BrokerConfigs:
         )
 
     def unenforced(self) -> list[str]:
-        """Reasons to refuse the settings, of any layer, that ask for a missing protection."""
+        """Reasons to refuse the settings, of any layer, that request a missing protection."""
         found = []
         for layer, cure in (
             (self.static, ""),
@@ -202,7 +202,7 @@ class BrokerConfigs:
 
 
 def why_unenforced(name: str, text: str) -> str | None:
-    """Returns why a broker config that asks for a missing protection is refused; None when it is accepted.
+    """Returns why a broker config that requests a missing protection is refused; None when it is accepted.
 
     Raises:
         ConfigError: The value is not valid.

@@ -114,7 +114,7 @@ class _Change:
     def _check_epochs(self, partition: PartitionImage) -> Error | None:
         asked = self._asked
         if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
-            # The leader knows more than this controller, which has probably been replaced.
+            # The leader has more than this controller, which has probably been replaced.
             return Errors.NOT_CONTROLLER
         if asked.leader_epoch < partition.leader_epoch:
             return Errors.FENCED_LEADER_EPOCH

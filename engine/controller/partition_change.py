@@ -113,7 +113,7 @@ class PartitionChange:
             self._update_eligible()
         unclean = self._elect(record)
         if record.leader == _NO_CHANGE and not set(partition.replicas) <= set(self.replicas):
-            record.leader = partition.leader  # removed replicas must hear of a new leader epoch
+            record.leader = partition.leader  # removed replicas must learn of a new leader epoch
         if unclean or not rules.eligible_leaders:
             self._eligible = ()
         if self._eligible != partition.eligible_leaders:

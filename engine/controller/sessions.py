@@ -1,6 +1,6 @@
-"""Keeps the sessions of brokers: when each was heard last, and how far its metadata is.
+"""Keeps the sessions of brokers: when each made contact last, and how far its metadata is.
 
-This is soft state, which is not in the log. A new controller begins with all unfenced brokers as just heard.
+This is soft state, which is not in the log. A new controller takes all unfenced brokers as just in contact.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ NO_OFFSET: Final = -1
 
 
 class BrokerSession:
-    """What heartbeats have told about one broker.
+    """What heartbeats have reported about one broker.
 
     Attributes:
         fenced: As in its registration.
@@ -40,7 +40,7 @@ class Sessions:
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
         self._brokers: dict[int, BrokerSession] = {}
-        # By broker id and epoch, the one that was heard longest ago first.
+        # By broker id and epoch, the one that was in contact longest ago first.
         self._heard_ms: dict[tuple[int, int], int] = {}
 
     def __getitem__(self, broker: int) -> BrokerSession:
@@ -87,7 +87,7 @@ class Sessions:
     # ------------------------------------------------------------ time
 
     def heard(self, broker: int, epoch: int, now_ms: int) -> None:
-        """Notes when a broker was heard; an earlier time than the last one changes nothing."""
+        """Notes when a broker was in contact; an earlier time than the last one changes nothing."""
         before_ms = self._heard_ms.pop((broker, epoch), now_ms)
         self._heard_ms[broker, epoch] = max(before_ms, now_ms)
 
@@ -100,7 +100,7 @@ class Sessions:
         self._heard_ms.pop((broker, epoch), None)
 
     def is_valid(self, broker: int, epoch: int, now_ms: int) -> bool:
-        """Returns whether a broker was heard within the session timeout."""
+        """Returns whether a broker was in contact within the session timeout."""
         heard_ms = self._heard_ms.get((broker, epoch))
         return heard_ms is not None and now_ms <= heard_ms + self._timeout_ms
 
@@ -110,5 +110,5 @@ class Sessions:
             if now_ms > heard_ms + self._timeout_ms:
                 del self._heard_ms[session]
                 return session
-            break  # all others were heard later
+            break  # all others were in contact later
         return None

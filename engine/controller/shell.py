@@ -254,7 +254,7 @@ class Controller:
 
         Raises:
             KafkaError: The decision's own; NOT_CONTROLLER, if the leadership is lost before the commit: then
-                nobody knows whether the change takes effect. REQUEST_TIMED_OUT: its turn did not come within
+                it is open whether the change takes effect. REQUEST_TIMED_OUT: its turn did not come within
                 request.timeout.ms; it has no effect.
         """
         turn = await self._take_turn(urgent=urgent)
@@ -291,7 +291,7 @@ class Controller:
     async def heartbeat(
         self, request: BrokerHeartbeatRequest, arrived_ms: int | None = None
     ) -> BrokerHeartbeatResponse:
-        """Answers a heartbeat. The broker counts as heard at once, however long decisions take.
+        """Answers a heartbeat. The broker counts as in contact at once, however long decisions take.
 
         Args:
             arrived_ms: When this node received it, steady time; default: now.

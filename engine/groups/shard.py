@@ -210,7 +210,7 @@ class GroupShard:
         return self.state.take_effects()
 
     def regexes_resolved(self, group_id: str, lookup: regexes.Lookup) -> list[Effect]:
-        """Reports the topics that `ResolveRegexes` asked for."""
+        """Reports the topics that `ResolveRegexes` requested."""
         regexes.resolved(self.state, group_id, lookup)
         return self.state.take_effects()
 
@@ -232,7 +232,7 @@ class GroupShard:
         error: Error = Errors.NONE,
         token: object = None,
     ) -> list[Effect]:
-        """Reports what `InitializeShareState` asked for; an error of one partition counts for all. With a
+        """Reports what `InitializeShareState` requested; an error of one partition counts for all. With a
         token, answers with an Error.
         """
         state_changes.initialized(self.state, group_id, partitions, now_ms, error=error, token=token)

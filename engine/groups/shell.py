@@ -186,7 +186,7 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
 
         Raises:
             KafkaError: NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the log is read. The answer
-                itself may raise COORDINATOR_NOT_AVAILABLE when what it tells is not committed in time.
+                itself may raise COORDINATOR_NOT_AVAILABLE when what it says is not committed in time.
         """
         return self.ask_partition(self.partition_of(group_id), event)
 

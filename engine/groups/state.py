@@ -117,7 +117,7 @@ class ShardState:
         self.outbox.append(SetTimer(key, delay_ms))
 
     def retry_timer(self, key: TimerKey) -> None:
-        """Lets a timer fire again soon because what it asked for could not be written."""
+        """Lets a timer fire again soon because what it requested could not be written."""
         self.set_timer(key, RETRY_MS)
 
     def cancel_timer(self, key: TimerKey) -> None:
@@ -125,7 +125,7 @@ class ShardState:
         self.outbox.append(CancelTimer(key))
 
     def resolve_regexes(self, group_id: str, regexes: tuple[str, ...]) -> None:
-        """Asks for the topics of regular expressions."""
+        """Requests the topics of regular expressions."""
         self.outbox.append(ResolveRegexes(group_id, regexes))
 
     def note(self, text: str) -> None:

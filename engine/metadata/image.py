@@ -512,7 +512,7 @@ class Metadata(ChangingImage, Protocol):
 
     @property
     def leader_epoch(self) -> int:
-        """The highest leader epoch of the log that this node knows."""
+        """The highest leader epoch of the log that this node has."""
 
     @property
     def end_offset(self) -> int:

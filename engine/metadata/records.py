@@ -55,7 +55,7 @@ def encode_record(record: MetadataRecord, metadata_version: int = HIGHEST_METADA
 
 @cache
 def _form(api_key: int, metadata_version: int) -> tuple[int, tuple[tuple[str, tuple[()] | None], ...]]:
-    """Returns the version of a record, and the fields that clusters at this level do not know."""
+    """Returns the version of a record, and the fields that clusters at this level do not have."""
     since = _VERSIONS_SINCE.get(api_key, ((0, 0),))
     version = next(version for level, version in since if metadata_version >= level)
     unknown = tuple(

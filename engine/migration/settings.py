@@ -67,7 +67,7 @@ def server_properties(
 
 
 def unenforced(settings: Mapping[str, str]) -> dict[str, str]:
-    """Returns why Bowstring refuses settings that ask for a protection which it lacks, by name.
+    """Returns why Bowstring refuses settings that request a protection which it lacks, by name.
 
     Invalid values are not among them: a start refuses them with its own error.
     """

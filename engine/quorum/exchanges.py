@@ -94,7 +94,7 @@ async def ask_leader(
     """Sends a request to the active controller, and after NOT_CONTROLLER to the next one.
 
     Raises:
-        KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer. Then nobody knows whether
+        KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer. Then it is open whether
             the request had an effect.
     """
     api = API_VERSIONS[body.api_key]
@@ -115,5 +115,5 @@ async def ask_leader(
                 return answer
         if loop.time() >= deadline_s:
             raise KafkaError(Errors.NOT_CONTROLLER, "no controller is active")
-        # No event tells that another node has learned of its leadership.
+        # No event says that another node has learned of its leadership.
         await asyncio.sleep(_RETRY_S)

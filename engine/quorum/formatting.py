@@ -47,7 +47,7 @@ _CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """What the operator asks for, as for Kafka's storage tool.
+    """What the operator requests, as for Kafka's storage tool.
 
     Attributes:
         cluster_id: The same on each node of the cluster.

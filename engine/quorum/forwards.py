@@ -37,7 +37,7 @@ class Forwards:
         """Waits for the client's turn; yields the connections to use in it.
 
         Args:
-            client: What tells clients apart.
+            client: What distinguishes clients.
             size_bytes: Of the request, about.
 
         Raises:

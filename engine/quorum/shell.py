@@ -167,7 +167,7 @@ class Quorum:
 
     @property
     def leader_epoch(self) -> int:
-        """The highest epoch that this node has heard of."""
+        """The highest epoch that this node has seen."""
         return self._replica.state.epoch
 
     @property
@@ -283,7 +283,7 @@ class Quorum:
         self._event(lambda: self._replica.shutdown(timeout_ms, self._now_ms()))
         deadline = self._loop.time() + timeout_ms / 1000
         while not self._is_handed_over() and self._loop.time() < deadline:
-            await asyncio.sleep(0.005)  # few leaders stop, and no message tells that all is done
+            await asyncio.sleep(0.005)  # few leaders stop, and no message says that all is done
         await self._end()
 
     def _is_handed_over(self) -> bool:
@@ -344,7 +344,7 @@ class Quorum:
 
         Returns:
             A future of the offset after the last one. It ends when they are committed and applied here, or
-            with NOT_CONTROLLER when this node does not lead any more; then nobody knows whether they will be
+            with NOT_CONTROLLER when this node does not lead any more; then it is open whether they will be
             committed before the log tells.
 
         Raises:
@@ -516,7 +516,7 @@ class Quorum:
         return time.monotonic_ns() // 1_000_000 + _CLOCK_MS
 
     def _event(self, handle: Callable[[], list[effects.Effect]]) -> None:
-        """Lets the replica handle an event, and carries out what it asks for."""
+        """Lets the replica handle an event, and carries out what it requests."""
         if self._has_ended:
             return
         try:

@@ -1,7 +1,7 @@
 """Keeps the synced end of the metadata log in a file of its own, `synced-end`.
 
 A batch at the end of the log that fails its CRC looks like one that a crash has torn, also if it was synced
-and the leader counts on it. This file tells the two apart. It has two slots, written in turn, so that a torn
+and the leader counts on it. This file separates the two. It has two slots, written in turn, so that a torn
 write leaves the other one.
 """
 

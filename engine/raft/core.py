@@ -39,8 +39,8 @@ class RaftCore:
         listener: The listener of controllers.
         can_become_voter: Whether this node is a controller. Its log is synced even while it is an observer.
         installing: The snapshot that the shell installs.
-        committed: The highest high watermark that the shell was told.
-        vain_attempts: Pre-votes that were not won since the last leader was heard.
+        committed: The highest high watermark that the shell got.
+        vain_attempts: Pre-votes that were not won since the last leader was in contact.
         stop_at_ms: When a shutdown has lasted long enough; None when there is none.
     """
 
@@ -124,7 +124,7 @@ class RaftCore:
     # ------------------------------------------------------------ the log
 
     def start_after_snapshot(self) -> None:
-        """Tells the shell that what the newest snapshot covers is committed."""
+        """Reports to the shell that what the newest snapshot covers is committed."""
         id = self.log.latest_snapshot_id()
         if id is not None:
             self.advance_high_watermark(id.offset)
@@ -138,7 +138,7 @@ class RaftCore:
     def is_log_durable(self) -> bool:
         """Whether all of the log is on the medium.
 
-        A voter that fetches or asks for votes says what it has, and others rely on it. So it does neither
+        A voter that fetches or requests votes says what it has, and others rely on it. So it does neither
         before.
         """
         return not self._flushes and self.installing is None
@@ -155,7 +155,7 @@ class RaftCore:
                 self.quorum.state.update_voters(self.control.voters)
 
     def flush(self) -> None:
-        """Asks the shell to sync the log."""
+        """Has the shell sync the log."""
         self._last_flush_id += 1
         self._flushes.append((self._last_flush_id, self.log.end_offset))
         self.emit(raft_effects.FlushLog(self._last_flush_id))
@@ -175,7 +175,7 @@ class RaftCore:
         self._flushes = [(id, min(end, offset)) for id, end in self._flushes]
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Tells the shell what is committed."""
+        """Reports to the shell what is committed."""
         if offset > self.committed:
             self.committed = offset
             self.emit(raft_effects.HighWatermarkAdvanced(offset))

@@ -1,4 +1,4 @@
-"""Handles DescribeQuorum: how far each replica is, as the leader knows it (KIP-595, KIP-836)."""
+"""Handles DescribeQuorum: how far each replica is, as the leader has it (KIP-595, KIP-836)."""
 
 from bowstring.engine.errors import Errors
 from bowstring.engine.raft.core import RaftCore

@@ -19,7 +19,7 @@ class QuorumStateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """The part of a replica's state that must be durable before others hear of it."""
+    """The part of a replica's state that must be durable before others learn of it."""
 
     epoch: int
     leader_id: int = NO_LEADER

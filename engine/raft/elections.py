@@ -58,7 +58,7 @@ def become_only_voter(core: RaftCore, now_ms: int) -> None:
 
 
 def give_up(core: RaftCore, now_ms: int) -> None:
-    """Ends a prospective's attempt: it goes on as before, with the leader that it knows, or without one."""
+    """Ends a prospective's attempt: it goes on as before, with the leader that it has, or without one."""
     state = core.quorum.state
     assert isinstance(state, Prospective), state
     core.vain_attempts += 1
@@ -72,7 +72,7 @@ def handle_no_answer(core: RaftCore, source: int, now_ms: int, *, refused: bool)
     """Stops relying on a leader that closed the connection.
 
     One whose process has ended need not be waited for until the fetch timeout: a voter asks early whether it
-    could win. That is safe: a pre-vote changes nothing, and nobody grants it who hears from the leader.
+    could win. That is safe: a pre-vote changes nothing, and nobody grants it who has contact with the leader.
     """
     state = core.quorum.state
     if not isinstance(state, Follower) or source != state.leader_id:
@@ -161,7 +161,7 @@ def handle_vote_response(core: RaftCore, source: int, response: VoteResponse, no
 
 
 def handle_no_pre_vote(core: RaftCore, now_ms: int) -> None:
-    """Begins an epoch without a pre-vote, because a voter does not know pre-votes."""
+    """Begins an epoch without a pre-vote, because a voter does not have pre-votes."""
     if isinstance(core.quorum.state, Prospective):
         become_candidate(core, now_ms)
 

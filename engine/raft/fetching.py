@@ -21,7 +21,7 @@ from bowstring.engine.raft.states import Follower, SnapshotFetch
 
 
 def handle_fetch_request(core: RaftCore, token: object, request: FetchRequest, now_ms: int) -> None:
-    """Answers at once, or when there is something to tell: records, or a higher high watermark."""
+    """Answers at once, or when there is something to report: records, or a higher high watermark."""
     if not core.has_cluster_id(request.cluster_id):
         return core.respond(token, ErrorResponse(Errors.INCONSISTENT_CLUSTER_ID))
     error = _fetch_error(core, request)
@@ -101,7 +101,7 @@ def expire_delayed(core: RaftCore, leader: LeaderState, now_ms: int) -> None:
 
 
 def append_collected(core: RaftCore, leader: LeaderState) -> None:
-    """Writes the records that were collected, and asks for a sync."""
+    """Writes the records that were collected, and requests a sync."""
     for batch in leader.accumulator.drain():
         core.append(batch)
     core.flush()

@@ -10,7 +10,7 @@ NO_LEADER: Final = -1
 class ReplicaKey(NamedTuple):
     """A replica: its node and the directory that its log is in (KIP-853).
 
-    A node with a new disk has a new directory id. It is another replica then: it does not know the votes and
+    A node with a new disk has a new directory id. It is another replica then: it does not have the votes and
     the records that the old one acknowledged.
     """
 

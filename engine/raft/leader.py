@@ -31,7 +31,7 @@ ADD, REMOVE, UPDATE = "add", "remove", "update"
 
 @dataclass(slots=True)
 class ReplicaState:
-    """What a leader knows about a replica.
+    """What a leader has recorded about a replica.
 
     Attributes:
         end_offset: The replica has everything below it on its medium; None before its first fetch.
@@ -92,7 +92,7 @@ class LeaderState:
         epoch_start_offset: Offset of the epoch's first record, the leader change.
         high_watermark: None until a record of this epoch is committed.
         change: The change of voters in progress.
-        told: What configured voters have told about themselves by UpdateRaftVoter: directory and versions.
+        told: What configured voters have reported by UpdateRaftVoter: directory and versions.
         delayed: Fetches that wait.
         resign_requested: Whether to resign at the next chance.
     """
@@ -275,7 +275,7 @@ class LeaderState:
         self._check_quorum_at_ms = now_ms + self._config.check_quorum_timeout_ms
 
     def silent_voters(self, now_ms: int) -> list[ReplicaKey]:
-        """Voters that have not fetched lately, and perhaps do not know this leader."""
+        """Voters that have not fetched lately, and perhaps do not have this leader."""
         since = now_ms - self._config.begin_quorum_epoch_interval_ms
         return [
             state.key

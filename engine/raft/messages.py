@@ -11,12 +11,12 @@ from bowstring.engine.raft.voters import Endpoints, VersionRange
 
 
 def _no_error() -> Error:
-    # A default that is no factory would be asked for its name in the class, which errors have elsewhere.
+    # A default that is no factory would be queried for its name in the class, which errors have elsewhere.
     return Errors.NONE
 
 
 class LeaderAndEpoch(NamedTuple):
-    """The sender's epoch, its leader (`NO_LEADER` when it knows none), and where that listens as far as
+    """The sender's epoch, its leader (`NO_LEADER` when it has none), and where that listens as far as
     known.
     """
 
@@ -27,7 +27,7 @@ class LeaderAndEpoch(NamedTuple):
 
 @dataclass(slots=True)
 class VoteRequest:
-    """Asks for a vote, or with `pre_vote` whether one would be granted. `voter` is None in old versions."""
+    """Requests a vote, or with `pre_vote` whether one would be granted. `voter` is None in old versions."""
 
     cluster_id: str | None
     voter: ReplicaKey | None
@@ -48,7 +48,7 @@ class VoteResponse:
 
 @dataclass(slots=True)
 class BeginQuorumEpochRequest:
-    """Tells a voter who leads."""
+    """Notifies a voter who leads."""
 
     cluster_id: str | None
     voter: ReplicaKey | None
@@ -65,7 +65,7 @@ class BeginQuorumEpochResponse:
 
 @dataclass(slots=True)
 class EndQuorumEpochRequest:
-    """Tells a voter that the leader resigns, and who should succeed it, the best first."""
+    """Notifies a voter that the leader resigns, and who should succeed it, the best first."""
 
     cluster_id: str | None
     leader: LeaderAndEpoch
@@ -82,7 +82,7 @@ class EndQuorumEpochResponse:
 
 @dataclass(slots=True)
 class FetchRequest:
-    """Asks for records. A voter has everything below `end.offset` on its medium when it sends this.
+    """Requests records. A voter has everything below `end.offset` on its medium when it sends this.
 
     `high_watermark` is -1 when it is not known; versions before 18 have a value that is never below the
     leader's.
@@ -112,7 +112,7 @@ class FetchResponse:
 
 @dataclass(slots=True)
 class FetchSnapshotRequest:
-    """Asks for bytes of a snapshot."""
+    """Requests bytes of a snapshot."""
 
     cluster_id: str | None
     replica: ReplicaKey
@@ -136,7 +136,7 @@ class FetchSnapshotResponse:
 
 @dataclass(slots=True)
 class AddVoterRequest:
-    """Asks the leader for another voter."""
+    """Requests another voter from the leader."""
 
     cluster_id: str | None
     voter: ReplicaKey
@@ -155,7 +155,7 @@ class AddVoterResponse:
 
 @dataclass(slots=True)
 class RemoveVoterRequest:
-    """Asks the leader to remove a voter."""
+    """Has the leader remove a voter."""
 
     cluster_id: str | None
     voter: ReplicaKey
@@ -171,7 +171,7 @@ class RemoveVoterResponse:
 
 @dataclass(slots=True)
 class UpdateVoterRequest:
-    """Tells the leader where a voter listens now, and what it supports."""
+    """Reports to the leader where a voter listens now, and what it supports."""
 
     cluster_id: str | None
     leader_epoch: int
@@ -190,7 +190,7 @@ class UpdateVoterResponse:
 
 @dataclass(slots=True)
 class ApiVersionsRequest:
-    """Asks a node for the versions of kraft.version that it supports."""
+    """Queries a node for the versions of kraft.version that it supports."""
 
 
 @dataclass(slots=True)
@@ -203,7 +203,7 @@ class ApiVersionsResponse:
 
 @dataclass(slots=True)
 class DescribeQuorumRequest:
-    """Asks the leader how far the replicas are."""
+    """Queries the leader how far the replicas are."""
 
 
 class ReplicaProgress(NamedTuple):

@@ -67,7 +67,7 @@ def _poll_resigned(core: RaftCore, state: Resigned, now_ms: int) -> float:
             state.unacknowledged.clear()  # they will notice
         return min(_in_future(core.stop_at_ms, now_ms), core.requests.next_ready_at_ms(now_ms))
     if state.election_deadline_ms <= now_ms:
-        # The next epoch, because this one has a leader for all who have heard of it.
+        # The next epoch, because this one has a leader for all who have seen it.
         core.to_unattached(state.epoch + 1, now_ms)
     return min(state.election_deadline_ms, core.requests.next_ready_at_ms(now_ms))
 

@@ -58,7 +58,7 @@ class QuorumState:
 
     @property
     def epoch(self) -> int:
-        """The highest epoch that this replica has heard of."""
+        """The highest epoch that this replica has seen."""
         return self.state.epoch
 
     @property

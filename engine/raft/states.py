@@ -112,7 +112,7 @@ def can_grant_first_vote(
 
 @dataclass(slots=True)
 class Candidate:
-    """Asks for votes in a new epoch, after it voted for itself."""
+    """Requests votes in a new epoch, after it voted for itself."""
 
     epoch: int
     local: ReplicaKey
@@ -158,7 +158,7 @@ class Follower:
 
     Attributes:
         has_told_directory: Whether the leader of configured voters knows this voter's directory.
-        has_fetched: Whether it hears from the leader: its last request to it did not fail.
+        has_fetched: Whether it has contact with the leader: its last request to it did not fail.
     """
 
     epoch: int
@@ -177,7 +177,7 @@ class Follower:
         return ElectionState(self.epoch, self.leader_id, self.voted)
 
     def can_grant_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-        """Whether to grant a vote: none against a leader that it hears from. A pre-vote otherwise does no
+        """Whether to grant a vote: none while it has contact with a leader. A pre-vote otherwise does no
         harm.
         """
         return pre_vote and not self.has_fetched and up_to_date

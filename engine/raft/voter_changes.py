@@ -2,7 +2,7 @@
 
 A change begins only after a record of the leader's epoch is committed and when the latest voters are
 committed, so that each majority of the old voters has a member in each majority of the new ones, whichever of
-them a later leader knows.
+them a later leader has.
 """
 
 from bowstring.engine.errors import Error, Errors

@@ -31,7 +31,7 @@ PartitionKey = tuple[bytes, int]
 _RECOVERED: Final = 0
 # The leader's own state stays as it was; it may propose again.
 _REFUSED: Final = {Errors.OPERATION_NOT_ATTEMPTED.code, Errors.INELIGIBLE_REPLICA.code}
-# The controller knows a newer state, which arrives as metadata. Until then nothing is proposed.
+# The controller has a newer state, which arrives as metadata. Until then nothing is proposed.
 _OUTDATED: Final = {
     Errors.UNKNOWN_TOPIC_OR_PARTITION.code,
     Errors.UNKNOWN_TOPIC_ID.code,

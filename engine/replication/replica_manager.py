@@ -110,7 +110,7 @@ class ReplicaManager:
         self._indexes: dict[bytes, set[int]] = {}  # of this broker's partitions, by topic
         self._applied: dict[PartitionKey, PartitionImage] = {}
         self._following: dict[PartitionKey, tuple[int, int, str | None, int]] = {}
-        # led partitions whose brokers have changed since the data plane was told of them
+        # led partitions whose brokers have changed since the data plane got them
         self._outdated: set[PartitionKey] = set()
         self._brokers: _Brokers = {}  # as of the last time that every partition was looked at
         # of the image, for one pass over partitions
@@ -177,7 +177,7 @@ class ReplicaManager:
             raise failures[0]
 
     def _apply(self, image: ClusterImage, key: PartitionKey) -> bool:
-        """Returns whether the data plane was told to lead the partition."""
+        """Returns whether the data plane was made to lead the partition."""
         topic = image.topics_by_id.get(key[0])
         partition = topic.partitions[key[1]] if topic is not None and key[1] < len(topic.partitions) else None
         before = self._applied.get(key)
@@ -345,7 +345,7 @@ class ReplicaManager:
         )
 
     def on_events(self, events: Iterable[tuple[Any, ...]]) -> list[tuple[str, str, int, int, int]]:
-        """Proposes what events of the data plane ask for.
+        """Proposes what events of the data plane request.
 
         Returns:
             The others: ``(kind, topic, partition, a, b)``, to be logged.

@@ -40,7 +40,7 @@ class LedReplicas(Protocol):
     """What request handlers need to know of the replicas of a broker in a cluster."""
 
     def leads(self, topic_id: bytes, partition: int) -> bool:
-        """Whether this broker leads a partition, and the data plane knows it."""
+        """Whether this broker leads a partition, and the data plane has it."""
 
     def low_watermark(self, topic: str, partition: int) -> int | None:
         """The smallest log start offset of the replicas that are alive; None if this broker does not lead."""
@@ -264,7 +264,7 @@ class BrokerServices:
         return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def high_watermark_advanced(self, topic: str, partition: int) -> None:
-        """Passes on what `DataPlane.watch` has asked for."""
+        """Passes on what `DataPlane.watch` has requested."""
         if self._groups is not None and topic == GROUPS_TOPIC:
             self._groups.advanced(partition)
         if self._transactions is not None:

@@ -103,7 +103,7 @@ def _checked_listeners(configs: BrokerConfigs, *, of_controllers: bool) -> list[
 
 def _wanted(configs: BrokerConfigs) -> list[str]:
     if "listeners" not in configs.static and configs.value("bowstring.listen.unauthenticated"):
-        configs.static["listeners"] = ALL_INTERFACES  # reported to clients that ask for the config
+        configs.static["listeners"] = ALL_INTERFACES  # reported to clients that request the config
     return list(configs.value("listeners"))
 
 
@@ -156,7 +156,7 @@ def advertised_listeners(configs: BrokerConfigs, bound: list[Listener]) -> list[
     for text in configs.value("advertised.listeners") or []:
         name, host, port = parse_listener(text)
         given[name] = (host, port)
-    # Kafka's own example file advertises controllers too; no client asks for them here.
+    # Kafka's own example file advertises controllers too; no client requests them here.
     unknown = set(given) - {parse_listener(text)[0] for text in _wanted(configs)}
     if unknown:
         raise ConfigError(f"advertised.listeners: {sorted(unknown)[0]} is not among listeners")

@@ -1,6 +1,6 @@
 """Share groups (KIP-932): who gets which records, and where the delivery state is kept.
 
-`coordinator` keeps it in ``__share_group_state``; `persister` asks the coordinator, wherever that is.
+`coordinator` keeps it in ``__share_group_state``; `persister` queries the coordinator, wherever that is.
 
 `leader` is what the leader of a partition does for the groups that read it; `sessions` are those of members.
 

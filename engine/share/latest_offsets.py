@@ -36,7 +36,7 @@ _PASSING: Final = frozenset(
 
 
 class LatestOffsets:
-    """Asks leaders for high watermarks. Used on the control loop only.
+    """Queries leaders for high watermarks. Used on the control loop only.
 
     Args:
         here: Returns the high watermark of a partition that this broker leads, or raises KafkaError.

@@ -266,7 +266,7 @@ class DirectoryWal:
     # ------------------------------------------------------------ segments and checkpoints
 
     def _supply(self) -> None:
-        """Runs on the supply thread: makes room when the write-ahead log asks for it, and takes
+        """Runs on the supply thread: makes room when the write-ahead log requests it, and takes
         checkpoints.
         """
         wanted = True

@@ -217,7 +217,7 @@ class LogDirectories:
 
     def by_id(self, directory_id: bytes) -> DataDirectory | None:
         """Returns the opened directory with this id."""
-        for each in self.all:  # asked for each partition
+        for each in self.all:  # called for each partition
             if each.directory_id == directory_id and each in self._opened:
                 return each
         return None

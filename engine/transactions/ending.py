@@ -23,7 +23,7 @@ _GOES_ON: Final = None
 
 
 class EndRequest(NamedTuple):
-    """What a producer asks for. `version`: the transaction version that its request implies."""
+    """What a producer requests. `version`: the transaction version that its request implies."""
 
     transactional_id: str
     producer_id: int

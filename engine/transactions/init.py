@@ -17,7 +17,7 @@ from bowstring.engine.transactions.transaction import (
 
 
 class InitRequest(NamedTuple):
-    """What a producer asks for.
+    """What a producer requests.
 
     Attributes:
         expected: Producer id and epoch of a producer that goes on after an error (KIP-360); None for a new

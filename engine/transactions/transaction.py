@@ -56,7 +56,7 @@ class Transaction:
     Attributes:
         previous_producer_id: The id before the present one, when its epochs were used up.
         next_producer_id: The id that the producer gets when the markers are written; else -1.
-        last_epoch: The epoch before the last bump that a producer asked for. Not in the log.
+        last_epoch: The epoch before the last bump that a producer requested. Not in the log.
         partitions: Of the transaction; in the status PREPARE_* all of them, also those that have their
             marker.
         started_ms, updated_ms: Milliseconds since 1970; -1: unknown.

@@ -228,7 +228,7 @@ def node_of(settings: Mapping[str, str]) -> "Broker | ControllerNode":
 
 
 async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
-    """Serves until a signal asks for a stop, or the node's replica of the quorum has failed.
+    """Serves until a signal requests a stop, or the node's replica of the quorum has failed.
 
     Raises:
         OSError: The node cannot go on.

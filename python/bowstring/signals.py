@@ -21,7 +21,7 @@ _STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StopSignals:
-    """Handles signals inside the ``with`` block, in the main thread; `wait` returns when one asks for a stop.
+    """Handles signals inside the ``with`` block, in the main thread; `wait` returns when one requests a stop.
 
     If the block ends after a stop, signals are ignored, because the process is about to end with its own exit
     status. If it ends after a failed start, the previous handlers are restored.
@@ -88,7 +88,7 @@ class StopSignals:
             self._telling = False
 
     async def wait(self) -> signal.Signals:
-        """Waits for the first signal that asks for a stop; returns at once if it has already arrived."""
+        """Waits for the first signal that requests a stop; returns at once if it has already arrived."""
         self._asked = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         if self.first is None:

@@ -236,7 +236,7 @@ def _join_known(attempt: Attempt, group: ClassicGroup) -> None:
 
 
 def _needs_rebalance(group: ClassicGroup, member: Member, protocols: list[tuple[str, bytes]]) -> bool:
-    """Whether metadata changed, a join phase is in progress, or the leader asks for a new assignment."""
+    """Whether metadata changed, a join phase is in progress, or the leader requests a new assignment."""
     if group.state is GroupState.PREPARING_REBALANCE or member.protocols != protocols:
         return True
     return group.state is GroupState.STABLE and group.is_leader(member.member_id)

@@ -21,7 +21,7 @@ from bowstring.engine.protocol.messages.leave_group import (
 
 
 def heartbeat(state: ShardState, request: HeartbeatRequest, token: object) -> None:
-    """Restarts the member's session; during the join phase the answer tells the member to rejoin."""
+    """Restarts the member's session; during the join phase the answer makes the member rejoin."""
     group = state.classic(request.group_id)
     error = _check_heartbeat(group, request)
     if not error:

@@ -1,7 +1,7 @@
 """Answers JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic members in a consumer group.
 
 The coordinator assigns to them, too. An assignment that changes looks like a rebalance to them: a heartbeat
-tells them to rejoin, JoinGroup takes them to the next epoch as followers, and SyncGroup returns what they
+makes them rejoin, JoinGroup takes them to the next epoch as followers, and SyncGroup returns what they
 have then.
 """
 
@@ -68,7 +68,7 @@ class _Join:
         return found
 
     def updated(self, member: Member) -> Member:
-        """Returns the member with what the request tells; the same object if that is nothing new."""
+        """Returns the member with what the request says; the same object if that is nothing new."""
         request, context = self.request, self.context
         timeout_ms = request.rebalance_timeout_ms
         if timeout_ms == -1:
@@ -276,7 +276,7 @@ def _expect_join(state: ShardState, group: ConsumerGroup, member: Member) -> Non
 
 
 def heartbeat(state: ShardState, group: ConsumerGroup, request: HeartbeatRequest, token: object) -> None:
-    """Restarts the member's session, and tells it to rejoin when its assignment is to change."""
+    """Restarts the member's session, and makes it rejoin when its assignment is to change."""
     error = Errors.NONE
     try:
         member = _member(group, request.member_id, request.group_instance_id, request.generation_id)

@@ -37,7 +37,7 @@ class ConsumerGroup(SubscribingGroup[Member]):
         regex_topic_counts: How many regular expressions match a topic.
         resolved_at: The `ClusterView.created_version` for which `resolved` was looked up.
         resolving: Whether regular expressions are being looked up.
-        rejoining: Classic members that have been told to rejoin.
+        rejoining: Classic members that must rejoin.
         has_old_metadata_record: A record of Kafka 4.0 about the subscribed topics is still in the log.
         classic_count: How many members use the classic protocol.
     """
@@ -94,7 +94,7 @@ class ConsumerGroup(SubscribingGroup[Member]):
         return self.target.get(member_id, NO_ASSIGNMENT)
 
     def preferred_assignor(self, old: Member | None = None, new: Member | None = None) -> str | None:
-        """Returns the assignor that most members ask for, with `new` in the place of `old`."""
+        """Returns the assignor that most members request, with `new` in the place of `old`."""
         counts = Counter(self.assignor_counts)
         if old is not None and old.assignor is not None:
             counts[old.assignor] -= 1

@@ -32,7 +32,7 @@ def heartbeat(
     token: object,
     now_ms: int,
 ) -> None:
-    """Answers with a ConsumerGroupHeartbeatResponse when all that it tells is committed."""
+    """Answers with a ConsumerGroupHeartbeatResponse when all that it says is committed."""
     try:
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             membership.leave(state, request, token, now_ms)
@@ -129,7 +129,7 @@ class _Heartbeat:
 
     @property
     def _is_full(self) -> bool:
-        """Whether the member tells everything, as it does after an error: it may have missed an answer."""
+        """Whether the member says everything, as it does after an error: it may have missed an answer."""
         request = self._request
         return (
             request.rebalance_timeout_ms != -1
@@ -214,7 +214,7 @@ class _Heartbeat:
         )
 
     def _updated(self, member: Member) -> Member:
-        """Returns the member with what the request tells; the same object if that is nothing new."""
+        """Returns the member with what the request says; the same object if that is nothing new."""
         request, context = self._request, self._context
         names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
         timeout_ms = request.rebalance_timeout_ms

@@ -48,7 +48,7 @@ _DOWNGRADES: Final = ("bidirectional", "downgrade")
 
 def upgraded(state: ShardState, group: ClassicGroup, changes: Changes) -> ConsumerGroup:
     """Returns the consumer group that takes the place of a classic group once the changes are in the log.
-    Members that wait for a rebalance are told to rejoin.
+    Members that wait for a rebalance must rejoin.
 
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND: the policy, the group's protocol or its size does not allow it.

@@ -63,7 +63,7 @@ def change(
 
 
 def refresh(state: ShardState, group: ConsumerGroup, member: Member, updated: Member, now_ms: int) -> None:
-    """Asks the shell to look up the topics of the group's regular expressions if that is due: one is new,
+    """Has the shell look up the topics of the group's regular expressions if that is due: one is new,
     there are new topics, or the last lookup is old.
     """
     old, new = member.subscribed_regex, updated.subscribed_regex

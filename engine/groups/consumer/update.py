@@ -1,4 +1,4 @@
-"""Takes a member from one subscription and epoch to the next, as a heartbeat or a JoinGroup asks for."""
+"""Takes a member from one subscription and epoch to the next, as a heartbeat or a JoinGroup requests."""
 
 from collections.abc import Iterable
 from functools import partial

@@ -83,7 +83,7 @@ class ClusterView:
         return self._source.image.resource_configs(GROUP_RESOURCE, group_id)
 
     def metadata_hash(self, names: Iterable[str]) -> int:
-        """Returns the hash that tells whether subscribed topics have changed: existence, ids, partitions and
+        """Returns the hash that says whether subscribed topics have changed: existence, ids, partitions and
         racks (Kafka 4.1). It is 0 if none of them exists, and otherwise Kafka's, as a signed int64.
         """
         topics = self._source.image.topics

@@ -40,7 +40,7 @@ def heartbeat(
     token: object,
     now_ms: int,
 ) -> None:
-    """Answers with a ShareGroupHeartbeatResponse when all that it tells is committed."""
+    """Answers with a ShareGroupHeartbeatResponse when all that it says is committed."""
     try:
         if request.member_epoch == LEAVE_EPOCH:
             membership.leave(state, request, token)
@@ -140,7 +140,7 @@ class _Heartbeat:
         return member
 
     def _updated(self, member: ShareMember) -> ShareMember:
-        """Returns the member with what the request tells."""
+        """Returns the member with what the request says."""
         request, context = self._request, self._context
         new = member._replace(client_id=context.client_id, client_host=context.client_host)
         if request.rack_id is not None:

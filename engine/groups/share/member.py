@@ -10,7 +10,7 @@ STABLE = 0
 
 
 class ShareMember(NamedTuple):
-    """One member. `assigned` is what it has been told to use."""
+    """One member. `assigned` is what it has to use."""
 
     member_id: str
     member_epoch: int = 0

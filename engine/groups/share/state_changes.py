@@ -1,6 +1,6 @@
 """Follows which share partitions have state: what is asked of share coordinators, and what comes of it.
 
-Nothing here waits: the shell asks share coordinators and reports.
+Nothing here waits: the shell queries share coordinators and reports.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ def begin(state: ShardState, group: ShareGroup, names: Iterable[str], changes: C
     """Notes that partitions of subscribed topics without state are being initialized; returns them.
 
     What has been initializing for group.share.initialize.retry.interval.ms is begun again. New partitions of
-    a topic that the group knows begin at offset 0, so that no record is left out that came before.
+    a topic that the group has begin at offset 0, so that no record is left out that came before.
     """
     held = group.partitions or NO_PARTITIONS
     oldest_ms = now_ms - state.config.group_share_initialize_retry_interval_ms
@@ -73,7 +73,7 @@ def _from_start(held: StatePartitions, begun: Topics) -> frozenset[tuple[bytes, 
 
 
 def request(state: ShardState, group_id: str, state_epoch: int, begun: Begun) -> None:
-    """Asks the shell to initialize partitions."""
+    """Has the shell initialize partitions."""
     if begun.topics:
         partitions = partitions_of(begun.topics)
         state.outbox.append(InitializeShareState(group_id, state_epoch, partitions, begun.from_start))

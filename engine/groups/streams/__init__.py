@@ -1,1 +1,1 @@
-"""Streams groups (KIP-1071): the coordinator knows the topology, assigns tasks and moves them."""
+"""Streams groups (KIP-1071): the coordinator has the topology, assigns tasks and moves them."""

@@ -1,4 +1,4 @@
-"""Tells members which partitions are served where, for interactive queries (KIP-1071)."""
+"""Notifies members which partitions are served where, for interactive queries (KIP-1071)."""
 
 from collections.abc import Iterable, Mapping
 

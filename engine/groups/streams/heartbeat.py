@@ -425,7 +425,7 @@ class _Heartbeat:
         member: StreamsMember,
         configured: ConfiguredTopology,
     ) -> None:
-        """Tells the member what is served where, if that has changed since it was told last."""
+        """Notifies the member what is served where, if that has changed since the last time."""
         if member.user_endpoint != before.user_endpoint or (
             member.user_endpoint is not None and member.tasks != before.tasks
         ):

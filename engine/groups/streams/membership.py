@@ -1,4 +1,4 @@
-"""Removes members of streams groups, and does what timers ask for."""
+"""Removes members of streams groups, and does what timers request."""
 
 from functools import partial
 from typing import Final

@@ -1,4 +1,4 @@
-"""Names the statuses that members of a streams group are told, and the errors of topologies."""
+"""Names the statuses that members of a streams group get, and the errors of topologies."""
 
 from enum import IntEnum
 

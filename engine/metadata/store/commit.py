@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 class ClusterChanges(ABC):
     """What a broker changes in its cluster without a client's request, and what follows from changes of
-    configs. `OwnChanges` writes the records itself, `ForwardedChanges` asks the active controller.
+    configs. `OwnChanges` writes the records itself, `ForwardedChanges` queries the active controller.
 
     Attributes:
         missing: The partitions that could not be created yet.
@@ -73,7 +73,7 @@ class ClusterChanges(ABC):
 
     @abstractmethod
     async def create_missing_topic(self, name: str) -> None:
-        """Creates a topic that a client asks for, with the default counts, unless it exists.
+        """Creates a topic that a client requests, with the default counts, unless it exists.
 
         Raises:
             KafkaError: With the error that CreateTopics answers.

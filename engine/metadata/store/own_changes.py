@@ -113,7 +113,7 @@ class OwnChanges(ClusterChanges):
             await self.commit(change, [change_of_directory(found, index, self._node_id, directory_id)])
 
     async def create_missing_topic(self, name: str) -> None:
-        """Creates a topic that a client asks for, with the default counts, unless it exists.
+        """Creates a topic that a client requests, with the default counts, unless it exists.
 
         Raises:
             KafkaError: With the error that CreateTopics answers.

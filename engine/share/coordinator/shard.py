@@ -185,7 +185,7 @@ class ShareShard:
     ) -> list[Effect]:
         """Handles InitializeShareGroupState; replaces a state that is there, unless the start offset is -1.
 
-        Group coordinators ask again with -1 when they do not know what became of an earlier request. Unlike
+        Group coordinators retry with -1 when they do not know what became of an earlier request. Unlike
         in Kafka, that takes nothing back from members that have begun meanwhile.
         """
         refusal = self._refusal(key, state_epoch=state_epoch)

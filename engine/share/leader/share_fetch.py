@@ -18,7 +18,7 @@ _READ_SLACK: Final = 1.25
 
 
 class ShareFetchOptions(NamedTuple):
-    """What a member asks for.
+    """What a member requests.
 
     Attributes:
         record_limit: No more than `max_records`, even if that cuts a batch (KIP-1206).

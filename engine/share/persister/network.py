@@ -1,4 +1,4 @@
-"""Asks share coordinators: directly when this broker is the one, else over the network."""
+"""Queries share coordinators: directly when this broker is the one, else over the network."""
 
 import asyncio
 from collections import defaultdict
@@ -203,7 +203,7 @@ class NetworkPersister:
             del self._serving[leader]
 
     async def _exchange(self, leader: int, calls: list[_Call]) -> None:
-        """Asks in one request; a second call for the same share partition waits for the next."""
+        """Queries in one request; a second call for the same share partition waits for the next."""
         now: dict[SharePartitionKey, _Call] = {}
         for call in calls:
             if call.key in now or len(now) >= _AT_ONCE:

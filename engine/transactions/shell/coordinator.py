@@ -67,7 +67,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
         node_id: This broker.
         config: The configs of the coordinator.
         writer: Writes markers that arrive at this broker.
-        verifier: Asks coordinators about produced batches.
+        verifier: Queries coordinators about produced batches.
     """
 
     topic: ClassVar = _TOPIC
@@ -209,7 +209,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
         until_s: float | None = None,
     ) -> Error:
         """Adds partitions to a transaction. While the last one ends, waits for that end, because a producer
-        would ask again only after its backoff.
+        would retry only after its backoff.
 
         Args:
             until_s: When to give up with CONCURRENT_TRANSACTIONS, on the loop's clock; by default in
@@ -233,7 +233,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
                 return answer
 
     def retry_until_s(self) -> float:
-        """Returns when a client that gets CONCURRENT_TRANSACTIONS now would ask again, on the loop's
+        """Returns when a client that gets CONCURRENT_TRANSACTIONS now would retry, on the loop's
         clock.
         """
         return asyncio.get_running_loop().time() + self.config.add_partitions_to_txn_retry_backoff_ms / 1000

@@ -1,4 +1,4 @@
-"""Asks transaction coordinators whether produced batches and offsets belong to their transactions
+"""Checks with transaction coordinators whether produced batches and offsets belong to their transactions
 (KIP-890).
 """
 
@@ -111,7 +111,7 @@ class TransactionVerifier:
             del self._serving[leader]
 
     async def _exchange(self, leader: int, questions: list[_Question], *, adds: bool) -> None:
-        """Asks in one request; questions of another epoch of the same transactional id wait for the next."""
+        """Sends one request; questions of another epoch of the same transactional id wait for the next."""
         now: list[_Question] = []
         asked: dict[str, Producer] = {}
         for each in questions:
@@ -184,7 +184,7 @@ def _errors(answer: AddPartitionsToTxnResponse) -> dict[tuple[str, TopicPartitio
 
 
 def _give_up(questions: list[_Question]) -> None:
-    """Ends questions that a bug has kept without an answer; their producers ask again."""
+    """Ends questions that a bug has kept without an answer; their producers retry."""
     event_log.error("bug: transactions were not verified; report the traceback", traceback=True)
     for each in questions:
         if not each.answer.done():

@@ -37,7 +37,7 @@ def print_error(message: str) -> None:
 
 
 class ClientLines(logging.Handler):
-    """Prints client log messages for commands that ask for them; most commands fail with the same error
+    """Prints client log messages for commands that request them; most commands fail with the same error
     soon.
     """
 

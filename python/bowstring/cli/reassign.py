@@ -163,7 +163,7 @@ def execute(
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
-    """Begin the moves of a plan. `verify` tells how far they are and removes throttles.
+    """Begin the moves of a plan. `verify` says how far they are and removes throttles.
 
     With --wait it does both. Repeat it with --additional and another --throttle to change the throttle.
     """

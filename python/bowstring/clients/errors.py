@@ -231,7 +231,7 @@ class BrokerError(ClientError):
 
     Args:
         code: Kafka's error code.
-        context: what was asked for, such as "topic 'clicks'".
+        context: what was requested, such as "topic 'clicks'".
         detail: the broker's message, or another explanation.
 
     Attributes:

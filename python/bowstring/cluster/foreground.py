@@ -26,7 +26,7 @@ _SIGNAL: Final = "signal"
 
 
 class _Stops:
-    """Signals that ask for a stop, as something that a selector can wait for. For the main thread."""
+    """Signals that request a stop, as something that a selector can wait for. For the main thread."""
 
     def __init__(self) -> None:
         self.asked = False

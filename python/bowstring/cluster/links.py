@@ -72,7 +72,7 @@ class Links:
         self._loop.run_forever()
         self._loop.close()
 
-    # ------------------------------------------------------------ what the cluster asks for
+    # ------------------------------------------------------------ what the cluster requests
 
     def add(self, node_id: int, host: str, port: int) -> int:
         """Makes a proxy before a listener; returns the port of the proxy.

@@ -122,7 +122,7 @@ class Columns:
     """Converts the clients' batches of one range to Spark's.
 
     Args:
-        wanted: the columns that Spark asked for; names and types must match exactly.
+        wanted: the columns that Spark requested; names and types must match exactly.
 
     Attributes:
         names: the clients' columns that are needed.

@@ -200,7 +200,7 @@ class AdminCluster:
 
         Returns:
             What happened to each partition: None after an election, else the error. With all partitions
-            asked for, those that need no election are left out.
+            requested, those that need no election are left out.
 
         Raises:
             ConfigError: there is no such election.

@@ -38,7 +38,7 @@ class ConfigName(NamedTuple):
         argument: the keyword argument of our client; empty when the setting has no effect here.
         read: converts a value given under this name to the argument's value.
         reason: why the setting has no effect here and what to do instead. Such a name is refused, unless
-            `read` accepts the value because it asks for what the client does anyway.
+            `read` accepts the value because it requests what the client does anyway.
     """
 
     name: str
@@ -172,11 +172,11 @@ def multiplied(factor: int) -> Reader:
 
 
 class AskedForAnywayError(Exception):
-    """A value of a setting without an argument that asks for what the client does anyway."""
+    """A value of a setting without an argument that requests what the client does anyway."""
 
 
 def refused(name: str, reason: str, *harmless: Any) -> ConfigName:
-    """Returns a name without an argument; `harmless` values ask for what the client does anyway."""
+    """Returns a name without an argument; `harmless` values request what the client does anyway."""
     words = {str(value).casefold() for value in harmless}
 
     def read(given: str, value: Any) -> Any:

@@ -169,7 +169,7 @@ class Membership:
 
     @property
     def commits_automatically(self) -> bool:
-        """Whether offsets are committed without being asked for."""
+        """Whether offsets are committed without being requested."""
         return self._auto_commit_s is not None
 
     def unsubscribe(self) -> None:
@@ -216,7 +216,7 @@ class Membership:
         return error
 
     def _load_positions(self) -> float:
-        """Asks for the committed offsets of partitions without a position; returns seconds until the next
+        """Requests the committed offsets of partitions without a position; returns seconds until the next
         check.
         """
         unknown = [p for p in self._fetcher.without_position() if not self._positions[p].asked]

@@ -238,7 +238,7 @@ class Fetcher:
             self._local.close()
 
     def _pause(self, *states: PartitionState) -> None:
-        """Asks for nothing of these partitions for a moment, unless metadata arrives before."""
+        """Requests nothing of these partitions for a moment, unless metadata arrives before."""
         retry_at = time.monotonic() + RETRY_PAUSE_S
         self._due_at = min(self._due_at, retry_at)
         for state in states:

@@ -324,7 +324,7 @@ class Positions:
     # ------------------------------------------------------------ asking brokers
 
     def ask(self, partitions: Iterable[TopicPartition]) -> Epochs:
-        """Marks these partitions as asked for; returns their epochs, to be compared with the answer."""
+        """Marks these partitions as requested; returns their epochs, to be compared with the answer."""
         for partition in partitions:
             self._states[partition].asked = True
         return self.epochs(partitions)

@@ -160,7 +160,7 @@ class CoordinatedMember(ABC):
         return self.member_id, self.generation
 
     def reader(self) -> tuple[str, int] | None:
-        """Returns the member id and epoch with which committed offsets are asked for; None for neither."""
+        """Returns the member id and epoch with which committed offsets are requested; None for neither."""
         return None
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], done: Done) -> None:

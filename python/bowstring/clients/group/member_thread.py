@@ -120,7 +120,7 @@ class MemberThread:
             self._wake.notify_all()
 
     def leave(self) -> None:
-        """Leaves the group and waits a short time until the coordinator knows."""
+        """Leaves the group and waits a short time until the coordinator has removed it."""
         with self._wake:
             if self._membership.leave() and self._thread is not None:
                 self._wake.notify_all()

@@ -51,7 +51,7 @@ class Phase(Enum):
 
 
 class Refusal(NamedTuple):
-    """An error that the caller must raise; `joined` tells whether the member had joined before."""
+    """An error that the caller must raise; `joined` says whether the member had joined before."""
 
     code: int
     message: str | None
@@ -63,7 +63,7 @@ class Membership(ABC):
 
     Args:
         group_id: the group.
-        member_id: unique; made by the member, as Kafka asks for (KIP-1082).
+        member_id: unique; made by the member, as Kafka requests (KIP-1082).
         group_instance_id: makes the member static (KIP-345).
         rack: where the member is.
     """
@@ -277,7 +277,7 @@ class ConsumerMembership(Membership):
 
     Args:
         rebalance_timeout_ms: time that the coordinator gives the member to give up partitions.
-        server_assignor: name of the assignor that the member asks for; None for the coordinator's first.
+        server_assignor: name of the assignor that the member requests; None for the coordinator's first.
     """
 
     api = consumer.ConsumerGroupHeartbeatRequest

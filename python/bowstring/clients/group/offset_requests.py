@@ -37,7 +37,7 @@ GROUPS_VERSION = 8
 # From this version on OffsetFetch may name the member that asks, in its epoch (KIP-848).
 MEMBER_VERSION = 9
 
-# From this version on OffsetFetch can ask for every partition of the group.
+# From this version on OffsetFetch can request every partition of the group.
 ALL_PARTITIONS_VERSION = 2
 
 
@@ -130,7 +130,7 @@ def fetch_request(
     return build
 
 
-# The group has changed since the member heard of it; its next heartbeat tells how.
+# The group has changed since the member heard of it; its next heartbeat says how.
 _MEMBER_CHANGED = (Errors.STALE_MEMBER_EPOCH.code, Errors.UNKNOWN_MEMBER_ID.code)
 
 
@@ -144,7 +144,7 @@ def fetched_offsets(
         metadata_alone: include metadata that was stored with the offset -1, which means none.
 
     Raises:
-        BrokerError: the coordinator refused, for the group or for a partition; retriable also when it knows
+        BrokerError: the coordinator refused, for the group or for a partition; retriable also when it has
             the member that asked in another epoch, or no longer.
     """
     code = response.error_code

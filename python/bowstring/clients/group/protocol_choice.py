@@ -14,7 +14,7 @@ _WITH_MEMBERS = ("PreparingRebalance", "CompletingRebalance", "Stable")
 
 
 class UndecidedMember(CoordinatedMember):
-    """A member that has not joined: it asks the coordinator how it should."""
+    """A member that has not joined: it learns how from the coordinator."""
 
     chosen: str | None = None
     """ "consumer" or "classic" once it is known."""

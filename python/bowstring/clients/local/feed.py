@@ -34,7 +34,7 @@ class LocalFeed:
     """Position of a reader of one partition in the broker's files. Used by the thread that owns the
     connection.
 
-    `window` returns the next bytes, `advance` moves on. To seek, ask for another offset.
+    `window` returns the next bytes, `advance` moves on. To seek, request another offset.
 
     Args:
         connection: to the partition's leader.

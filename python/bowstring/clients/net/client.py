@@ -49,7 +49,7 @@ class NetworkClient:
             request_timeout_ms.
         request_timeout_ms: an unanswered request fails after this, and its connection is closed.
         reconnect_backoff_ms, reconnect_backoff_max_ms: pause before reconnecting to a broker that refused.
-        troubles: is told when brokers cannot be reached or disconnect, and when they answer again.
+        troubles: called when brokers cannot be reached or disconnect, and when they answer again.
         transactional: uses only versions that fit the brokers' transaction.version (KIP-890).
 
     Attributes:
@@ -120,7 +120,7 @@ class NetworkClient:
         network.
 
         Args:
-            node, api, body: whom to ask for what.
+            node, api, body: where to send what.
             timeout_s: seconds until the request fails; None for request_timeout_ms.
             callback: called in `poll` with the outcome.
             expects_reply: whether the broker answers; otherwise the request is done when it is written.

@@ -77,7 +77,7 @@ class Cluster:
         client: the connections.
         bootstrap: brokers to ask first, and again when all known ones are lost (KIP-899).
         metadata_max_age_ms: topics in use are looked up again after this long.
-        allow_auto_create: whether asking for a topic may create it.
+        allow_auto_create: whether requesting a topic may create it.
         check_cluster: whether brokers check that a connection was meant for them (KIP-1242).
         resolve_timeout_ms: how long names of bootstrap servers may stay unresolved; None: for ever (KIP-909).
 
@@ -106,7 +106,7 @@ class Cluster:
         self._former_id: str | None = None
         self.topics: dict[str, TopicInfo] = {}
         self.topic_errors: dict[str, int] = {}
-        self._refused: dict[str, tuple[float, float]] = {}  # when its error was told first and last
+        self._refused: dict[str, tuple[float, float]] = {}  # when its error was reported first and last
         self.names: dict[bytes, str] = {}
         self.wanted: set[str] = set()
         self.want_all = False
@@ -223,7 +223,7 @@ class Cluster:
         self._troubles.forget(topic_name(topic))
 
     def forget_missing(self, used: Iterable[str]) -> None:
-        """Stops asking for missing topics except `used` ones."""
+        """Stops requesting missing topics except `used` ones."""
         for topic in (self.wanted & self.topic_errors.keys()).difference(used):
             self.forget(topic)
 

@@ -525,7 +525,7 @@ class Sender:
         self.accumulator.complete(batch, error)
 
     def _renew_identity(self, lane: Lane) -> None:
-        """Asks for another producer id when the lane needs an epoch that there is not."""
+        """Requests another producer id when the lane needs an epoch that there is not."""
         used_up = lane.epoch_bump and lane.producer[1] >= EPOCH_MAX - 1
         if used_up and lane.producer[0] == self.accumulator.producer[0]:
             self.accumulator.forget_identity()
@@ -574,7 +574,7 @@ class Sender:
         )
 
     def _identify(self) -> float:
-        """Asks for a producer id; seconds until it makes sense to look again."""
+        """Requests a producer id; seconds until it makes sense to look again."""
         now = time.monotonic()
         if not self.accumulator.active or self.transactions is not None:
             return float("inf")

@@ -117,7 +117,7 @@ class TransactionRequests:
         self._retry_at = 0.0
         self._retries = 0
 
-    # ------------------------------------------------------------ what is asked for
+    # ------------------------------------------------------------ what is requested
 
     def submit(self, operation: Operation) -> None:
         """Queues an operation. In any thread."""

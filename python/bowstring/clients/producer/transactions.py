@@ -1,4 +1,4 @@
-"""Keeps the state of a producer's transactions, and runs what its callers ask for (KIP-98).
+"""Keeps the state of a producer's transactions, and runs what its callers request (KIP-98).
 
 | phase | means | left by |
 |---|---|---|
@@ -6,7 +6,7 @@
 | READY | no transaction is open | `begin` |
 | OPEN | records are taken | `commit`, `abort` |
 | COMMITTING | no more are taken; waits for their outcomes | `commit`, `abort` |
-| ENDING | the coordinator was told the outcome | the same call again |
+| ENDING | the coordinator got the outcome | the same call again |
 | PREPARED | another process ends it | `close` |
 
 An open transaction is doomed once one of its records, or sending offsets, has failed: it can only be aborted.
@@ -234,7 +234,7 @@ class Transactions:
             self._end(Kind.ABORT, left_s)
 
     def finish(self, timeout_s: float | None) -> None:
-        """Waits for the end that an earlier call asked for without knowing its outcome."""
+        """Waits for the end that an earlier call requested without knowing its outcome."""
         with self._turn:
             if self.aborting:
                 self.abort(timeout_s)

@@ -50,7 +50,7 @@ class ShareConsumer(ShareReading, Acknowledging):
             poll. "explicit": each record is accepted, released, rejected or renewed by its own call.
         acquire_mode: "batch_optimized": polls return whole batches, also beyond max_poll_records;
             "record_limit": at most max_poll_records (KIP-1206).
-        max_poll_records: records that a broker is asked for at once.
+        max_poll_records: records requested from a broker at once.
         max_poll_interval_ms: longest time between polls before the member leaves the group.
         fetch_min_bytes: bytes that a broker waits for before it answers a fetch.
         fetch_max_bytes: most bytes of one fetch.

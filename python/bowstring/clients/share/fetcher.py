@@ -295,7 +295,7 @@ class ShareFetcher:
             wait(min(left, wait_s, RETRY_PAUSE_S))
 
     def _unheard(self) -> bool:
-        """Whether acknowledgements wait for a session that the broker does not know any more."""
+        """Whether acknowledgements wait for a session that the broker does not have any more."""
         return any(
             self._ways[node].session.is_new and not self._ways[node].busy for node in self._held.nodes()
         )

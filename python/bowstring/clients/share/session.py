@@ -22,7 +22,7 @@ class ShareSession:
 
     @property
     def is_new(self) -> bool:
-        """Whether the broker does not know the session: its first request may not acknowledge."""
+        """Whether the broker does not have the session: its first request may not acknowledge."""
         return self.epoch == FIRST_EPOCH
 
     def restart(self) -> None:
