@@ -120,8 +120,8 @@ def initialized_twice(patches):
 def share_coordinator_answers_too_early(patches):
     def append(self, hosted, effect):
         base_offset, error = hosted.log.log_end_offset, Errors.NONE
-        for batch in self._encoded(effect):
-            error = error or self._write(hosted, batch, effect)
+        for batch in self._encoded(effect, self.max_batch_bytes):
+            error = error or self._write(hosted, batch, effect, self.max_batch_bytes)
         if not error:
             hosted.shard.append_written(effect.append_id, base_offset)
         self._carry(hosted, hosted.shard.append_finished(effect.append_id, error, wall_ms()))

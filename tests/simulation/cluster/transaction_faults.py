@@ -40,8 +40,8 @@ def fault(what, *rules, first=1, **plan):
 )
 def coordinator_acts_too_early(patches):
     def append(self, hosted, effect):
-        for batch in self._encoded(effect):
-            error = self._write(hosted, batch, effect)
+        for batch in self._encoded(effect, self.max_batch_bytes):
+            error = self._write(hosted, batch, effect, self.max_batch_bytes)
         self._carry(hosted, hosted.shard.append_finished(effect.append_id, error, wall_ms()))
 
     patches.add(TransactionCoordinator, "_append", append)

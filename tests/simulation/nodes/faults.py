@@ -169,7 +169,9 @@ def refused_decision_keeps_its_turn(patches):
 )
 def heartbeats_wait_behind_clients(patches):
     patches.set(forwards, "CONNECTIONS", 1)
-    change(patches, Quorum, "ask_leader", "own = _OWN.get(body.api_key)", 'own, client = None, "all"')
+    change(
+        patches, Quorum, "ask_leader", "own = OWN_CONNECTIONS.get(body.api_key)", 'own, client = None, "all"'
+    )
 
 
 @fault(
