@@ -115,7 +115,7 @@ SMOKE = Size(
     dying_members=4,
     client_transactions=20,
     copied_records=2_000,
-    shared_records=500,
+    shared_records=10_000,
     loop_mib=8,
     warm_memory=False,
 )

@@ -160,7 +160,9 @@ def shared_records(order: Order) -> dict[str, float]:
         loop.run(lambda: done() >= warm, TIMEOUT_S)
         for each in members:
             each.latencies_s = []
-        begun = done()
+        begun = done()  # the members' requests that were under way may have passed the warm part by far
+        if begun >= warm + records:
+            raise WireError(f"{records} records are read before they can be measured: measure more")
         span = Span(order.pid)
         loop.run(lambda: done() >= warm + records, TIMEOUT_S)
         figures = span.figures()

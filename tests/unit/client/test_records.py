@@ -134,6 +134,6 @@ def test_errors_name_the_partition():
     broken = bytearray(batch([b"abc"]))
     broken[61] = 0x7F  # the record's length
     with pytest.raises(CorruptBatchError, match=r"t-1 from offset 0"):
-        batches.decode(Chunk(memoryview(broken), 0, 1, 1), P)
+        batches.decode(Chunk(memoryview(broken), 0, 1, 1), P, 1 << 20)
     with pytest.raises(ConfigError, match=r"brotli"):
         encoded_batches.codec_number("brotli")
