@@ -55,14 +55,14 @@ def test_a_newer_image_does_not_end_the_change_of_the_other_topics(logs):
 
 
 class Removal:
-    """Removes topics of many partitions, of which none has a log, and notes what comes in between."""
+    """Removes topics of many partitions that are all being moved, and notes what comes in between."""
 
     def __init__(self, partitions=200, failing=()):
         self.logs = TopicLogs.__new__(TopicLogs)
-        self.logs._logs = {name: [None] * partitions for name in ("a", "b", "kept")}
+        self.logs._logs = {name: [Log()] * partitions for name in ("a", "b", "kept")}
         self.logs._offline = {name: {0} for name in ("a", "b")}
         self.logs._plane = SimpleNamespace(remove_topic=lambda topic: self.note("ends", topic))
-        self.logs.left = lambda topic, index: self.note("leaves", topic, index)
+        self.logs._leaving = SimpleNamespace(remove=self._leave)
         self.failing = failing
         self.notes = []
 
@@ -70,6 +70,10 @@ class Removal:
         self.notes.append(what)
         if what in self.failing:
             raise ZeroDivisionError("on purpose")
+
+    def _leave(self, key, log, due):
+        self.note("leaves", *key)
+        return SimpleNamespace(logs=())
 
     async def run(self):
         await self.logs.remove({"a": 0, "b": 0}, lambda topic: self.note("tells", topic))
