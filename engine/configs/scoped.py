@@ -23,6 +23,8 @@ _BY_DURATION: Final = "by_duration:"
 _DURATION: Final = re.compile(
     r"P(?=.)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{0,9})?S)?)?", re.IGNORECASE
 )
+# Nested groups take a level of recursion each.
+_GROUPS_MAX: Final = 100
 _MATCHED: Final = (
     "client_instance_id",
     "client_id",
@@ -110,7 +112,9 @@ def validate_client_metrics(overrides: Mapping[str, str]) -> None:
         name, equals, pattern = item.partition("=")
         if not equals or name.strip() not in _MATCHED:
             raise ConfigError(f"Illegal client matching pattern: {item}")
+        if pattern.count("(") > _GROUPS_MAX:
+            raise ConfigError(f"Illegal client matching pattern: {item}: more than {_GROUPS_MAX} groups")
         try:
             re.compile(_JAVA_ONLY.sub(".", pattern.strip()))
-        except (re.error, RecursionError, OverflowError) as error:  # malformed, nested too deep, a huge count
+        except (re.error, OverflowError) as error:  # malformed, a huge count
             raise ConfigError(f"Illegal client matching pattern: {item}: {error}") from None
