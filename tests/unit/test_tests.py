@@ -223,6 +223,7 @@ PRIVATE = {
         "_logs": "the same",
         "_plane": "the same, while its topic is deleted",
         "_offline": "the same",
+        "_leaving": "the same",
     },
     "unit/test_background.py": {
         "_PAUSE_S": "a shorter pause before a task begins anew",
