@@ -1,13 +1,11 @@
 """Clocks of brokers that somebody sets by days, forward and back, in processes: nothing that was begun ends by it."""
 
 import os
-import shutil
 import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, Producer
 
 import bowstring
@@ -103,7 +101,6 @@ def read_committed(bootstrap: str) -> list[bowstring.Record]:
         return found
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="the shim must be compiled")
 def test_nothing_ends_because_clocks_are_set(tmp_path: Path) -> None:
     cluster = ShiftedCluster(tmp_path)
     try:
