@@ -6,6 +6,7 @@ from typing import Final, Protocol
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata import eligible_leaders
 from bowstring.engine.metadata.features import (
     CHANGED_METADATA,
     CONTROLLER_REGISTRATIONS_SINCE,
@@ -23,7 +24,6 @@ from bowstring.engine.protocol.messages.update_features import (
 )
 from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import ClearElrRecord
 from bowstring.engine.protocol.schema import MetadataRecord
 
 _UPGRADE: Final = 1
@@ -191,7 +191,7 @@ def _change_eligible_leaders(
     metadata_version = updates.get(METADATA_VERSION)
     level = state.metadata_version if metadata_version is None else metadata_version.max_version_level
     if update.max_version_level == 0:
-        return [record, ClearElrRecord()]
+        return [record, *eligible_leaders.end(state.image)]
     if level < ELR_SINCE:
         raise _refused(
             update,

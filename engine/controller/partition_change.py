@@ -200,7 +200,9 @@ class PartitionChange:
         record.leader = leader
         if leader in self._eligible:
             self.in_sync = (leader,)
-            self._eligible = tuple(each for each in self._eligible if each != leader)
+            # With a minimum of one it commits alone, and the others are eligible no longer.
+            left = self._eligible if min(self._min_in_sync, len(self.replicas)) > 1 else ()
+            self._eligible = tuple(each for each in left if each != leader)
         elif unclean:
             record.isr = [leader]
             if self._partition.leader_recovery_state != RECOVERING:

@@ -17,6 +17,7 @@ from bowstring.engine.configs.scoped import INTERVAL_MS, validate_client_metrics
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from bowstring.engine.configs.table_security import PER_LISTENER
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.metadata.eligible_leaders import forget
 from bowstring.engine.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from bowstring.engine.metadata.image import (
     BROKER_RESOURCE,
@@ -27,7 +28,6 @@ from bowstring.engine.metadata.image import (
 )
 from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import ClearElrRecord
 from bowstring.engine.protocol.schema import MetadataRecord
 
 SET: Final = 0
@@ -275,12 +275,13 @@ def _records(
     if image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0 and current.get(_MIN_IN_SYNC) != wanted.get(
         _MIN_IN_SYNC, current.get(_MIN_IN_SYNC)
     ):
-        records.append(_forget_eligible_leaders(resource, wanted[_MIN_IN_SYNC]))
+        _check_min_in_sync(resource, wanted[_MIN_IN_SYNC])
+        records += forget(image, resource[1])
     return records
 
 
-def _forget_eligible_leaders(resource: tuple[int, str], value: str | None) -> ClearElrRecord:
-    """Returns the record that forgets who was eligible under another min.insync.replicas (KIP-966)."""
+def _check_min_in_sync(resource: tuple[int, str], value: str | None) -> None:
+    """Refuses what would leave brokers to differ about who is eligible (KIP-966)."""
     kind, name = resource
     if kind == BROKER_RESOURCE and name:
         raise KafkaError(
@@ -290,4 +291,3 @@ def _forget_eligible_leaders(resource: tuple[int, str], value: str | None) -> Cl
         raise KafkaError(
             Errors.INVALID_CONFIG, f"Cluster-level {_MIN_IN_SYNC} cannot be removed while ELR is enabled."
         )
-    return ClearElrRecord(topic_name=name)

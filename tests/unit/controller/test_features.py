@@ -6,13 +6,15 @@ from bowstring.engine.controller.controllers import register_controller, unregis
 from bowstring.engine.controller.features import update_features
 from bowstring.engine.controller.producer_ids import allocate
 from bowstring.engine.errors import Errors
+from bowstring.engine.metadata.config_changes import SET, Change, alter_incrementally
+from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from bowstring.engine.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
 from bowstring.engine.protocol.messages.unregister_controller import UnregisterControllerRequest
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from tests.support.controller import ControllerCluster, error_of
+from tests.support.controller import TOPIC, ControllerCluster, error_of
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 ELR = "eligible.leader.replicas.version"
@@ -116,6 +118,55 @@ def test_eligible_leaders_are_forgotten_with_their_feature():
     update(cluster, (ELR, 0, SAFE))
     assert cluster.partition().eligible_leaders == ()
     assert not cluster.state.index.eligible(2)
+
+
+def lone_replica(*, stopped_uncleanly: bool) -> ControllerCluster:
+    """A partition whose only replica is fenced, and then no eligible leader if it stopped uncleanly."""
+    cluster = ControllerCluster(1, eligible_leaders=True)
+    cluster.add_topic([1])
+    cluster.fence(1)
+    assert cluster.partition().eligible_leaders == (1,)
+    if stopped_uncleanly:
+        cluster.now_ms += 9001
+        cluster.register(1, incarnation=2)
+        assert cluster.partition().eligible_leaders == ()
+    return cluster
+
+
+@pytest.mark.parametrize("stopped_uncleanly", [False, True])
+def test_the_last_replica_is_not_forgotten_with_the_feature(stopped_uncleanly):
+    cluster = lone_replica(stopped_uncleanly=stopped_uncleanly)
+    update(cluster, (ELR, 0, SAFE))
+    assert cluster.partition().in_sync == (1,)
+    assert cluster.partition().eligible_leaders == cluster.partition().last_known_leaders == ()
+    cluster.heartbeat(1)
+    assert cluster.partition().leader == 1
+
+
+@pytest.mark.parametrize("resource", [(TOPIC_RESOURCE, TOPIC), (BROKER_RESOURCE, "")])
+@pytest.mark.parametrize("stopped_uncleanly", [False, True])
+def test_the_last_replica_is_not_forgotten_with_another_minimum(stopped_uncleanly, resource):
+    """Found by seed 2005 of whole nodes: the partition had no leader ever after."""
+    cluster = lone_replica(stopped_uncleanly=stopped_uncleanly)
+    state, wanted = cluster.state, [Change("min.insync.replicas", SET, "2")]
+    cluster.apply(alter_incrementally(state.image, state.configs, None, resource, wanted))
+    assert cluster.partition().leader == -1
+    cluster.heartbeat(1)
+    assert cluster.partition().leader == 1
+    assert cluster.partition().in_sync == (1,)
+
+
+def test_who_leads_alone_under_a_lower_minimum_has_no_eligible_ones_beside():
+    cluster = ControllerCluster(2, eligible_leaders=True, min_insync_replicas="2")
+    cluster.add_topic([1, 2])
+    cluster.fence(2)
+    cluster.fence(1)
+    state, wanted = cluster.state, [Change("min.insync.replicas", SET, "1")]
+    cluster.apply(alter_incrementally(state.image, state.configs, None, (TOPIC_RESOURCE, TOPIC), wanted))
+    assert set(cluster.partition().eligible_leaders) == {1, 2}
+    cluster.heartbeat(1)
+    partition = cluster.partition()
+    assert (partition.leader, partition.in_sync, partition.eligible_leaders) == (1, (1,), ())
 
 
 def test_controllers_register_once_the_cluster_knows_of_it():

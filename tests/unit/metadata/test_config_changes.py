@@ -157,7 +157,7 @@ def test_replacing_drops_what_is_not_named():
 def image_with_eligible_leaders() -> ClusterImage:
     image = image_with()
     image.apply(FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1))
-    image.apply(PartitionRecord(partition_id=0, topic_id=b"t" * 16, eligible_leader_replicas=[2]))
+    image.apply(PartitionRecord(partition_id=0, topic_id=b"t" * 16, isr=[1], eligible_leader_replicas=[2]))
     return image
 
 
