@@ -244,7 +244,7 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
             timeout_ms=self._broker_timeout_ms(),
             validate_only=validate_only,
         )
-        response = self._controller_call(CreateTopicsRequest, request)
+        response = self._to_controller(CreateTopicsRequest, request)
         if not validate_only:
             self._note({each.name: True for each in response.topics if not each.error_code})
         for result in response.topics:
@@ -287,7 +287,7 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
                 return DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms)
             return DeleteTopicsRequest(topic_names=wanted, timeout_ms=timeout_ms)
 
-        response = self._controller_call(DeleteTopicsRequest, request)
+        response = self._to_controller(DeleteTopicsRequest, request)
         with self._lock:
             for name in wanted:
                 self._cluster.forget(name)
@@ -314,7 +314,7 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
             timeout_ms=self._broker_timeout_ms(),
             validate_only=validate_only,
         )
-        for result in self._controller_call(CreatePartitionsRequest, request).results:
+        for result in self._to_controller(CreatePartitionsRequest, request).results:
             if result.error_code:
                 raise broker_error(
                     result.error_code, f"adding partitions to {result.name!r}", result.error_message
@@ -485,10 +485,6 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
         left_s = max(0.001, deadline - time.monotonic())
         nodes = itertools.chain([node], iter(self._any_node, None))
         return self._cluster.call(lambda: next(nodes), api, body, left_s)
-
-    def _controller_call(self, api: Api, body: Body) -> Any:
-        """Sends to any broker, which forwards to the controller (KIP-590)."""
-        return self._call(self._any_node, api, body)
 
     def _coordinator_call(self, group: str, api: Api, body: Body, check: Callable[[Any], None]) -> Any:
         """Sends to the group's coordinator; retries when `check` raises a retriable error, such as after the

@@ -357,20 +357,40 @@ class AdminCluster:
 
     # ------------------------------------------------------------ asking
 
-    def _to_controller(self, api: Api, body: Body, check: Callable[[Any], None] = lambda _: None) -> Any:
-        """Sends to any broker, which forwards to the controller; again while no controller is active, or
-        `check` raises a retriable error.
+    def _to_controller(
+        self,
+        api: Api,
+        body: Body,
+        check: Callable[[Any], None] = lambda _: None,
+        *,
+        pick: Callable[[], Node | None] | None = None,
+    ) -> Any:
+        """Sends to any broker, or the one that `pick` returns, which forwards to the controller (KIP-590).
+
+        Again while no controller is active, or `check` raises a retriable error.
         """
 
         def attempt(left_s: float) -> Any:
-            response = self._ask_any(api, body, left_s)
-            if response.error_code == Errors.NOT_CONTROLLER.code:
-                raise broker_error(response.error_code, "asking the controller")
+            if pick is None or pick == self._any_node:
+                response = self._ask_any(api, body, left_s)
+            else:
+                response = self._cluster.call(pick, api, body, left_s)
+            if _without_controller(response):
+                raise broker_error(Errors.NOT_CONTROLLER.code, "asking the controller")
             check(response)
             return response
 
         with self._lock:
             return offset_queries.retried(self._cluster, self._timeout_s, attempt)
+
+
+def _without_controller(response: Any) -> bool:
+    """Whether no controller was active, for the whole request or for each of its topics and resources."""
+    if hasattr(response, "error_code"):
+        return bool(response.error_code == Errors.NOT_CONTROLLER.code)
+    names = ("topics", "responses", "results")
+    parts = next(getattr(response, each) for each in names if hasattr(response, each))
+    return bool(parts) and all(each.error_code == Errors.NOT_CONTROLLER.code for each in parts)
 
 
 def _listed(brokers: Sequence[int] | None) -> list[int] | None:

@@ -52,6 +52,15 @@ class AdminConfigs:
 
         def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
 
+        def _to_controller(
+            self,
+            api: Api,
+            body: Body,
+            check: Callable[[Any], None] = ...,
+            *,
+            pick: Callable[[], Node | None] | None = None,
+        ) -> Any: ...
+
         def _any_node(self) -> Node: ...
 
         def _broker(self, broker_id: str) -> Node: ...
@@ -161,7 +170,9 @@ class AdminConfigs:
                 )
         resource = AlterConfigsResource(resource_type=_type(kind), resource_name=name, configs=changes)
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        response = self._call(self._config_node(kind, name), IncrementalAlterConfigsRequest, request)
+        response = self._to_controller(
+            IncrementalAlterConfigsRequest, request, pick=self._config_node(kind, name)
+        )
         for result in response.responses:
             if result.error_code:
                 raise broker_error(result.error_code, f"configs of {kind} {name!r}", result.error_message)

@@ -32,7 +32,12 @@ class AdminFeatures:
         def _broker_timeout_ms(self) -> int: ...
 
         def _to_controller(
-            self, api: Api, body: Body, check: Callable[[Any], None] = lambda _: None
+            self,
+            api: Api,
+            body: Body,
+            check: Callable[[Any], None] = ...,
+            *,
+            pick: Callable[[], Node | None] | None = None,
         ) -> Any: ...
 
     def describe_features(self) -> dict[str, FeatureLevels]:

@@ -3,12 +3,18 @@
 import pytest
 
 from bowstring.clients.admin.admin import Admin
-from bowstring.clients.errors import NoBrokerError, UnknownTopicError, UnsupportedApiError
+from bowstring.clients.admin.results import NewTopic
+from bowstring.clients.errors import BrokerError, NoBrokerError, UnknownTopicError, UnsupportedApiError
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+)
+from bowstring.engine.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
 )
 from bowstring.engine.protocol.messages.create_topics import (
     CreatableTopicResult,
@@ -23,6 +29,11 @@ from bowstring.engine.protocol.messages.delete_topics import (
 from bowstring.engine.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
+)
+from bowstring.engine.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from bowstring.engine.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.fake_broker import CLOSE, SILENCE, FakeBroker
@@ -41,6 +52,19 @@ def created(version, request):
 def deleted(version, request):
     results = [DeletableTopicResult(name=each.name) for each in request.topics]
     return DeleteTopicsResponse(responses=results)
+
+
+def grown(version, request):
+    results = [CreatePartitionsTopicResult(name=each.name) for each in request.topics]
+    return CreatePartitionsResponse(results=results)
+
+
+def altered(version, request):
+    results = [
+        AlterConfigsResourceResponse(resource_type=each.resource_type, resource_name=each.resource_name)
+        for each in request.resources
+    ]
+    return IncrementalAlterConfigsResponse(responses=results)
 
 
 def described(version, request):
@@ -136,3 +160,47 @@ def test_a_list_has_what_was_just_created_and_not_what_was_deleted(brokers):
         assert set(admin.topics()) == {"new"}
         admin.delete_topics(["new"])
         assert not admin.topics() and not answers
+
+
+@pytest.mark.parametrize(
+    ("api", "answer", "results", "ask"),
+    [
+        (CreateTopicsRequest, created, "topics", lambda admin: admin.create_topic("new")),
+        (DeleteTopicsRequest, deleted, "responses", lambda admin: admin.delete_topics(["old"])),
+        (CreatePartitionsRequest, grown, "results", lambda admin: admin.create_partitions({"old": 2})),
+        (
+            IncrementalAlterConfigsRequest,
+            altered,
+            "responses",
+            lambda admin: admin.alter_configs("topic", "old", set={"retention.ms": "1"}),
+        ),
+    ],
+)
+def test_a_change_waits_for_a_controller(api, answer, results, ask):
+    """As Java's Admin does; the answer without one names each topic."""
+
+    def answered(version, request):
+        response = answer(version, request)
+        if len(broker.seen(api)) < 3:
+            for each in getattr(response, results):
+                each.error_code = Errors.NOT_CONTROLLER.code
+        return response
+
+    with FakeBroker() as broker:
+        broker.handlers[api] = answered
+        with Admin(broker.bootstrap, timeout_ms=FOR_EVER_MS) as admin:
+            ask(admin)
+        assert len(broker.seen(api)) == 3
+
+
+def test_a_refusal_of_one_topic_is_final():
+    def mixed(version, request):
+        response = created(version, request)
+        response.topics[0].error_code = Errors.NOT_CONTROLLER.code
+        return response
+
+    with FakeBroker() as broker:
+        broker.handlers[CreateTopicsRequest] = mixed
+        with Admin(broker.bootstrap, timeout_ms=FOR_EVER_MS) as admin, pytest.raises(BrokerError):
+            admin.create_topics([NewTopic("a"), NewTopic("b")])
+        assert len(broker.seen(CreateTopicsRequest)) == 1
