@@ -78,6 +78,7 @@ class BrokerLifecycle:
         self._heard_s = 0.0
         self._told_features = ""
         self._refusal = ""
+        self._told_stale = ""
         self._beating: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------ registration
@@ -248,12 +249,9 @@ class BrokerLifecycle:
             return False
         self._refusal = Errors.of(answer.error_code).message if answer.error_code else ""
         if answer.error_code == Errors.STALE_BROKER_EPOCH.code:
-            # As in Kafka: the registration has not reached the new leader, or another process has taken over.
-            event_log.warning(
-                "the controller does not know this broker epoch; the heartbeat is repeated",
-                broker_epoch=self.epoch,
-            )
+            self._tell_stale()
             return False
+        self._told_stale = ""
         if answer.error_code:
             return False
         if self.is_fenced and not answer.is_fenced:
@@ -265,6 +263,21 @@ class BrokerLifecycle:
         if answer.should_shut_down:
             self._may_stop.set()
         return True
+
+    def _tell_stale(self) -> None:
+        """Says once why the controller refuses this broker epoch; heartbeats go on, as in Kafka."""
+        own = self._quorum.image.brokers.get(self._node_id)
+        if own is None:
+            said = "this broker is no longer registered and leads nothing; restart it to register it again"
+        elif own.epoch > self.epoch:
+            said = (
+                "another process has registered with this node.id; stop this one, or give it another node.id"
+            )
+        else:
+            said = "the controller does not have this broker epoch yet; the heartbeat is repeated"
+        if said != self._told_stale:
+            self._told_stale = said
+            event_log.warning(said, broker_epoch=self.epoch)
 
     # ------------------------------------------------------------ the end
 

@@ -63,13 +63,14 @@ class Beating:
     Attributes:
         wanting: How often a broker that wants to stop is told to wait.
         is_silent: Whether there is no controller.
+        is_stale: Whether the controller refuses the broker's epoch.
         lost: Whether the processes of a majority of the voters have ended.
     """
 
     def __init__(self):
         self.heard = []
         self.wanting = 0
-        self.is_silent = self.lost = False
+        self.is_silent = self.lost = self.is_stale = False
         self.end_offset = 7
         self.other = SimpleNamespace(id=2, fenced=False, in_controlled_shutdown=False)
         self.own = SimpleNamespace(id=1, epoch=5, fenced=False, in_controlled_shutdown=False)
@@ -81,6 +82,8 @@ class Beating:
         if self.is_silent:
             raise KafkaError(Errors.NOT_CONTROLLER, "no controller is active")
         self.heard.append(request.current_metadata_offset)
+        if self.is_stale:
+            return BrokerHeartbeatResponse(error_code=Errors.STALE_BROKER_EPOCH.code)
         self.wanting -= request.want_shut_down
         may_stop = request.want_shut_down and self.wanting < 0
         return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False, should_shut_down=may_stop)
@@ -213,3 +216,27 @@ def test_a_broker_waits_for_a_controller_while_one_can_be_elected():
         assert quorum.wanting < 0
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("registered", "words"),
+    [
+        ({}, "no longer registered"),
+        ({1: SimpleNamespace(id=1, epoch=9)}, "another process has registered"),
+        ({1: SimpleNamespace(id=1, epoch=5)}, "does not have this broker epoch yet"),
+    ],
+)
+def test_a_broker_whose_epoch_is_refused_says_once_why(caplog, registered, words):
+    async def scenario():
+        quorum = Beating()
+        lifecycle = await started(quorum)
+        await lifecycle.unfence(FOR_EVER)
+        quorum.is_stale, quorum.image.brokers = True, registered
+        before = len(quorum.heard)
+        await wait_until_async(lambda: len(quorum.heard) > before + 2)
+        said = [each for each in caplog.messages if words in each]
+        quorum.is_stale, quorum.image.brokers = False, {1: quorum.own}
+        await lifecycle.stop()
+        return said
+
+    assert len(asyncio.run(scenario())) == 1
