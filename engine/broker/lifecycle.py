@@ -7,7 +7,12 @@ from typing import Final
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.metadata.features import SUPPORTED_FEATURES, unsupported_levels
+from bowstring.engine.metadata.features import (
+    BOWSTRING_VERSION,
+    REGISTERED_BY_BOWSTRING,
+    SUPPORTED_FEATURES,
+    unsupported_levels,
+)
 from bowstring.engine.protocol.ids import random_uuid
 from bowstring.engine.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
@@ -118,7 +123,10 @@ class BrokerLifecycle:
             ],
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in SUPPORTED_FEATURES.items()
+                for name, (low, high) in {
+                    **SUPPORTED_FEATURES,
+                    BOWSTRING_VERSION: REGISTERED_BY_BOWSTRING,
+                }.items()
             ],
             rack=self._configs.value("broker.rack"),
             log_dirs=self._directories.ids(),

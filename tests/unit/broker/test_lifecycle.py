@@ -65,6 +65,7 @@ class Beating:
         is_silent: Whether there is no controller.
         is_stale: Whether the controller refuses the broker's epoch.
         lost: Whether the processes of a majority of the voters have ended.
+        registered: The features that the broker registered with.
     """
 
     def __init__(self):
@@ -78,6 +79,7 @@ class Beating:
 
     async def ask_leader(self, request):
         if isinstance(request, BrokerRegistrationRequest):
+            self.registered = {each.name for each in request.features}
             return BrokerRegistrationResponse(broker_epoch=5)
         if self.is_silent:
             raise KafkaError(Errors.NOT_CONTROLLER, "no controller is active")
@@ -240,3 +242,15 @@ def test_a_broker_whose_epoch_is_refused_says_once_why(caplog, registered, words
         return said
 
     assert len(asyncio.run(scenario())) == 1
+
+
+def test_a_registration_says_whose_it_is():
+    """`migrate-dir` took directories of a cluster for Kafka's."""
+
+    async def scenario():
+        quorum = Beating()
+        lifecycle = await started(quorum)
+        await lifecycle.stop()
+        return quorum.registered
+
+    assert "bowstring.version" in asyncio.run(scenario())
