@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,8 @@ AGAIN_S: Final = 480.0
 STOP_S: Final = 60.0
 # What a shorter run would have to begin with; arguments may ask for more or fewer.
 SLOWEST: Final = ("--durations=30", "--durations-min=1")
+# A disk that fills up fails tests in ways that do not look like it: a JVM dies, a broker waits for room.
+ROOM_BYTES: Final = 8 << 30
 LISTED: Final = Path("tests/unstable.md")
 OUTPUTS: Final = Path("build/unstable")
 
@@ -168,8 +171,23 @@ def report(found: Verdict, first: FailedTests, again: dict[str, chosen_tests.Out
     print("The run has failed" if found.has_failed else "The run has passed", flush=True)
 
 
+def lack_of_room() -> str | None:
+    """Why the tests cannot begin, if the disk of their temporary directories is nearly full."""
+    where = tempfile.gettempdir()
+    free = shutil.disk_usage(where).free
+    if free >= ROOM_BYTES:
+        return None
+    return (
+        f"The tests write up to {ROOM_BYTES >> 30} GiB to {where}, where {free / (1 << 30):.1f} GiB are free: "
+        "delete what is left there from earlier runs, or set TMPDIR to a directory on another disk"
+    )
+
+
 def main(arguments: list[str], *, deadline_s: float = AGAIN_S) -> int:
     """Runs tests with the arguments of pytest; returns pytest's exit code, or 0 if what failed is only unstable."""
+    if (reason := lack_of_room()) is not None:
+        print(reason, flush=True)
+        return pytest.ExitCode.USAGE_ERROR
     shutil.rmtree(OUTPUTS, ignore_errors=True)
     first = FailedTests()
     code = int(pytest.main([*SLOWEST, *arguments], plugins=[first]))

@@ -2,10 +2,12 @@
 
 import datetime
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -360,3 +362,9 @@ def test_outputs_have_names_of_their_own(tmp_path, monkeypatch):
         suite.keep(f"tests/a.py::test_a[{letter}]", "1", "2") for letter in ["/", ".", "a" * 500, "\u2026"]
     }
     assert len(paths) == 4 and all(path.is_file() for path in paths)
+
+
+def test_nothing_begins_on_a_disk_that_is_nearly_full(monkeypatch, capsys):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30))
+    assert suite.main(["--version"]) == pytest.ExitCode.USAGE_ERROR
+    assert "1.0 GiB are free" in capsys.readouterr().out
