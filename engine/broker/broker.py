@@ -35,7 +35,7 @@ from bowstring.engine.storage.cleaner import LogCleaner
 from bowstring.engine.storage.descriptor_reserve import DescriptorWatch, raise_file_limit
 from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.engine.storage.log_healer import LogHealer
-from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.replica_moves import LogMoves
 from bowstring.engine.storage.scrubber import Scrubber
 
@@ -114,7 +114,7 @@ class Broker(BrokerServices, ABC):
             self.plane = make_plane(self.configs, self.offered)
             self._listen(wanted)
             self._bind_local()
-            self.logs = TopicLogs(self.directories, self.configs, self.plane, self.node_id)
+            self.logs = LogManager(self.directories, self.configs, self.plane, self.node_id)
             self._make_changes()
             self._make_workers()
             self.changes.when_changed = self._cluster_changed

@@ -18,7 +18,7 @@ from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicI
 from bowstring.engine.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
 from bowstring.engine.storage.log_dir import partition_directory
-from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.log_manager import LogManager
 
 _RETRY_S: Final = 10.0
 _RETRY_MAX_S: Final = 600.0
@@ -74,7 +74,7 @@ class CorruptRepair:
     def __init__(
         self,
         image: Callable[[], ClusterImage],
-        logs: TopicLogs,
+        logs: LogManager,
         addresses: BrokerAddresses,
         *,
         node_id: int,

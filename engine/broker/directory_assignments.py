@@ -19,7 +19,7 @@ from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.storage.log_dirs import LogDirectories
-from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.log_placement import assigned_id
 
 _RETRY_S: Final = 0.5
@@ -38,7 +38,7 @@ class DirectoryAssignments:
         self,
         quorum: Quorum,
         directories: LogDirectories,
-        logs: TopicLogs,
+        logs: LogManager,
         *,
         node_id: int,
         broker_epoch: Callable[[], int],

@@ -18,7 +18,7 @@ from bowstring.engine.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from bowstring.engine.quorum.shell import Quorum
-from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.log_manager import LogManager
 
 _LOOK_S: Final = 0.01
 
@@ -29,7 +29,7 @@ class ForwardedChanges(ClusterChanges):
     def __init__(
         self,
         quorum: Quorum,
-        logs: TopicLogs,
+        logs: LogManager,
         configs: BrokerConfigs,
         node_id: int,
         directories: DirectoryAssignments,

@@ -34,7 +34,7 @@ from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.storage.log_healer import GIVE_UP_S, RETRY_FIRST_S, next_pause_s
-from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.log_manager import LogManager
 
 _OF_BROKERS: Final = (
     RegisterBrokerRecord,
@@ -83,7 +83,7 @@ class ImageFollower:
         self,
         quorum: Quorum,
         changes: ClusterChanges,
-        logs: TopicLogs,
+        logs: LogManager,
         replication: Replication,
         directories: DirectoryAssignments,
     ) -> None:

@@ -24,7 +24,7 @@ from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.replication.replica_manager import ReplicaManager
 from bowstring.engine.replication.throttles import is_throttled, rate_limit
 from bowstring.engine.storage.log_dir import partition_directory
-from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.log_manager import LogManager
 
 _BATCHING_S: Final = 0.002
 """Changes of in-sync replicas that come within this time go into one request."""
@@ -39,7 +39,7 @@ def _now_ms() -> float:
 class _ServedLogs:
     """The logs as the replica manager sees them. They are open before it learns of their partitions."""
 
-    def __init__(self, logs: TopicLogs, configs: BrokerConfigs) -> None:
+    def __init__(self, logs: LogManager, configs: BrokerConfigs) -> None:
         self._logs = logs
         self._configs = configs
         self._new: dict[str, list[int]] = {}
@@ -50,8 +50,8 @@ class _ServedLogs:
         return taken
 
     def create(self, image: ClusterImage, topic: TopicImage, partition: int) -> bool:
-        """Notes a new partition. `TopicLogs.open_new` has opened its log, on another thread; not one that was
-        assigned to this broker since.
+        """Notes a new partition. `LogManager.open_new` has opened its log, on another thread; not one that
+        was assigned to this broker since.
         """
         if self._logs.get(topic.name, partition) is None and not self._logs.is_missing(topic.name, partition):
             return False
@@ -82,7 +82,7 @@ class Replication:
         quorum: Quorum,
         configs: BrokerConfigs,
         plane: DataPlane,
-        logs: TopicLogs,
+        logs: LogManager,
         *,
         node_id: int,
         broker_epoch: Callable[[], int],

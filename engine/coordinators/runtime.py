@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.image import ImageSource
     from bowstring.engine.metadata.store.commit import ClusterChanges
-    from bowstring.engine.storage.log_manager import TopicLogs
+    from bowstring.engine.storage.log_manager import LogManager
 
 # At start, logs with less than this many bytes in total are replayed before the first request, larger ones
 # in the background.
@@ -83,7 +83,7 @@ class CoordinatorRuntime(Generic[S]):
         self,
         configs: "BrokerConfigs",
         metadata: "ImageSource",
-        logs: "TopicLogs",
+        logs: "LogManager",
         plane: "DataPlane",
         changes: "ClusterChanges",
     ) -> None:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.image import ImageSource
     from bowstring.engine.metadata.store.commit import ClusterChanges
-    from bowstring.engine.storage.log_manager import TopicLogs
+    from bowstring.engine.storage.log_manager import LogManager
 
 _TOPIC: Final = InternalTopic(
     GROUPS_TOPIC,
@@ -94,7 +94,7 @@ class GroupShell(CoordinatorRuntime[GroupShard]):
         self,
         configs: "BrokerConfigs",
         metadata: "ImageSource",
-        logs: "TopicLogs",
+        logs: "LogManager",
         plane: "DataPlane",
         changes: "ClusterChanges",
         *,

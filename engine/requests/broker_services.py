@@ -21,7 +21,7 @@ from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.engine.storage.log_dir import DataDirectory
 from bowstring.engine.storage.log_dirs import LogDirectories
-from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.replica_moves import LogMoves
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class BrokerServices:
     directories: LogDirectories
     metadata: Metadata
     alone: MetadataLog
-    logs: TopicLogs
+    logs: LogManager
     moves: LogMoves
     plane: DataPlane
     changes: ClusterChanges

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bowstring._native.cleaner.cleaner import Cleaning, CleaningFigures, IoThrottle
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.image import ImageSource
-    from bowstring.engine.storage.log_manager import TopicLogs
+    from bowstring.engine.storage.log_manager import LogManager
 
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 _TABLE_MOST_BYTES: Final = (1 << 31) - 1
@@ -142,7 +142,7 @@ class LogCleaner:
         uncleanable: Logs that are not compacted until the next start, each with the reason.
     """
 
-    def __init__(self, configs: "BrokerConfigs", metadata: "ImageSource", logs: "TopicLogs") -> None:
+    def __init__(self, configs: "BrokerConfigs", metadata: "ImageSource", logs: "LogManager") -> None:
         self._configs = configs
         self._metadata = metadata
         self._logs = logs

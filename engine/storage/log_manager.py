@@ -71,7 +71,7 @@ class _Opening(NamedTuple):
     items: list[tuple[TopicImage, int]]
 
 
-class TopicLogs:
+class LogManager:
     """Every partition log of the broker, by topic and index.
 
     An idle partition costs one PartitionLog and one list slot.

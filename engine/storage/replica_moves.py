@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.image import ImageSource
     from bowstring.engine.storage.log_dirs import LogDirectories
-    from bowstring.engine.storage.log_manager import TopicLogs
+    from bowstring.engine.storage.log_manager import LogManager
 
 _CHUNK_BYTES: Final = 1 << 20
 # Bytes that the thread copies before it checks its throttle and whether it was cancelled.
@@ -74,7 +74,7 @@ class Move:
         self.task: asyncio.Task[None] | None = None
         # The topic or the target may change during the copy; the copying thread sees this flag and stops.
         self.cancelled = False
-        # The copy is the partition's log: from then on TopicLogs removes it with the partition.
+        # The copy is the partition's log: from then on LogManager removes it with the partition.
         self.is_swapped = False
         # No thread renames the directories of the copy and of the old log any more.
         self.over = asyncio.Event()
@@ -114,7 +114,7 @@ class LogMoves:
         configs: "BrokerConfigs",
         metadata: "ImageSource",
         directories: "LogDirectories",
-        logs: "TopicLogs",
+        logs: "LogManager",
         plane: "DataPlane",
         *,
         assign: Callable[[TopicImage, int, bytes], Awaitable[None]],

@@ -17,7 +17,7 @@ from bowstring.engine.storage.damage import CURE, report_damage
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.image import ImageSource
-    from bowstring.engine.storage.log_manager import TopicLogs
+    from bowstring.engine.storage.log_manager import LogManager
 
 _PIECE_BYTES: Final = 1 << 20
 _EMPTY_AT_ONCE: Final = 256
@@ -36,7 +36,7 @@ class Scrubber:
         round_ended_s: End of the last round, seconds since 1970; 0 before the first.
     """
 
-    def __init__(self, configs: "BrokerConfigs", metadata: "ImageSource", logs: "TopicLogs") -> None:
+    def __init__(self, configs: "BrokerConfigs", metadata: "ImageSource", logs: "LogManager") -> None:
         self._configs = configs
         self._metadata = metadata
         self._logs = logs

@@ -20,7 +20,7 @@ from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.storage.log_manager import TopicLogs
+    from bowstring.engine.storage.log_manager import LogManager
 
 
 class ClusterChanges(ABC):
@@ -31,7 +31,7 @@ class ClusterChanges(ABC):
         missing: The partitions that could not be created yet.
     """
 
-    def __init__(self, metadata: Metadata, logs: "TopicLogs", configs: BrokerConfigs, node_id: int) -> None:
+    def __init__(self, metadata: Metadata, logs: "LogManager", configs: BrokerConfigs, node_id: int) -> None:
         self._metadata = metadata
         self._logs = logs
         self._configs = configs

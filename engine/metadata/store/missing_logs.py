@@ -10,7 +10,7 @@ from bowstring.engine.metadata.image import Metadata, TopicImage
 from bowstring.engine.storage.log_healer import RETRY_FIRST_S, next_pause_s
 
 if TYPE_CHECKING:
-    from bowstring.engine.storage.log_manager import TopicLogs
+    from bowstring.engine.storage.log_manager import LogManager
 
 
 class MissingLogs:
@@ -20,7 +20,7 @@ class MissingLogs:
         when_opened: Called with a topic all of whose partitions have a log now.
     """
 
-    def __init__(self, metadata: Metadata, logs: "TopicLogs") -> None:
+    def __init__(self, metadata: Metadata, logs: "LogManager") -> None:
         self._metadata = metadata
         self._logs = logs
         self.when_opened: Callable[[TopicImage], None] = lambda topic: None

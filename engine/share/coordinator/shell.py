@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.image import ImageSource
     from bowstring.engine.metadata.store.commit import ClusterChanges
-    from bowstring.engine.storage.log_manager import TopicLogs
+    from bowstring.engine.storage.log_manager import LogManager
 
 _TOPIC: Final = InternalTopic(
     SHARE_TOPIC,
@@ -60,7 +60,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareShard]):
         self,
         configs: "BrokerConfigs",
         metadata: "ImageSource",
-        logs: "TopicLogs",
+        logs: "LogManager",
         plane: "DataPlane",
         changes: "ClusterChanges",
     ) -> None:

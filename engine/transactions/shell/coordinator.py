@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ImageSource
     from bowstring.engine.metadata.store.commit import ClusterChanges
     from bowstring.engine.metadata.store.producer_ids import ProducerIds
-    from bowstring.engine.storage.log_manager import TopicLogs
+    from bowstring.engine.storage.log_manager import LogManager
 
 _COMPLETE_AGAIN_S: Final = 0.1
 
@@ -77,7 +77,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
         self,
         configs: "BrokerConfigs",
         metadata: "ImageSource",
-        logs: "TopicLogs",
+        logs: "LogManager",
         plane: "DataPlane",
         *,
         changes: "ClusterChanges",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bowstring._native.log.partition_log import PartitionLog
     from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.configs import BrokerConfigs
-    from bowstring.engine.storage.log_manager import TopicLogs
+    from bowstring.engine.storage.log_manager import LogManager
 
 
 class Marker(NamedTuple):
@@ -76,7 +76,7 @@ class MarkerWriter:
     """
 
     def __init__(
-        self, configs: "BrokerConfigs", logs: "TopicLogs", plane: "DataPlane", mark_group: MarkGroup
+        self, configs: "BrokerConfigs", logs: "LogManager", plane: "DataPlane", mark_group: MarkGroup
     ) -> None:
         self._configs = configs
         self._logs = logs

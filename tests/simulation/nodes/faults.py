@@ -23,7 +23,7 @@ from bowstring.engine.quorum.network import PeerConnection
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.requests.broker_services import BrokerServices
-from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
 from bowstring.engine.transactions.shell.marker_sender import MarkerSender
 from bowstring.engine.transactions.shell.marker_writer import MarkerWriter
@@ -234,7 +234,7 @@ def role_without_a_log(patches):
 def configs_of_a_deleted_topic(patches):
     change(
         patches,
-        TopicLogs,
+        LogManager,
         "configure",
         "found = image.topics.get(topic)",
         "found = image.topics[topic]",

@@ -8,7 +8,7 @@ import pytest
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicImage
 from bowstring.engine.storage import log_manager
-from bowstring.engine.storage.log_manager import TopicLogs
+from bowstring.engine.storage.log_manager import LogManager
 
 
 class Log:
@@ -26,7 +26,7 @@ class Log:
 @pytest.fixture
 def logs():
     """The logs of two partitions each of the topics removed, shrunk and kept."""
-    made = TopicLogs.__new__(TopicLogs)
+    made = LogManager.__new__(LogManager)
     made._configs = BrokerConfigs({})
     made._logs = {name: [Log(), Log()] for name in ("removed", "shrunk", "kept")}
     made.durability = SimpleNamespace(switch=_nothing)
@@ -58,7 +58,7 @@ class Removal:
     """Removes topics of many partitions that are all being moved, and notes what comes in between."""
 
     def __init__(self, partitions=200, failing=()):
-        self.logs = TopicLogs.__new__(TopicLogs)
+        self.logs = LogManager.__new__(LogManager)
         self.logs._logs = {name: [Log()] * partitions for name in ("a", "b", "kept")}
         self.logs._offline = {name: {0} for name in ("a", "b")}
         self.logs._plane = SimpleNamespace(remove_topic=lambda topic: self.note("ends", topic))
