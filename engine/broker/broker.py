@@ -32,11 +32,11 @@ from bowstring.engine.requests.listeners import (
     told_elsewhere,
 )
 from bowstring.engine.storage.cleaner import LogCleaner
-from bowstring.engine.storage.descriptor_reserve import DescriptorWatch, raise_file_limit
+from bowstring.engine.storage.descriptor_reserve import DescriptorReserve, raise_file_limit
 from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.engine.storage.log_healer import LogHealer
 from bowstring.engine.storage.log_manager import LogManager
-from bowstring.engine.storage.replica_moves import LogMoves
+from bowstring.engine.storage.replica_moves import ReplicaMoves
 from bowstring.engine.storage.scrubber import Scrubber
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Broker(BrokerServices, ABC):
         self.listeners = []
         self.advertised = []
         self.local = None
-        self.descriptors = DescriptorWatch()
+        self.descriptors = DescriptorReserve()
         self._metrics: MetricsServer | None = None
         self._not_ready: str | None = "the broker is starting"
         self.lost = asyncio.Event()
@@ -163,7 +163,7 @@ class Broker(BrokerServices, ABC):
         self.cleaner = LogCleaner(self.configs, self.metadata, self.logs)
         self.scrubber = Scrubber(self.configs, self.metadata, self.logs)
         self.healer = LogHealer(self.logs, self.logs.durability.waiting_logs)
-        self.moves = LogMoves(
+        self.moves = ReplicaMoves(
             self.configs,
             self.metadata,
             self.directories,

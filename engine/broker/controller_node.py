@@ -18,7 +18,7 @@ from bowstring.engine.raft.keys import NO_LEADER
 from bowstring.engine.raft.voters import Endpoint, Endpoints
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.listeners import Listener, advertised_listeners, controller_listeners
-from bowstring.engine.storage.descriptor_reserve import DescriptorWatch, raise_file_limit
+from bowstring.engine.storage.descriptor_reserve import DescriptorReserve, raise_file_limit
 from bowstring.engine.storage.log_dirs import LogDirectories
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class ControllerNode:
         )
         self.metadata = self.quorum
         self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)
-        self.descriptors = DescriptorWatch()
+        self.descriptors = DescriptorReserve()
         self._metrics: MetricsServer | None = None
         self._not_ready: str | None = "the controller is starting"
         self.lost = asyncio.Event()

@@ -22,7 +22,7 @@ from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.engine.storage.log_dir import DataDirectory
 from bowstring.engine.storage.log_dirs import LogDirectories
 from bowstring.engine.storage.log_manager import LogManager
-from bowstring.engine.storage.replica_moves import LogMoves
+from bowstring.engine.storage.replica_moves import ReplicaMoves
 
 if TYPE_CHECKING:
     from bowstring.engine.controller.shell import Controller
@@ -94,7 +94,7 @@ class BrokerServices:
     metadata: Metadata
     alone: MetadataLog
     logs: LogManager
-    moves: LogMoves
+    moves: ReplicaMoves
     plane: DataPlane
     changes: ClusterChanges
     committer: Committer

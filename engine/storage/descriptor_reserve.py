@@ -62,7 +62,7 @@ class _RoomForImports(MetaPathFinder):
             descriptors.make_room(_OF_AN_IMPORT)
 
 
-class DescriptorWatch:
+class DescriptorReserve:
     """The reserve of a node, and its reports. Used on the control loop.
 
     Attributes:

@@ -39,7 +39,7 @@ from bowstring.engine.storage.log_dir import (
     partition_directory,
 )
 from bowstring.engine.storage.log_dirs import LogDirectories
-from bowstring.engine.storage.log_opener import Opener
+from bowstring.engine.storage.log_opener import LogOpener
 from bowstring.engine.storage.log_placement import (
     Future,
     PartitionKey,
@@ -178,7 +178,7 @@ class LogManager:
             DataDirectoryError, OSError, LogError: A log could not be opened; the message names its directory.
         """
         places = find_places(self._directories, image, self._node_id, is_replicated=self.replicates)
-        opener = Opener(self._directories, places)
+        opener = LogOpener(self._directories, places)
         self._retire_strays(places)
         topics = list(image.topics.values())
         for topic in topics:
@@ -222,7 +222,7 @@ class LogManager:
         return elsewhere
 
     def _openings(
-        self, opener: Opener, places: Places, work: list[tuple[TopicImage, int]], image: ClusterImage
+        self, opener: LogOpener, places: Places, work: list[tuple[TopicImage, int]], image: ClusterImage
     ) -> list[_Opening]:
         """Divides partitions into tasks for threads: those that are where they belong are opened together."""
         alike: dict[tuple[DataDirectory | None, int], _Opening] = {}
@@ -241,7 +241,7 @@ class LogManager:
 
     def _open_plain(
         self,
-        opener: Opener,
+        opener: LogOpener,
         home: DataDirectory | None,
         config: dict[str, int],
         items: list[tuple[TopicImage, int]],
@@ -269,7 +269,7 @@ class LogManager:
             home.write_partition_metadata(name, topic.id)
 
     def _open(
-        self, opener: Opener, places: Places, topic: TopicImage, index: int, config: dict[str, int]
+        self, opener: LogOpener, places: Places, topic: TopicImage, index: int, config: dict[str, int]
     ) -> PartitionLog | None:
         """Opens a partition found at start, or creates it if a crash prevented that; returns None when
         offline.

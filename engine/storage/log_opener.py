@@ -16,7 +16,7 @@ from bowstring.engine.storage.log_dirs import LogDirectories
 from bowstring.engine.storage.log_placement import PartitionKey, Places
 
 
-class Opener:
+class LogOpener:
     """Opens existing logs with the offsets from their directory's checkpoints. Threads may share one opener.
 
     An interrupted move between directories (see replica_moves) leaves up to two copies of a partition. The

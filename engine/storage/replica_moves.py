@@ -100,7 +100,7 @@ class SharedRate:
         self._paid_s = max(self._paid_s, since_s) + copied_bytes / max(1, bytes_per_s)
 
 
-class LogMoves:
+class ReplicaMoves:
     """Every move in progress. Used on the control loop; executor threads do the copying.
 
     Args:

@@ -22,7 +22,7 @@ def test_the_reserve_is_a_part_of_the_limit():
 SHORT = """
 import asyncio, logging, os, resource, sys
 from bowstring._native.disk import descriptors
-from bowstring.engine.storage.descriptor_reserve import DescriptorWatch
+from bowstring.engine.storage.descriptor_reserve import DescriptorReserve
 from bowstring.engine.storage.open_files import open_file
 from tests.support.waiting import pause_async
 logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
@@ -30,7 +30,7 @@ logging.getLogger("bowstring").setLevel(logging.INFO)
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
 
 async def scenario():
-    watch, over = DescriptorWatch(), asyncio.Event()
+    watch, over = DescriptorReserve(), asyncio.Event()
     watch.when_over = over.set
     watch.keep()
     watch.start()
@@ -141,11 +141,11 @@ import os, resource, sys, tempfile
 from pathlib import Path
 from bowstring._native.disk import descriptors
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine.storage.descriptor_reserve import DescriptorWatch
+from bowstring.engine.storage.descriptor_reserve import DescriptorReserve
 from bowstring.engine.storage.open_files import open_file
 from tests.support.log_batches import fill, open_log
 resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
-watch = DescriptorWatch()
+watch = DescriptorReserve()
 watch.keep()
 logs = []
 for index in range(250):

@@ -133,7 +133,7 @@ def test_turned_round_and_deleted_while_its_directories_are_renamed(served, tmp_
 
 
 def test_replaced_before_the_copy_becomes_its_log(served, tmp_path, monkeypatch):
-    original = replica_moves.LogMoves.assign
+    original = replica_moves.ReplicaMoves.assign
     assigned = []
 
     async def assign(self, moved, directory_id):
@@ -141,7 +141,7 @@ def test_replaced_before_the_copy_becomes_its_log(served, tmp_path, monkeypatch)
         assigned.append(directory_id)
         await asyncio.get_running_loop().run_in_executor(None, replace, served)
 
-    monkeypatch.setattr(replica_moves.LogMoves, "assign", assign)
+    monkeypatch.setattr(replica_moves.ReplicaMoves, "assign", assign)
     move(served, other(served, tmp_path))
     wait_until(lambda: assigned)
     check(served, tmp_path)
@@ -156,13 +156,13 @@ def test_turned_round_by_two_requests_at_once(served, tmp_path, monkeypatch):
     move(served, other(served, tmp_path))
     assert gate.entered.wait(HANG_S)
     started = []
-    start = replica_moves.LogMoves.start
+    start = replica_moves.ReplicaMoves.start
 
     async def counted(self, *of):
         started.append(of)
         await start(self, *of)
 
-    monkeypatch.setattr(replica_moves.LogMoves, "start", counted)
+    monkeypatch.setattr(replica_moves.ReplicaMoves, "start", counted)
     turning = [threading.Thread(target=move, args=(served, here)) for _ in range(2)]
     for each in turning:
         each.start()

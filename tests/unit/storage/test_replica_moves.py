@@ -315,21 +315,21 @@ def crash_at(step, monkeypatch, snapshot) -> None:
     if step in ("open_future", "copy_turn"):
         wrap(step)
     elif step == "flush":
-        original = log_moves.LogMoves.assign
+        original = log_moves.ReplicaMoves.assign
 
         async def assign(self, *arguments):
             snapshot()
             await original(self, *arguments)
 
-        monkeypatch.setattr(log_moves.LogMoves, "assign", assign)
+        monkeypatch.setattr(log_moves.ReplicaMoves, "assign", assign)
     elif step == "assigned":
-        original_assign = log_moves.LogMoves.assign
+        original_assign = log_moves.ReplicaMoves.assign
 
         async def assigned(self, *arguments):
             await original_assign(self, *arguments)
             snapshot()
 
-        monkeypatch.setattr(log_moves.LogMoves, "assign", assigned)
+        monkeypatch.setattr(log_moves.ReplicaMoves, "assign", assigned)
     elif step == "swapped":
         wrap("finish", before=True)
     elif step in ("renamed", "retired"):
