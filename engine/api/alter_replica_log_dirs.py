@@ -13,7 +13,7 @@ from bowstring.engine.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.storage.log_dir import NAME_BYTES_MAX, DataDirectory, future_directory
+from bowstring.engine.storage.log_directory import NAME_BYTES_MAX, LogDirectory, future_directory
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
@@ -67,7 +67,7 @@ async def _move(broker: "BrokerServices", path: str, topic: str, index: int) -> 
     return Errors.NONE
 
 
-def _refusal(broker: "BrokerServices", directory: DataDirectory | None, topic: str, index: int) -> Error:
+def _refusal(broker: "BrokerServices", directory: LogDirectory | None, topic: str, index: int) -> Error:
     if len(future_directory(topic, index).encode()) > NAME_BYTES_MAX:
         return Errors.INVALID_TOPIC_EXCEPTION
     if directory is None:

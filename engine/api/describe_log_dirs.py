@@ -11,7 +11,7 @@ from bowstring.engine.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices
@@ -34,7 +34,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeLogDir
     def is_wanted(topic: str, index: int) -> bool:
         return wanted is None or index in wanted.get(topic, ())
 
-    found: dict[DataDirectory, _Topics] = {directory: {} for directory in broker.directories}
+    found: dict[LogDirectory, _Topics] = {directory: {} for directory in broker.directories}
     async for topic, index, log in broker.time_slices.each(broker.logs):
         if is_wanted(topic, index):
             lag = max(log.high_watermark - log.log_end_offset, 0)
@@ -72,9 +72,9 @@ async def _wanted(broker: "BrokerServices", body: DescribeLogDirsRequest) -> dic
     return wanted
 
 
-def _volumes(directories: list[DataDirectory]) -> dict[DataDirectory, os.statvfs_result | None]:
+def _volumes(directories: list[LogDirectory]) -> dict[LogDirectory, os.statvfs_result | None]:
     """Returns size and usage of the volumes of directories, None if unknown. May wait for the disk."""
-    found: dict[DataDirectory, os.statvfs_result | None] = {}
+    found: dict[LogDirectory, os.statvfs_result | None] = {}
     for directory in directories:
         try:
             found[directory] = None if directory.health.failed else os.statvfs(directory.path)
@@ -91,7 +91,7 @@ def _add(topics: _Topics, topic: str, index: int, size_bytes: int, lag: int, *, 
 
 
 def _describe(
-    broker: "BrokerServices", directory: DataDirectory, topics: _Topics, volume: os.statvfs_result | None
+    broker: "BrokerServices", directory: LogDirectory, topics: _Topics, volume: os.statvfs_result | None
 ) -> DescribeLogDirsResult:
     if volume is None:
         return DescribeLogDirsResult(log_dir=str(directory.path), error_code=Errors.KAFKA_STORAGE_ERROR.code)

@@ -23,7 +23,7 @@ from bowstring.engine.metadata.store.bootstrap import is_for_cluster
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.requests.listeners import Listener
-from bowstring.engine.storage.log_dir import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
+from bowstring.engine.storage.log_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
 
 
 def is_alone(settings: Mapping[str, str]) -> bool:

@@ -19,7 +19,7 @@ from bowstring.engine.raft.voters import Endpoint, Endpoints
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.listeners import Listener, advertised_listeners, controller_listeners
 from bowstring.engine.storage.descriptor_reserve import DescriptorReserve, raise_file_limit
-from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_directories import LogDirectories
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.metrics_server import MetricsServer

@@ -17,7 +17,7 @@ from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicImage
 from bowstring.engine.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
-from bowstring.engine.storage.log_dir import partition_directory
+from bowstring.engine.storage.log_directory import partition_directory
 from bowstring.engine.storage.log_manager import LogManager
 
 _RETRY_S: Final = 10.0

@@ -18,7 +18,7 @@ from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
 )
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.replication.isr_changes import PartitionKey
-from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.log_placement import assigned_id
 

@@ -26,7 +26,7 @@ from bowstring.engine.protocol.messages.broker_registration import (
 from bowstring.engine.protocol.messages.broker_registration import Listener as RegisteredListener
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.requests.listeners import Listener
-from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_directories import LogDirectories
 
 _PLAINTEXT: Final = 0
 _RETRY_S: Final = 0.1

@@ -7,8 +7,8 @@ from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import META_PROPERTIES
-from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.engine.storage.log_directory import META_PROPERTIES
 
 if TYPE_CHECKING:
     from bowstring.engine.quorum.shell import Quorum

@@ -11,7 +11,7 @@ from bowstring.engine.quorum.formatting import FormatOptions, FormatPlan, plan_f
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.raft.voters import Endpoint, Endpoints
 from bowstring.engine.requests.listeners import advertised_listeners, controller_listeners
-from bowstring.engine.storage.log_dir import META_PROPERTIES
+from bowstring.engine.storage.log_directory import META_PROPERTIES
 
 
 def format_plan(settings: Mapping[str, str], options: FormatOptions) -> FormatPlan:

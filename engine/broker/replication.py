@@ -23,7 +23,7 @@ from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.replication.replica_manager import ReplicaManager
 from bowstring.engine.replication.throttles import is_throttled, rate_limit
-from bowstring.engine.storage.log_dir import partition_directory
+from bowstring.engine.storage.log_directory import partition_directory
 from bowstring.engine.storage.log_manager import LogManager
 
 _BATCHING_S: Final = 0.002

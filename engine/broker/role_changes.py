@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
-from bowstring.engine.storage.log_dir import partition_directory
+from bowstring.engine.storage.log_directory import partition_directory
 
 SLICE_NS: Final = 5_000_000
 """For so long the control thread gives roles before others have their turn."""

@@ -35,11 +35,11 @@ from bowstring.engine.protocol.records.cluster_metadata.security import AccessCo
 from bowstring.engine.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord
 from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.storage.directory_lock import DataDirectoryError, locked
-from bowstring.engine.storage.log_dir import (
+from bowstring.engine.storage.log_directory import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     METADATA_PARTITION_DIRECTORY,
-    DataDirectory,
+    LogDirectory,
 )
 
 Target = Literal["kafka", "bowstring"]
@@ -251,7 +251,7 @@ def _change_metadata(
     if dry_run:
         return
     shutil.copytree(source, target)
-    directory = DataDirectory(home)
+    directory = LogDirectory(home)
     directory.open(done.node_id)
     try:
         log = MetadataLog()

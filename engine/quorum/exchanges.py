@@ -13,7 +13,7 @@ from bowstring.engine.protocol.schema import Request
 from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
 from bowstring.engine.raft import messages, wire
 from bowstring.engine.raft.voters import Node
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 
 _RETRY_S: Final = 0.02
 _CONTROLLERS: Final = 2
@@ -26,7 +26,7 @@ class Exchanges:
         unreachable: Ids of nodes that did not answer the last time.
     """
 
-    def __init__(self, peers: Peers, listener: str, timeout_ms: int, directory: DataDirectory) -> None:
+    def __init__(self, peers: Peers, listener: str, timeout_ms: int, directory: LogDirectory) -> None:
         self.unreachable: set[int] = set()
         self._peers = peers
         self._listener = listener

@@ -36,7 +36,7 @@ from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.voters import Endpoint, Endpoints, Voter, VoterSet
 from bowstring.engine.storage.checkpoints import replace_file, sync_directory, write_whole
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import (
+from bowstring.engine.storage.log_directory import (
     META_PROPERTIES,
     METADATA_PARTITION_DIRECTORY,
 )

@@ -22,7 +22,7 @@ from bowstring.engine.quorum.synced_end import SyncedEnd
 from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
 from bowstring.engine.storage.checkpoints import sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY, DataDirectory
+from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY, LogDirectory
 from bowstring.engine.storage.open_files import open_file, with_reserve
 
 _AS_WRITTEN: Final = -2
@@ -38,7 +38,7 @@ class MetadataRaftLog:
         path: The directory of both.
     """
 
-    def __init__(self, directory: DataDirectory, log_config: Mapping[str, int]) -> None:
+    def __init__(self, directory: LogDirectory, log_config: Mapping[str, int]) -> None:
         """Opens the log and brings it into a state in which a replica may start.
 
         Raises:

@@ -30,7 +30,7 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecor
 from bowstring.engine.protocol.records.control_batch import decode_control_key
 from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.storage.directory_lock import DataDirectoryError, locked
-from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY
+from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
 
 _LENGTH_AT: Final = 8
 _PREFIX_BYTES: Final = 12

@@ -47,7 +47,7 @@ from bowstring.engine.raft.replica import RaftReplica
 from bowstring.engine.raft.states import NEVER, Resigned
 from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_at
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.open_files import take_last_descriptors
 
 LeaderListener = Callable[[int, int], None]
@@ -86,7 +86,7 @@ class Quorum:
 
     def __init__(
         self,
-        directory: DataDirectory,
+        directory: LogDirectory,
         configs: BrokerConfigs,
         settings: QuorumSettings,
         *,

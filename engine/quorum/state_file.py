@@ -6,7 +6,7 @@ from bowstring.engine.metadata.quorum import QUORUM_STATE, has_voters_in_log
 from bowstring.engine.raft.election_state import ElectionState, QuorumStateError
 from bowstring.engine.storage.checkpoints import replace_file
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY
+from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
 
 
 class QuorumStateFile:

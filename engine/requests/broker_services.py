@@ -19,8 +19,8 @@ from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.disk_reads import DiskReads
-from bowstring.engine.storage.log_dir import DataDirectory
-from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.replica_moves import ReplicaMoves
 
@@ -123,7 +123,7 @@ class BrokerServices:
         return self.directories.cluster_id
 
     @property
-    def directory(self) -> DataDirectory:
+    def directory(self) -> LogDirectory:
         """The log directory with the metadata log; usually the only one."""
         return self.directories.metadata
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import background, event_log
-from bowstring.engine.storage.log_dir import partition_directory
+from bowstring.engine.storage.log_directory import partition_directory
 
 RETRY_FIRST_S: Final = 0.1
 RETRY_MOST_S: Final = 5.0

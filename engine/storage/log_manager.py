@@ -32,13 +32,13 @@ from bowstring.engine.storage.commit_mode import Durability
 from bowstring.engine.storage.damage import report_findings
 from bowstring.engine.storage.directory_wal import sync_logs
 from bowstring.engine.storage.leaving_logs import LeavingLogs
-from bowstring.engine.storage.log_dir import (
+from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.engine.storage.log_directory import (
     DELETED_SUFFIX,
     STRAY_SUFFIX,
-    DataDirectory,
+    LogDirectory,
     partition_directory,
 )
-from bowstring.engine.storage.log_dirs import LogDirectories
 from bowstring.engine.storage.log_opener import LogOpener
 from bowstring.engine.storage.log_placement import (
     Future,
@@ -66,7 +66,7 @@ SLICE_NS: Final = 5_000_000
 class _Opening(NamedTuple):
     """Partitions that a thread opens: all with one config; in one home, or each as it is found."""
 
-    home: DataDirectory | None
+    home: LogDirectory | None
     config: dict[str, int]
     items: list[tuple[TopicImage, int]]
 
@@ -95,13 +95,13 @@ class LogManager:
         self._logs: dict[str, list[PartitionLog | None]] = {}
         self._offline: dict[str, set[int]] = {}
         # directories in which the new names of removed partitions are not durable yet
-        self._renamed_in: set[DataDirectory] = set()
+        self._renamed_in: set[LogDirectory] = set()
         # the supply thread of a write-ahead log also writes recovery points
         self._writing = threading.Lock()
-        self._written: dict[tuple[DataDirectory, str], dict[PartitionKey, int]] = {}
+        self._written: dict[tuple[LogDirectory, str], dict[PartitionKey, int]] = {}
         # logs that a move has replaced and whose directories are not renamed yet
         self._leaving = LeavingLogs()
-        self._read_high_watermarks: dict[DataDirectory, Mapping[PartitionKey, int]] = {}
+        self._read_high_watermarks: dict[LogDirectory, Mapping[PartitionKey, int]] = {}
         self.unfinished: dict[PartitionKey, Future] = {}
         self.retired = RetiredDirectories()
         self.control_writes = 0
@@ -162,7 +162,7 @@ class LogManager:
         """Number of partitions that accept no writes."""
         return sum(map(len, self._offline.values())) + sum(log.failed for _, _, log in self)
 
-    def counts(self) -> Counter[DataDirectory]:
+    def counts(self) -> Counter[LogDirectory]:
         """Number of partitions in each directory."""
         return Counter(self._directories.of(log) for _, _, log in self)
 
@@ -225,7 +225,7 @@ class LogManager:
         self, opener: LogOpener, places: Places, work: list[tuple[TopicImage, int]], image: ClusterImage
     ) -> list[_Opening]:
         """Divides partitions into tasks for threads: those that are where they belong are opened together."""
-        alike: dict[tuple[DataDirectory | None, int], _Opening] = {}
+        alike: dict[tuple[LogDirectory | None, int], _Opening] = {}
         tasks: list[_Opening] = []
         plain = self._directories.all_online
         for topic, index in work:
@@ -242,7 +242,7 @@ class LogManager:
     def _open_plain(
         self,
         opener: LogOpener,
-        home: DataDirectory | None,
+        home: LogDirectory | None,
         config: dict[str, int],
         items: list[tuple[TopicImage, int]],
     ) -> list[PartitionLog | None]:
@@ -276,7 +276,7 @@ class LogManager:
         """
         key = topic.name, index
         assigned = assigned_id(topic, index, self._node_id)
-        home: DataDirectory | str | None = self._directories.by_id(assigned)
+        home: LogDirectory | str | None = self._directories.by_id(assigned)
         if key not in places.twice:
             home = where_to_open(self._directories, places, key, assigned, is_replicated=self.replicates)
         if isinstance(home, str):
@@ -299,13 +299,13 @@ class LogManager:
         self._look_at_opened(topic, index, log)
         return log
 
-    def _place(self, key: PartitionKey) -> DataDirectory | None:
+    def _place(self, key: PartitionKey) -> LogDirectory | None:
         return self._directories.place(self.counts(), self._cordoned(), key)
 
     def _cordoned(self) -> list[str]:
         return [os.path.abspath(path) for path in self._configs.value("cordoned.log.dirs")]
 
-    def is_cordoned(self, directory: DataDirectory) -> bool:
+    def is_cordoned(self, directory: LogDirectory) -> bool:
         """Returns whether a directory accepts no new partitions (KIP-1066)."""
         return str(directory.path) in self._cordoned()
 
@@ -315,7 +315,7 @@ class LogManager:
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR when no directory is online.
         """
-        counts = self.counts() if len(self._directories.all) > 1 else Counter[DataDirectory]()
+        counts = self.counts() if len(self._directories.all) > 1 else Counter[LogDirectory]()
         cordoned = self._cordoned()
         ids = []
         for key in partitions:
@@ -383,7 +383,7 @@ class LogManager:
         else:
             failure = await asyncio.get_running_loop().run_in_executor(None, create_all, work)
         # Records acknowledged in these partitions must not be lost together with their directories' names.
-        made_in: dict[DataDirectory, list[PartitionLog]] = {}
+        made_in: dict[LogDirectory, list[PartitionLog]] = {}
         for each in work:
             if each.log is not None and each.home is not None:
                 made_in.setdefault(each.home, []).append(each.log)
@@ -401,7 +401,7 @@ class LogManager:
             raise failure
 
     def _new_logs(
-        self, image: ClusterImage, topic: TopicImage, counts: Callable[[], Counter[DataDirectory]]
+        self, image: ClusterImage, topic: TopicImage, counts: Callable[[], Counter[LogDirectory]]
     ) -> list[NewLog]:
         """Returns the partitions of a topic that are to be created, with their directories. `counts` returns
         the partitions in each directory, also those that are to be created.
@@ -432,7 +432,7 @@ class LogManager:
                 self._offline.setdefault(topic.name, set()).add(each.index)
         self._serve(topic, [each.index for each in work], image)
 
-    def _sync_new(self, home: DataDirectory, logs: list[PartitionLog]) -> None:
+    def _sync_new(self, home: LogDirectory, logs: list[PartitionLog]) -> None:
         """Makes new partitions durable: directory names and partition.metadata."""
 
         def sync() -> None:
@@ -446,8 +446,8 @@ class LogManager:
         self._directories.guard(home, "syncing new partitions", sync)
 
     def _home_of_new(
-        self, topic: TopicImage, index: int, counts: Callable[[], Counter[DataDirectory]]
-    ) -> DataDirectory | None:
+        self, topic: TopicImage, index: int, counts: Callable[[], Counter[LogDirectory]]
+    ) -> LogDirectory | None:
         home = self._directories.by_id(assigned_id(topic, index, self._node_id))
         if home is None:
             home = self._directories.place(counts(), self._cordoned(), (topic.name, index))
@@ -469,7 +469,7 @@ class LogManager:
         return bool(new) and any(name in new for offsets in self._written.values() for name, _ in offsets)
 
     def _make(
-        self, topic: TopicImage, index: int, config: dict[str, int], home: DataDirectory
+        self, topic: TopicImage, index: int, config: dict[str, int], home: LogDirectory
     ) -> PartitionLog:
         new = NewLog(topic, index, config, home)
         failure = create_all([new])
@@ -534,7 +534,7 @@ class LogManager:
             return end_offset
         return min(end_offset, self._high_watermarks(self._directories.of(log)).get((topic, index), 0))
 
-    def _high_watermarks(self, home: DataDirectory) -> Mapping[PartitionKey, int]:
+    def _high_watermarks(self, home: LogDirectory) -> Mapping[PartitionKey, int]:
         """Returns the high watermarks that were written before the start."""
         if home not in self._read_high_watermarks:
             self._read_high_watermarks[home] = read_offsets(home.path / HIGH_WATERMARKS)
@@ -699,11 +699,9 @@ class LogManager:
                 self._write_checkpoints(LOG_START_OFFSETS, self._offsets(LOG_START_OFFSETS))
             self._write_checkpoints(name, offsets)
 
-    def _offsets(self, name: str) -> dict[DataDirectory, dict[PartitionKey, int]]:
+    def _offsets(self, name: str) -> dict[LogDirectory, dict[PartitionKey, int]]:
         value = _CHECKPOINTS[name]
-        offsets: dict[DataDirectory, dict[PartitionKey, int]] = {
-            home: {} for home in self._directories.opened
-        }
+        offsets: dict[LogDirectory, dict[PartitionKey, int]] = {home: {} for home in self._directories.opened}
         for topic, index, log in self:
             offsets[self._directories.of(log)][topic, index] = value(log)
         # After a crash the partition may be in its old directory.
@@ -735,7 +733,7 @@ class LogManager:
             raise LogError(Errors.KAFKA_STORAGE_ERROR.code, f"{log.directory} is out of service")
         return point
 
-    def _write_checkpoints(self, name: str, offsets: dict[DataDirectory, dict[PartitionKey, int]]) -> None:
+    def _write_checkpoints(self, name: str, offsets: dict[LogDirectory, dict[PartitionKey, int]]) -> None:
         for home, all_offsets in offsets.items():
             # Like Kafka, leaves out log starts that equal the first segment's base offset.
             skips_zero = name == LOG_START_OFFSETS
@@ -753,7 +751,7 @@ class LogManager:
         """
         self.durability.stop()
         each_log = [log for _, _, log in self]
-        ends: dict[DataDirectory, dict[PartitionKey, int]] = {home: {} for home in self._directories.opened}
+        ends: dict[LogDirectory, dict[PartitionKey, int]] = {home: {} for home in self._directories.opened}
         for topic, index, log in self:
             end = int(log.recovery_point if log.failed else log.log_end_offset)
             ends[self._directories.of(log)][topic, index] = end

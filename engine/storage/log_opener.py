@@ -11,8 +11,8 @@ from bowstring.engine.storage.checkpoints import (
     read_offsets,
     sync_directory,
 )
-from bowstring.engine.storage.log_dir import STRAY_SUFFIX, DataDirectory, partition_directory
-from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.engine.storage.log_directory import STRAY_SUFFIX, LogDirectory, partition_directory
 from bowstring.engine.storage.log_placement import PartitionKey, Places
 
 
@@ -30,13 +30,13 @@ class LogOpener:
     def __init__(self, directories: LogDirectories, places: Places) -> None:
         self._places = places
         self.unfinished = dict(places.futures)
-        self._recovery_points: dict[DataDirectory, Mapping[PartitionKey, int]] = {}
-        self._log_starts: dict[DataDirectory, Mapping[PartitionKey, int]] = {}
+        self._recovery_points: dict[LogDirectory, Mapping[PartitionKey, int]] = {}
+        self._log_starts: dict[LogDirectory, Mapping[PartitionKey, int]] = {}
         for directory in directories.opened:
             self._recovery_points[directory] = read_offsets(directory.path / RECOVERY_POINTS)
             self._log_starts[directory] = read_offsets(directory.path / LOG_START_OFFSETS)
 
-    def checkpoints(self) -> dict[tuple[DataDirectory, str], dict[PartitionKey, int]]:
+    def checkpoints(self) -> dict[tuple[LogDirectory, str], dict[PartitionKey, int]]:
         """Returns the content of the checkpoint files; missing, empty or damaged ones are left out."""
         read = ((RECOVERY_POINTS, self._recovery_points), (LOG_START_OFFSETS, self._log_starts))
         return {
@@ -46,7 +46,7 @@ class LogOpener:
             if offsets
         }
 
-    def open(self, directory: DataDirectory, key: PartitionKey, config: dict[str, int]) -> PartitionLog:
+    def open(self, directory: LogDirectory, key: PartitionKey, config: dict[str, int]) -> PartitionLog:
         """Opens the log of a partition that is in `directory`, or was there before an interrupted move.
 
         Raises:
@@ -68,7 +68,7 @@ class LogOpener:
         return self._or_future(log, directory, key, config)
 
     def _open_in(
-        self, directory: DataDirectory, name: str, key: PartitionKey, config: dict[str, int]
+        self, directory: LogDirectory, name: str, key: PartitionKey, config: dict[str, int]
     ) -> PartitionLog:
         return PartitionLog(
             f"{directory.path}/{name}",
@@ -80,7 +80,7 @@ class LogOpener:
         )
 
     def open_many(
-        self, directory: DataDirectory, keys: list[PartitionKey], config: dict[str, int]
+        self, directory: LogDirectory, keys: list[PartitionKey], config: dict[str, int]
     ) -> list[PartitionLog | LogError]:
         """Opens the logs of partitions that are in `directory` and nowhere else."""
         # Not at start: a broker without partitions does not need it.
@@ -91,7 +91,7 @@ class LogOpener:
         return open_logs(places, config, clean_shutdown=directory.was_clean, health=directory.health)
 
     def _one_of_two(
-        self, assigned: DataDirectory, other: DataDirectory, key: PartitionKey, config: dict[str, int]
+        self, assigned: LogDirectory, other: LogDirectory, key: PartitionKey, config: dict[str, int]
     ) -> PartitionLog:
         """Chooses between two copies after a crash between the two renames that end a move."""
         name = partition_directory(*key)
@@ -104,7 +104,7 @@ class LogOpener:
         return old
 
     def _or_future(
-        self, log: PartitionLog, directory: DataDirectory, key: PartitionKey, config: dict[str, int]
+        self, log: PartitionLog, directory: LogDirectory, key: PartitionKey, config: dict[str, int]
     ) -> PartitionLog:
         """Opens the copy instead if it had already replaced the log and only its directory was not renamed
         yet.
@@ -142,12 +142,12 @@ def _newest(log: PartitionLog) -> tuple[int, int]:
     return log.epoch_for_offset(log.log_end_offset - 1), log.log_end_offset
 
 
-def _rename(directory: DataDirectory, old: str, new: str) -> None:
+def _rename(directory: LogDirectory, old: str, new: str) -> None:
     os.rename(directory.path / old, directory.path / new)
     sync_directory(directory.path)
 
 
-def _set_aside(log: PartitionLog, directory: DataDirectory, key: PartitionKey) -> None:
+def _set_aside(log: PartitionLog, directory: LogDirectory, key: PartitionKey) -> None:
     log.close(sync=False)
     aside = directory.retired_name(*key, STRAY_SUFFIX)
     _rename(directory, partition_directory(*key), aside)

@@ -5,12 +5,12 @@ from typing import Final, NamedTuple
 from bowstring.engine import event_log
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import (
+from bowstring.engine.storage.log_directories import NO_DIRECTORY, LogDirectories
+from bowstring.engine.storage.log_directory import (
     METADATA_PARTITION_DIRECTORY,
-    DataDirectory,
+    LogDirectory,
     partition_directory,
 )
-from bowstring.engine.storage.log_dirs import NO_DIRECTORY, LogDirectories
 
 PartitionKey = tuple[str, int]
 
@@ -18,7 +18,7 @@ PartitionKey = tuple[str, int]
 class Future(NamedTuple):
     """A copy of a partition that was being moved into a directory when the broker stopped."""
 
-    directory: DataDirectory
+    directory: LogDirectory
     name: str
 
 
@@ -34,10 +34,10 @@ class Places:
     """
 
     def __init__(self) -> None:
-        self.live: dict[PartitionKey, DataDirectory] = {}
-        self.twice: dict[PartitionKey, tuple[DataDirectory, DataDirectory]] = {}
+        self.live: dict[PartitionKey, LogDirectory] = {}
+        self.twice: dict[PartitionKey, tuple[LogDirectory, LogDirectory]] = {}
         self.futures: dict[PartitionKey, Future] = {}
-        self.strays: list[tuple[DataDirectory, str, int]] = []
+        self.strays: list[tuple[LogDirectory, str, int]] = []
 
 
 def assigned_id(topic: TopicImage, index: int, node_id: int) -> bytes:
@@ -60,7 +60,7 @@ def find_places(
         DataDirectoryError: A partition is in two directories, and neither is the assigned one.
     """
     places = Places()
-    found: dict[PartitionKey, list[DataDirectory]] = {}
+    found: dict[PartitionKey, list[LogDirectory]] = {}
     for directory in directories.opened:
         for name in directory.partition_directories():
             if name == METADATA_PARTITION_DIRECTORY:
@@ -96,9 +96,7 @@ def _is_replica(topic: TopicImage | None, index: int, node_id: int) -> bool:
     return topic is not None and node_id in topic.partitions[index].replicas
 
 
-def _both(
-    key: PartitionKey, homes: list[DataDirectory], assigned: bytes
-) -> tuple[DataDirectory, DataDirectory]:
+def _both(key: PartitionKey, homes: list[LogDirectory], assigned: bytes) -> tuple[LogDirectory, LogDirectory]:
     """Orders the two directories of a partition. A move renames only after the metadata log names the new
     directory, so with any other assignment somebody has copied the directory by hand.
     """
@@ -114,7 +112,7 @@ def _both(
 
 
 def belongs(
-    directory: DataDirectory, topic: TopicImage | None, name: str, index: int, *, is_replicated: bool = False
+    directory: LogDirectory, topic: TopicImage | None, name: str, index: int, *, is_replicated: bool = False
 ) -> bool:
     """Returns whether a directory belongs to a partition of this topic, and not to an earlier topic of the
     same name.
@@ -134,7 +132,7 @@ _ELSEWHERE: Final = "assigned to a log directory that is not online"
 
 def where_to_open(
     directories: LogDirectories, places: Places, key: PartitionKey, assigned: bytes, *, is_replicated: bool
-) -> DataDirectory | str | None:
+) -> LogDirectory | str | None:
     """Returns the directory to open a partition in, the reason when it is offline, or None when it must be
     created.
 

@@ -12,7 +12,7 @@ from typing import Final
 from bowstring._native.disk.log_dir import is_device_error
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine.metadata.image import TopicImage
-from bowstring.engine.storage.log_dir import STRAY_SUFFIX, DataDirectory, partition_metadata
+from bowstring.engine.storage.log_directory import STRAY_SUFFIX, LogDirectory, partition_metadata
 from bowstring.engine.storage.open_files import with_reserve
 
 # Created without the GIL.
@@ -26,7 +26,7 @@ class NewLog:
     topic: TopicImage
     index: int
     config: dict[str, int]
-    home: DataDirectory | None
+    home: LogDirectory | None
     log: PartitionLog | None = None
 
 
@@ -43,7 +43,7 @@ def create_all(work: list[NewLog]) -> Exception | None:
     return None
 
 
-def _create_some(home: DataDirectory, work: list[NewLog]) -> Exception | None:
+def _create_some(home: LogDirectory, work: list[NewLog]) -> Exception | None:
     """Creates logs of one directory and one config until one fails, and returns its failure."""
     # Not at start: a broker without partitions does not need it.
     from bowstring._native.log.many_logs import create_logs
@@ -75,7 +75,7 @@ def _create_some(home: DataDirectory, work: list[NewLog]) -> Exception | None:
     return None
 
 
-def take_back_all(work: Iterable[NewLog], home: DataDirectory) -> None:
+def take_back_all(work: Iterable[NewLog], home: LogDirectory) -> None:
     """Removes the new logs of a directory, which could not be made durable."""
     for each in work:
         if each.log is not None and each.home is home:

@@ -18,7 +18,7 @@ from bowstring.engine.storage.checkpoints import (
     CheckpointError,
     checked_offsets,
 )
-from bowstring.engine.storage.log_dir import (
+from bowstring.engine.storage.log_directory import (
     META_PROPERTIES,
     METADATA_PARTITION_DIRECTORY,
 )

@@ -27,10 +27,10 @@ from bowstring.engine import background, event_log
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
-from bowstring.engine.storage.log_dir import (
+from bowstring.engine.storage.log_directory import (
     DELETED_SUFFIX,
     STRAY_SUFFIX,
-    DataDirectory,
+    LogDirectory,
     future_directory,
     partition_directory,
 )
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.image import ImageSource
-    from bowstring.engine.storage.log_dirs import LogDirectories
+    from bowstring.engine.storage.log_directories import LogDirectories
     from bowstring.engine.storage.log_manager import LogManager
 
 _CHUNK_BYTES: Final = 1 << 20
@@ -64,7 +64,7 @@ class MoveAborted(Exception):
 class Move:
     """The move of one partition into another directory."""
 
-    def __init__(self, topic: TopicImage, index: int, directory: DataDirectory, name: str | None) -> None:
+    def __init__(self, topic: TopicImage, index: int, directory: LogDirectory, name: str | None) -> None:
         self.topic = topic
         self.index = index
         self.directory = directory
@@ -141,7 +141,7 @@ class ReplicaMoves:
     def __iter__(self) -> Iterator[Move]:
         return iter(self._moves.values())
 
-    async def start(self, topic: TopicImage, index: int, directory: DataDirectory) -> None:
+    async def start(self, topic: TopicImage, index: int, directory: LogDirectory) -> None:
         """Moves a partition into a directory. A partition that is already moving changes its target.
 
         If the partition is already in `directory`, cancels the move in progress.
@@ -446,7 +446,7 @@ def copy_turn(move: Move, copy: "LogCopy", max_bytes: int) -> int:
 
 
 def finish(
-    move: Move, source: PartitionLog, home: DataDirectory, checkpoint: Callable[[], None]
+    move: Move, source: PartitionLog, home: LogDirectory, checkpoint: Callable[[], None]
 ) -> str | None:
     """Renames the copy to the partition's name; returns the path of the old log, to be deleted, if it could
     be renamed.

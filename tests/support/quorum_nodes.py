@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bowstring.engine.broker.controller_node import ControllerNode
 from bowstring.engine.protocol.ids import format_uuid
-from bowstring.engine.storage.log_dir import META_PROPERTIES
+from bowstring.engine.storage.log_directory import META_PROPERTIES
 from tests.support.serving import steady_port
 from tests.support.waiting import wait_until_async
 

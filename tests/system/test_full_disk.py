@@ -1,7 +1,7 @@
 """A log directory on a file system that is really full: a small tmpfs in a mount namespace of its own, of a broker
 alone and of one in a cluster.
 
-Where the machine allows no mounts, tests/unit/storage/test_log_dirs.py holds the same through failing
+Where the machine allows no mounts, tests/unit/storage/test_log_directories.py holds the same through failing
 file operations; here then nothing is left to be seen.
 """
 

@@ -7,7 +7,7 @@ from bowstring.engine.metadata.snapshot import BOOTSTRAP_ID, SnapshotError, deco
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY
+from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
 
 BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
 """Here formatting leaves them, as Kafka's did before 4.4."""

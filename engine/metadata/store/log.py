@@ -41,9 +41,9 @@ from bowstring.engine.protocol.records.control_batch import decode_control_key
 from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.storage.checkpoints import replace_file, sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import (
+from bowstring.engine.storage.log_directory import (
     METADATA_PARTITION_DIRECTORY,
-    DataDirectory,
+    LogDirectory,
 )
 from bowstring.engine.turns import Turn, Turns
 
@@ -112,7 +112,7 @@ class MetadataLog:
 
     # ------------------------------------------------------------ opening
 
-    def open(self, directory: DataDirectory, configs: BrokerConfigs) -> None:
+    def open(self, directory: LogDirectory, configs: BrokerConfigs) -> None:
         """Opens or recovers the log, replays the newest snapshot and the records after it, and starts an
         epoch.
 

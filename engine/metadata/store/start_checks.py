@@ -11,7 +11,7 @@ from pathlib import Path
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.log.verify import verify_file
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import (
+from bowstring.engine.storage.log_directory import (
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
     METADATA_PARTITION_DIRECTORY,

@@ -20,7 +20,7 @@ from bowstring.engine.storage.checkpoints import (
     write_offsets,
 )
 from bowstring.engine.storage.directory_wal import sync_logs
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 from tests.simulation.disk.checks import check_log
 from tests.simulation.disk.crashes import Crashes, Image, scratch
 from tests.simulation.disk.disk import Disk, put_tree
@@ -128,7 +128,7 @@ class CommitBroker:
         disk.sync_all()
         self.write_checkpoints()
         self.wal.mark_clean()
-        DataDirectory(self.root).mark_clean(1)
+        LogDirectory(self.root).mark_clean(1)
 
 
 class CommitWorkload:

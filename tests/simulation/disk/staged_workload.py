@@ -15,7 +15,7 @@ from bowstring.engine.storage.checkpoints import (
     read_offsets,
     sync_directory,
 )
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.staged_tails import TAILS_FILE
 from tests.simulation.disk.crashes import Crashes, Image, scratch
 from tests.simulation.disk.disk import Disk, tree_of
@@ -49,7 +49,7 @@ class StagedWorkload(Workload):
 
     def start(self) -> None:
         root = self.disk.root
-        self.directory = DataDirectory(root)
+        self.directory = LogDirectory(root)
         tails = self.directory.tails
         tails.pool_bytes, tails.from_bytes, tails.rest_ms = POOL_BYTES, 0, NEVER_AT_REST_MS
         tails.in_background = False

@@ -21,7 +21,7 @@ from bowstring.engine.storage.checkpoints import (
     write_offsets,
 )
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 from tests.simulation.disk.disk import Disk
 from tests.support.log_batches import CONFIG, NOW_MS, TRANSACTIONAL, batch, marker
 
@@ -166,7 +166,7 @@ class Workload:
         if any(p.log.failed for p in self.partitions.values()):
             raise OSError("no clean stop with a failed log")
         self.checkpoint()
-        directory = DataDirectory(self.disk.root)
+        directory = LogDirectory(self.disk.root)
         directory.mark_clean(1)
         self.start()
 
@@ -279,11 +279,11 @@ def key_of(name: str) -> tuple[str, int]:
     return topic, int(index)
 
 
-def directory_with_small_tails(root: Path) -> DataDirectory:
+def directory_with_small_tails(root: Path) -> LogDirectory:
     """Returns a data directory whose staged tails take little room. The logs here are too small to stage their tails,
     and mapping the usual 16 MiB costs more than the rest of a start.
     """
-    directory = DataDirectory(root)
+    directory = LogDirectory(root)
     directory.tails.pool_bytes = POOL_BYTES
     directory.tails.in_background = False
     return directory

@@ -7,7 +7,7 @@ from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.broker.node_format import format_plan
 from bowstring.engine.protocol.ids import format_uuid
 from bowstring.engine.quorum.formatting import FormatOptions, carry_out
-from bowstring.engine.storage.log_dir import META_PROPERTIES
+from bowstring.engine.storage.log_directory import META_PROPERTIES
 from tests.simulation.nodes.kernel import MS
 from tests.simulation.nodes.loop import NodeLoop
 from tests.simulation.nodes.power import Medium

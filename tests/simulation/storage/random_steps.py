@@ -28,7 +28,7 @@ from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRe
 from bowstring.engine.protocol.records.cluster_metadata.topics import RemoveTopicRecord
 from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS, read_offsets
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 from tests.simulation.storage.model import Acked, Partition, Put
 from tests.simulation.storage.one_thread_broker import SteadyBroker
 from tests.support.log_batches import batch
@@ -108,7 +108,7 @@ class Work:
         self.are_together = False
         self.failed_meanwhile: Exception | None = None
         # the greatest offsets in the directories' files
-        self.points: dict[tuple[DataDirectory, tuple[str, int]], int] = {}
+        self.points: dict[tuple[LogDirectory, tuple[str, int]], int] = {}
         self.broker: SteadyBroker
 
     # ------------------------------------------------------------ running

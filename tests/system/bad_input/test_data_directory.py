@@ -18,7 +18,7 @@ from bowstring.clients.admin.results import NewTopic
 from bowstring.engine.broker.lone_broker import LoneBroker as Engine
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 from tests.support.cold_logs import flip
 from tests.support.embedded import engine_of
 from tests.support.log_batches import headers, segment_name
@@ -264,12 +264,12 @@ def test_a_full_disk(tmp_path, monkeypatch):
         return write(fd, content)
 
     monkeypatch.setattr(os, "write", full)
-    directory = DataDirectory(tmp_path / "data")
+    directory = LogDirectory(tmp_path / "data")
     with pytest.raises((DataDirectoryError, OSError), match="No space left"):
         directory.open(1)
     monkeypatch.undo()
     assert not (tmp_path / "data" / "meta.properties").exists()
-    again = DataDirectory(tmp_path / "data")
+    again = LogDirectory(tmp_path / "data")
     again.open(1)
     assert again.is_new
     again.close()

@@ -21,7 +21,7 @@ from bowstring.engine.protocol.records.cluster_metadata.settings import (
     EntityData,
 )
 from bowstring.engine.storage.checkpoints import replace_file
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 
 KILLED = """
 import os, sys
@@ -155,7 +155,7 @@ def set_dynamically(path, **configs):
 
 def leave(path, *records):
     """What another broker left in the metadata log of a stopped directory."""
-    directory = DataDirectory(path)
+    directory = LogDirectory(path)
     directory.open(1)
     log = MetadataLog()
     log.open(directory, BrokerConfigs({}))

@@ -16,7 +16,7 @@ from bowstring.engine.quorum.synced_end import FILE_NAME, SyncedEnd
 from bowstring.engine.raft.election_state import ElectionState
 from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 
 
 class Opened:
@@ -27,7 +27,7 @@ class Opened:
         self.open()
 
     def open(self):
-        self.directory = DataDirectory(self.path)
+        self.directory = LogDirectory(self.path)
         self.directory.open(1)
         try:
             self.log = MetadataRaftLog(self.directory, metadata_log_config(BrokerConfigs({})))

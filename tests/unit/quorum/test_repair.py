@@ -23,7 +23,7 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import (
 )
 from bowstring.engine.quorum.repair import repair
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 from tests.support.quorum_nodes import Controllers
 from tests.support.waiting import wait_until_async
 
@@ -51,7 +51,7 @@ TWICE = [config("2", of="u"), topic("t", 2), config("2"), partition(2), partitio
 @pytest.fixture
 def broken(tmp_path):
     """Returns a function that writes batches as the fault did, and the directory of a node alone."""
-    directory = DataDirectory(tmp_path / "data")
+    directory = LogDirectory(tmp_path / "data")
 
     def write(*batches):
         directory.open(node_id=1)
@@ -71,7 +71,7 @@ def broken(tmp_path):
 
 def start(path):
     """Starts and stops a node; returns its image."""
-    directory = DataDirectory(path)
+    directory = LogDirectory(path)
     directory.open(node_id=1)
     log = MetadataLog()
     try:
@@ -146,7 +146,7 @@ def test_a_transaction_is_replayed_at_its_end(broken):
 def test_a_log_in_use_or_of_a_newer_version_is_not_repaired(broken):
     write, path = broken
     write(TWICE)
-    directory = DataDirectory(path)
+    directory = LogDirectory(path)
     directory.open(node_id=1)
     with pytest.raises(DataDirectoryError, match="in use"):
         repair(path)

@@ -16,7 +16,7 @@ from bowstring.engine.protocol.messages.create_topics import CreatableTopic, Cre
 from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.messages import FetchRequest
-from bowstring.engine.storage.log_dir import METADATA_PARTITION_DIRECTORY
+from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
 from tests.support import faults
 from tests.support.quorum_nodes import Controllers
 from tests.support.waiting import FOR_EVER_MS, HANG_S, pause, pause_async, wait_until_async

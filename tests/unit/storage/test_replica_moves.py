@@ -25,7 +25,7 @@ from bowstring.engine.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from bowstring.engine.storage import checkpoints, log_dirs
+from bowstring.engine.storage import checkpoints, log_directories
 from bowstring.engine.storage import replica_moves as log_moves
 from tests.support import faults
 from tests.support.embedded import engine_of
@@ -182,7 +182,7 @@ def test_where_a_partition_is_made_may_be_said_before(serve_on, tmp_path):
 
 def test_of_partitions_to_be_made_the_last_are_remembered(serve_on, tmp_path, monkeypatch):
     """Whoever names partitions without end does not fill the broker's memory."""
-    monkeypatch.setattr(log_dirs, "MOST_PREFERRED", 2)
+    monkeypatch.setattr(log_directories, "MOST_PREFERRED", 2)
     served = serve_on()
     for index in (0, 1, 0, 2):
         assert move(served, tmp_path / "b", "t", index) == 9

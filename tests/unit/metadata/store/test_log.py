@@ -27,7 +27,7 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import RemoveTopi
 from bowstring.engine.protocol.records.control import VotersRecord, VotersRecordVoter
 from bowstring.engine.protocol.records.control_batch import ControlRecordType, decode_control_key
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import DataDirectory
+from bowstring.engine.storage.log_directory import LogDirectory
 from tests.support import faults
 from tests.support.embedded import engine_of
 from tests.support.waiting import wait_until
@@ -35,7 +35,7 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture
 def directory(tmp_path):
-    made = DataDirectory(tmp_path / "data")
+    made = LogDirectory(tmp_path / "data")
     made.open(node_id=1)
     yield made
     made.close()
@@ -361,7 +361,7 @@ def test_a_full_disk_leaves_nothing_of_a_change(directory, operation, monkeypatc
     with suppress(LogError):  # when it cannot be synced
         log.close()
     directory.close()
-    again = DataDirectory(directory.path)
+    again = LogDirectory(directory.path)
     again.open(node_id=1)
     with opened(again) as log:
         assert not log.image.topics and not names(log)

@@ -16,11 +16,11 @@ from bowstring._native.log.partition_log import PartitionLog
 from bowstring.engine import event_log
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import (
+from bowstring.engine.storage.log_directory import (
     META_PROPERTIES,
     NO_EPOCH,
-    DataDirectory,
     DirectoryOfflineError,
+    LogDirectory,
 )
 
 # Reserved ids that identify no directory: unassigned, lost, migrating (KIP-858).
@@ -56,23 +56,23 @@ class LogDirectories:
         if not paths:
             raise ConfigError("log.dirs is empty; name at least one directory")
         self._event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.all = [DataDirectory(path, event_fd=self._event_fd, slow_ms=slow_ms) for path in paths]
+        self.all = [LogDirectory(path, event_fd=self._event_fd, slow_ms=slow_ms) for path in paths]
         self._by_path = {str(directory.path): directory for directory in self.all}
         if len(self._by_path) < len(self.all):
             os.close(self._event_fd)
             raise ConfigError(f"log.dirs names a directory twice: {','.join(paths)}")
         self.metadata = self.all[0]
         if metadata_path is not None:
-            self.metadata = self._by_path.get(os.path.abspath(metadata_path)) or DataDirectory(
+            self.metadata = self._by_path.get(os.path.abspath(metadata_path)) or LogDirectory(
                 metadata_path, event_fd=self._event_fd, slow_ms=slow_ms
             )
-        self.when_failed: Callable[[DataDirectory], None] = lambda directory: None
+        self.when_failed: Callable[[LogDirectory], None] = lambda directory: None
         self.when_told: Callable[[], None] = lambda: None
-        self.unclean: set[DataDirectory] = set()
-        self._opened: list[DataDirectory] = []
-        self._announced: set[DataDirectory] = set()
-        self._slow_seen: dict[DataDirectory, tuple[int, float]] = {}
-        self.preferred: dict[tuple[str, int], DataDirectory] = {}
+        self.unclean: set[LogDirectory] = set()
+        self._opened: list[LogDirectory] = []
+        self._announced: set[LogDirectory] = set()
+        self._slow_seen: dict[LogDirectory, tuple[int, float]] = {}
+        self.preferred: dict[tuple[str, int], LogDirectory] = {}
 
     @property
     def cluster_id(self) -> str:
@@ -111,10 +111,10 @@ class LogDirectories:
             self.close()
             raise
 
-    def _with_metadata(self) -> list[DataDirectory]:
+    def _with_metadata(self) -> list[LogDirectory]:
         return self.all if self.metadata in self.all else [self.metadata, *self.all]
 
-    def _offline_at_start(self, directory: DataDirectory, error: DirectoryOfflineError) -> None:
+    def _offline_at_start(self, directory: LogDirectory, error: DirectoryOfflineError) -> None:
         if directory is self.metadata or len(self.all) == 1:
             raise error
         cause = error.__cause__
@@ -122,7 +122,7 @@ class LogDirectories:
         directory.health.fail(number, "opening it", str(directory.path))
 
     def _check_identities(self) -> None:
-        ids: dict[bytes, DataDirectory] = {}
+        ids: dict[bytes, LogDirectory] = {}
         first = self._opened[0] if self._opened else None
         for directory in self._opened:
             assert first is not None
@@ -178,12 +178,12 @@ class LogDirectories:
     # ------------------------------------------------------------ which is which
 
     @property
-    def online(self) -> list[DataDirectory]:
+    def online(self) -> list[LogDirectory]:
         """Directories that have partitions and accept writes."""
         return [directory for directory in self.all if not directory.health.failed]
 
     @property
-    def opened(self) -> list[DataDirectory]:
+    def opened(self) -> list[LogDirectory]:
         """Directories that could be opened at start; some may have failed since."""
         return [directory for directory in self.all if directory in self._opened]
 
@@ -208,21 +208,21 @@ class LogDirectories:
         """Number of failed directories (Kafka's OfflineLogDirectoryCount)."""
         return sum(directory.health.failed for directory in self._with_metadata())
 
-    def __iter__(self) -> Iterator[DataDirectory]:
+    def __iter__(self) -> Iterator[LogDirectory]:
         return iter(self.all)
 
-    def by_path(self, path: str) -> DataDirectory | None:
+    def by_path(self, path: str) -> LogDirectory | None:
         """Returns the directory of log.dirs with this absolute path."""
         return self._by_path.get(path)
 
-    def by_id(self, directory_id: bytes) -> DataDirectory | None:
+    def by_id(self, directory_id: bytes) -> LogDirectory | None:
         """Returns the opened directory with this id."""
         for each in self.all:  # called for each partition
             if each.directory_id == directory_id and each in self._opened:
                 return each
         return None
 
-    def of(self, log: PartitionLog) -> DataDirectory:
+    def of(self, log: PartitionLog) -> LogDirectory:
         """Returns the directory that holds a log."""
         assert log.health is not None
         return self._by_path[log.health.path]
@@ -240,8 +240,8 @@ class LogDirectories:
     # ------------------------------------------------------------ placement
 
     def place(
-        self, counts: Mapping[DataDirectory, int], cordoned: Sequence[str], wanted: tuple[str, int]
-    ) -> DataDirectory | None:
+        self, counts: Mapping[LogDirectory, int], cordoned: Sequence[str], wanted: tuple[str, int]
+    ) -> LogDirectory | None:
         """Chooses the directory of a new partition: the one that AlterReplicaLogDirs requested, else the one
         with the fewest partitions.
 
@@ -260,7 +260,7 @@ class LogDirectories:
         open_to_new = [each for each in online if str(each.path) not in cordoned] or online[:1]
         return min(open_to_new, key=lambda each: counts.get(each, 0), default=None)
 
-    def prefer(self, topic: str, index: int, directory: DataDirectory) -> None:
+    def prefer(self, topic: str, index: int, directory: LogDirectory) -> None:
         """Remembers the directory for a partition that does not exist yet. No client fills the memory so."""
         self.preferred.pop((topic, index), None)
         self.preferred[topic, index] = directory
@@ -269,7 +269,7 @@ class LogDirectories:
 
     # ------------------------------------------------------------ failing
 
-    def guard(self, directory: DataDirectory, doing: str, work: Callable[[], None]) -> bool:
+    def guard(self, directory: LogDirectory, doing: str, work: Callable[[], None]) -> bool:
         """Runs `work` on files of a directory unless it has failed. An I/O error takes the directory offline.
 
         Returns:
@@ -302,7 +302,7 @@ class LogDirectories:
             self._tell_of_slowness(directory)
         self.when_told()
 
-    def _announce(self, directory: DataDirectory, number: int, doing: str, where: str) -> None:
+    def _announce(self, directory: LogDirectory, number: int, doing: str, where: str) -> None:
         event_log.error(
             "a log directory has failed; its partitions accept no writes until the broker restarts",
             directory=str(directory.path),
@@ -312,7 +312,7 @@ class LogDirectories:
             cure=_CURES.get(number, "check its file system, then restart the broker"),
         )
 
-    def _tell_of_slowness(self, directory: DataDirectory) -> None:
+    def _tell_of_slowness(self, directory: LogDirectory) -> None:
         slow = directory.health.slow_operations
         seen, told_at = self._slow_seen.get(directory, (0, -_SLOW_LINES_APART_S))
         news, now = slow - seen, time.monotonic()

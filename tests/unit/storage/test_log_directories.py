@@ -17,8 +17,8 @@ from bowstring.engine.protocol.messages.list_offsets import (
 )
 from bowstring.engine.protocol.messages.metadata import MetadataRequest
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import CLEAN_SHUTDOWN, META_PROPERTIES
-from bowstring.engine.storage.log_dirs import LogDirectories
+from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.engine.storage.log_directory import CLEAN_SHUTDOWN, META_PROPERTIES
 from tests.support import faults
 from tests.support.log_dirs import described, homes
 from tests.support.waiting import pause, wait_until

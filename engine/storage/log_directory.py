@@ -1,4 +1,4 @@
-"""Opens and locks one data directory and reads its identity. Files are the same as Kafka's."""
+"""Opens and locks one log directory and reads its identity. Files are the same as Kafka's."""
 
 import json
 import os
@@ -27,7 +27,7 @@ NO_EPOCH: Final = -1
 
 
 class DirectoryOfflineError(DataDirectoryError):
-    """A data directory whose file system fails. A broker with other directories continues without it."""
+    """A log directory whose file system fails. A broker with other directories continues without it."""
 
 
 def partition_directory(topic: str, partition: int) -> str:
@@ -61,8 +61,8 @@ def _make(path: Path) -> None:
         sync_directory(path.parent)
 
 
-class DataDirectory:
-    """One data directory, locked for this process from `open` to `close`.
+class LogDirectory:
+    """One log directory, locked for this process from `open` to `close`.
 
     Attributes:
         path: The directory.

@@ -7,7 +7,7 @@ import pytest
 
 from bowstring.engine.protocol import format_uuid, parse_uuid
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_dir import CLEAN_SHUTDOWN, META_PROPERTIES, NO_EPOCH, DataDirectory
+from bowstring.engine.storage.log_directory import CLEAN_SHUTDOWN, META_PROPERTIES, NO_EPOCH, LogDirectory
 from tests.support.waiting import HANG_S
 
 ID = bytes(range(16))
@@ -15,7 +15,7 @@ ID = bytes(range(16))
 
 @pytest.fixture
 def opened(tmp_path):
-    directory = DataDirectory(tmp_path / "data")
+    directory = LogDirectory(tmp_path / "data")
     directory.open(node_id=1)
     yield directory
     directory.close()
@@ -32,7 +32,7 @@ def test_a_new_directory_gets_an_identity_that_stays(opened):
         "directory.id": format_uuid(opened.directory_id),
     }
     opened.close()
-    again = DataDirectory(opened.path)
+    again = LogDirectory(opened.path)
     again.open(node_id=1)
     assert (again.cluster_id, again.directory_id) == (opened.cluster_id, opened.directory_id)
     assert not again.is_new and not again.was_clean
@@ -41,13 +41,13 @@ def test_a_new_directory_gets_an_identity_that_stays(opened):
 
 def test_a_second_broker_is_refused(opened):
     with pytest.raises(DataDirectoryError, match="in use by another broker"):
-        DataDirectory(opened.path).open(node_id=1)
+        LogDirectory(opened.path).open(node_id=1)
 
 
 def test_a_second_process_is_refused(opened):
     code = (
-        "import sys; from bowstring.engine.storage.log_dir import DataDirectory\n"
-        "DataDirectory(sys.argv[1]).open(node_id=1)"
+        "import sys; from bowstring.engine.storage.log_directory import LogDirectory\n"
+        "LogDirectory(sys.argv[1]).open(node_id=1)"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code, str(opened.path)],
@@ -64,14 +64,14 @@ def test_the_clean_marker_is_good_for_one_start(opened):
     opened.mark_clean(broker_epoch=7)
     assert (opened.path / CLEAN_SHUTDOWN).read_text() == '{"version":0,"brokerEpoch":7}'
     opened.close()
-    again = DataDirectory(opened.path)
+    again = LogDirectory(opened.path)
     again.open(node_id=1)
     assert again.was_clean
     assert again.clean_epoch == 7
     assert not (opened.path / CLEAN_SHUTDOWN).exists()
     again.close()
     (opened.path / CLEAN_SHUTDOWN).write_text("")  # as old versions wrote it
-    again = DataDirectory(opened.path)
+    again = LogDirectory(opened.path)
     again.open(node_id=1)
     assert again.was_clean
     assert again.clean_epoch == NO_EPOCH
@@ -81,7 +81,7 @@ def test_the_clean_marker_is_good_for_one_start(opened):
 def test_another_nodes_directory_is_refused(opened):
     opened.close()
     with pytest.raises(DataDirectoryError, match=r"belongs to node 1.*set node.id=1"):
-        DataDirectory(opened.path).open(node_id=2)
+        LogDirectory(opened.path).open(node_id=2)
     opened.open(node_id=1)
 
 
@@ -91,11 +91,11 @@ def test_a_damaged_or_missing_identity_is_refused(opened):
     text = path.read_text()
     path.write_text("version=1\n")
     with pytest.raises(DataDirectoryError, match="damaged"):
-        DataDirectory(opened.path).open(node_id=1)
+        LogDirectory(opened.path).open(node_id=1)
     path.unlink()
     (opened.path / "topic-0").mkdir()
     with pytest.raises(DataDirectoryError, match=r"missing.*topic-0"):
-        DataDirectory(opened.path).open(node_id=1)
+        LogDirectory(opened.path).open(node_id=1)
     path.write_text(text)
     opened.open(node_id=1)
 
@@ -104,7 +104,7 @@ def test_an_unusable_path_is_named(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(DataDirectoryError, match="cannot use the data directory"):
-        DataDirectory(file).open(node_id=1)
+        LogDirectory(file).open(node_id=1)
 
 
 def test_partition_metadata_is_kafkas(opened):
