@@ -1,6 +1,6 @@
 """Runs the write-ahead log of one log directory: supplies segments, takes checkpoints, reports durability.
 
-Appends wait for it in native code (_native/wal/write_ahead_log.pyx). commit_mode.py decides which partitions
+Appends wait for it in native code (_native/wal/write_ahead_log.pyx). durability.py decides which partitions
 it serves.
 """
 

@@ -28,9 +28,9 @@ from bowstring.engine.storage.checkpoints import (
     sync_directory,
     write_offsets,
 )
-from bowstring.engine.storage.commit_mode import Durability
 from bowstring.engine.storage.damage import report_findings
 from bowstring.engine.storage.directory_wal import sync_logs
+from bowstring.engine.storage.durability import Durability
 from bowstring.engine.storage.leaving_logs import LeavingLogs
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import (

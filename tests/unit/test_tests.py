@@ -215,7 +215,7 @@ PRIVATE = {
     "unit/spark/test_python_source.py": {
         "_say_which_engine": "the warning of a process, made anew",
     },
-    "unit/storage/test_commit_mode.py": {
+    "unit/storage/test_durability.py": {
         "_loop": "the loop that callbacks are posted to",
     },
     "unit/storage/test_log_manager.py": {

@@ -1,6 +1,6 @@
 """Logs in commit mode on a simulated disk: appends are acknowledged once the write-ahead log has them.
 
-The steps that a broker runs on threads (engine/storage/commit_mode.py) run one by one here, in the same order.
+The steps that a broker runs on threads (engine/storage/durability.py) run one by one here, in the same order.
 """
 
 import random

@@ -21,7 +21,7 @@ from bowstring.engine.groups import shell as group_shell
 from bowstring.engine.protocol import ids
 from bowstring.engine.quorum import shell as quorum_shell
 from bowstring.engine.share.leader import share_partitions
-from bowstring.engine.storage import commit_mode, directory_wal, log_opener
+from bowstring.engine.storage import directory_wal, durability, log_opener
 from tests.simulation.nodes.kernel import MONOTONIC_NS, WALL_NS
 from tests.simulation.nodes.logs import DURABILITY, SimulatedLog, SimulatedWal, SimulatedWriteAheadLog
 from tests.simulation.nodes.plane import LogWaiters, NodePlane, NodeReplicas, VerifiedBatch
@@ -81,8 +81,8 @@ def simulated_process(world):
         put(many_logs, "open_logs", world.files.open_logs)
         put(many_logs, "create_logs", world.files.create_logs)
         put(log_opener, "PartitionLog", SimulatedLog)
-        put(commit_mode, "DirectoryWal", SimulatedWal)
-        put(commit_mode, "durability", DURABILITY)
+        put(durability, "DirectoryWal", SimulatedWal)
+        put(durability, "durability", DURABILITY)
         put(directory_wal, "durability", DURABILITY)
         put(directory_wal, "WriteAheadLog", SimulatedWriteAheadLog)
         append, fail = quorum_shell.Quorum.append_all, quorum_shell.Quorum._fail

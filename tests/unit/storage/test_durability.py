@@ -20,8 +20,8 @@ from bowstring.engine.protocol.messages import incremental_alter_configs as iac
 from bowstring.engine.protocol.messages import produce as p
 from bowstring.engine.storage import directory_wal
 from bowstring.engine.storage.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
-from bowstring.engine.storage.commit_mode import Durability
 from bowstring.engine.storage.directory_wal import DirectoryWal, liburing_path
+from bowstring.engine.storage.durability import Durability
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import all_replaced, failing, replaced
 from tests.support.joined_wal import TOPIC_ID, append
