@@ -10,7 +10,7 @@ from bowstring.engine.api.table import BY_BROKER
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.controller_node import ControllerServer
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
-from bowstring.engine.broker.forwarding import AllocatedProducerIds, ForwardedChanges
+from bowstring.engine.broker.forwarded_changes import AllocatedProducerIds, ForwardedChanges
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.node import NodeLostError, behind, check_formatted, node_id_of

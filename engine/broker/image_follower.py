@@ -11,7 +11,7 @@ from bowstring.engine import background, event_log
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, TopicImage
-from bowstring.engine.metadata.store.commit import ClusterChanges
+from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
 from bowstring.engine.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
     BeginTransactionRecord,

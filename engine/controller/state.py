@@ -15,7 +15,7 @@ from bowstring.engine.metadata.features import (
     SUPPORTED_FEATURES,
 )
 from bowstring.engine.metadata.image import BROKER_RESOURCE, BrokerImage, ClusterImage, PartitionImage
-from bowstring.engine.metadata.placement import Randomness
+from bowstring.engine.metadata.replica_placer import Randomness
 from bowstring.engine.protocol.records.cluster_metadata import markers, nodes, topics
 from bowstring.engine.protocol.schema import MetadataRecord
 

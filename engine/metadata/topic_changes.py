@@ -13,7 +13,7 @@ from bowstring.engine.metadata.features import (
 )
 from bowstring.engine.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from bowstring.engine.metadata.names import topic_name_problem, unified
-from bowstring.engine.metadata.placement import NoRandomness, Randomness, StripedReplicaPlacer
+from bowstring.engine.metadata.replica_placer import NoRandomness, Randomness, StripedReplicaPlacer
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
 from bowstring.engine.protocol.schema import MetadataRecord

@@ -10,8 +10,8 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import ImageChange, Metadata
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
-from bowstring.engine.metadata.placement import Randomness
-from bowstring.engine.metadata.store.commit import ClusterChanges
+from bowstring.engine.metadata.replica_placer import Randomness
+from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.topic_changes import NO_RANDOMNESS

@@ -14,7 +14,7 @@ from bowstring.engine.metadata.image import (
     TopicImage,
 )
 from bowstring.engine.metadata.names import unified
-from bowstring.engine.metadata.store.commit import ClusterChanges
+from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
 from bowstring.engine.metadata.topic_changes import NewTopic, check_partition_total, create_topic
 from bowstring.engine.protocol.ids import random_uuid
 from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord

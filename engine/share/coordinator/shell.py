@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.image import ImageSource
-    from bowstring.engine.metadata.store.commit import ClusterChanges
+    from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
     from bowstring.engine.storage.log_manager import LogManager
 
 _TOPIC: Final = InternalTopic(

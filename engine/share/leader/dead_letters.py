@@ -52,7 +52,7 @@ Address = Callable[[int], tuple[str, int] | None]
 
 
 class TopicCreator(Protocol):
-    """Has the controller create topics, as engine.broker.forwarding does."""
+    """Has the controller create topics, as engine.broker.forwarded_changes does."""
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Mapping[str, KafkaError]:
         """Creates topics; returns why some could not be created, by name."""

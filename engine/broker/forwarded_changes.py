@@ -8,7 +8,7 @@ from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
-from bowstring.engine.metadata.store.commit import ClusterChanges
+from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest

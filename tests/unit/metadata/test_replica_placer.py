@@ -8,7 +8,7 @@ import pytest
 
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import BrokerImage
-from bowstring.engine.metadata.placement import NoRandomness, StripedReplicaPlacer
+from bowstring.engine.metadata.replica_placer import NoRandomness, StripedReplicaPlacer
 
 
 def broker(id: int, rack: str | None = None, **fields) -> BrokerImage:
