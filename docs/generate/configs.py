@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from bowstring.engine.configs.definition import ConfigKey
+from bowstring.engine.configs.config_key import ConfigKey
 from bowstring.engine.configs.table import BROKER_CONFIGS, TOPIC_CONFIGS
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from docs.generate.markdown import code, plain, table

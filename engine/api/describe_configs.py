@@ -17,7 +17,7 @@ from bowstring.engine.configs import (
     rendered,
     shown,
 )
-from bowstring.engine.configs.definition import READ_ONLY
+from bowstring.engine.configs.config_key import READ_ONLY
 from bowstring.engine.configs.scoped import group_origins
 from bowstring.engine.configs.synonyms import topic_synonyms
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS

@@ -4,8 +4,7 @@ Imported by: broker, cli, cluster, engine.*, pipeline, serve, spark.
 May import: nothing.
 """
 
-from bowstring.engine.configs.definition import ConfigError, ConfigKey, ConfigType, nearest
-from bowstring.engine.configs.effective import (
+from bowstring.engine.configs.broker_configs import (
     BrokerConfigs,
     ConfigSource,
     Origin,
@@ -13,6 +12,7 @@ from bowstring.engine.configs.effective import (
     shown,
     validate_topic_configs,
 )
+from bowstring.engine.configs.config_key import ConfigError, ConfigKey, ConfigType, nearest
 from bowstring.engine.configs.table import BROKER_CONFIGS, TOPIC_CONFIGS, broker_key
 
 __all__ = [

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bowstring.engine.configs.definition import ConfigError
+from bowstring.engine.configs.config_key import ConfigError
 from bowstring.engine.configs.table import broker_key, may_be_a_plugins, nearest_config
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

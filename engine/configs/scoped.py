@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from bowstring.engine.configs.definition import ConfigError
-from bowstring.engine.configs.effective import BrokerConfigs, ConfigSource, Origin
+from bowstring.engine.configs.broker_configs import BrokerConfigs, ConfigSource, Origin
+from bowstring.engine.configs.config_key import ConfigError
 from bowstring.engine.configs.table import BROKER_CONFIGS
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 

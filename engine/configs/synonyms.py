@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bowstring.engine.configs.definition import BrokerConfig, ConfigKey
+from bowstring.engine.configs.config_key import BrokerConfig, ConfigKey
 from bowstring.engine.configs.table_topics import TOPICS
 
 

@@ -6,7 +6,7 @@ the table_*.py file of its subject.
 
 from typing import Final
 
-from bowstring.engine.configs.definition import OWN_PREFIX, ConfigError, ConfigKey, is_typo, nearest
+from bowstring.engine.configs.config_key import OWN_PREFIX, ConfigError, ConfigKey, is_typo, nearest
 from bowstring.engine.configs.synonyms import topic_synonyms
 from bowstring.engine.configs.table_bowstring import BOWSTRING
 from bowstring.engine.configs.table_cluster import CLUSTER

@@ -1,6 +1,6 @@
 """Lists the broker configs that Kafka does not have."""
 
-from bowstring.engine.configs.definition import (
+from bowstring.engine.configs.config_key import (
     APPLIED,
     BOOLEAN,
     HIGH,
@@ -11,7 +11,7 @@ from bowstring.engine.configs.definition import (
     READ_ONLY,
     STRING,
 )
-from bowstring.engine.configs.definition import rows as _rows
+from bowstring.engine.configs.config_key import rows as _rows
 
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off

@@ -1,6 +1,6 @@
 """Lists the broker configs of the controller quorum, the metadata log and replication."""
 
-from bowstring.engine.configs.definition import (
+from bowstring.engine.configs.config_key import (
     APPLIED,
     BOOLEAN,
     CLUSTER_WIDE,
@@ -14,7 +14,7 @@ from bowstring.engine.configs.definition import (
     STORED,
     STRING,
 )
-from bowstring.engine.configs.definition import rows as _rows
+from bowstring.engine.configs.config_key import rows as _rows
 
 _SELECTORS = "|".join(
     f"org.apache.kafka.common.replica.{name}" for name in ("RackAwareReplicaSelector", "LeaderSelector")

@@ -1,6 +1,6 @@
 """Lists the broker configs of the group, share and transaction coordinators."""
 
-from bowstring.engine.configs.definition import (
+from bowstring.engine.configs.config_key import (
     APPLIED,
     BOOLEAN,
     CLASS,
@@ -18,7 +18,7 @@ from bowstring.engine.configs.definition import (
     STRING,
     protects,
 )
-from bowstring.engine.configs.definition import rows as _rows
+from bowstring.engine.configs.config_key import rows as _rows
 
 _ASSIGNORS = protects(
     "share groups have the assignor simple, and Java classes cannot run here",

@@ -1,6 +1,6 @@
 """Lists the configs of groups (KIP-848, KIP-932, KIP-1071) and of client metrics subscriptions (KIP-714)."""
 
-from bowstring.engine.configs.definition import (
+from bowstring.engine.configs.config_key import (
     APPLIED,
     BOOLEAN,
     DISTINCT,
@@ -14,7 +14,7 @@ from bowstring.engine.configs.definition import (
     STRING,
     SUBSCRIPTION,
 )
-from bowstring.engine.configs.definition import rows as _rows
+from bowstring.engine.configs.config_key import rows as _rows
 
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off

@@ -1,6 +1,6 @@
 """Lists the broker configs of logs and topics, mostly the defaults of topic configs."""
 
-from bowstring.engine.configs.definition import (
+from bowstring.engine.configs.config_key import (
     APPLIED,
     BOOLEAN,
     CLASS,
@@ -17,7 +17,7 @@ from bowstring.engine.configs.definition import (
     STORED,
     protects,
 )
-from bowstring.engine.configs.definition import rows as _rows
+from bowstring.engine.configs.config_key import rows as _rows
 
 _POLICY = protects("policies are not supported yet, so every valid topic and config is accepted")
 

@@ -1,6 +1,6 @@
 """Lists the broker configs of remote (tiered) storage."""
 
-from bowstring.engine.configs.definition import (
+from bowstring.engine.configs.config_key import (
     BOOLEAN,
     CLUSTER_WIDE,
     DOUBLE,
@@ -12,7 +12,7 @@ from bowstring.engine.configs.definition import (
     STORED,
     STRING,
 )
-from bowstring.engine.configs.definition import rows as _rows
+from bowstring.engine.configs.config_key import rows as _rows
 
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off

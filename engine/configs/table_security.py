@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bowstring.engine.configs.definition import (
+from bowstring.engine.configs.config_key import (
     BOOLEAN,
     CLASS,
     DOUBLE,
@@ -20,7 +20,7 @@ from bowstring.engine.configs.definition import (
     STRING,
     protects,
 )
-from bowstring.engine.configs.definition import rows as _rows
+from bowstring.engine.configs.config_key import rows as _rows
 
 # A config that names credentials, or who may connect or with what, is refused; one that only tunes these is
 # stored.

@@ -1,6 +1,6 @@
 """Lists the broker configs of the process: listeners, connections, requests, quotas, metrics."""
 
-from bowstring.engine.configs.definition import (
+from bowstring.engine.configs.config_key import (
     APPLIED,
     BOOLEAN,
     CLASS,
@@ -16,7 +16,7 @@ from bowstring.engine.configs.definition import (
     STRING,
     protects,
 )
-from bowstring.engine.configs.definition import rows as _rows
+from bowstring.engine.configs.config_key import rows as _rows
 
 _CONNECTIONS = protects("connections are not counted or limited yet")
 _MEMORY = protects("requests are limited for each connection, not yet for all of them together", "0")

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bowstring.engine.configs.definition import (
+from bowstring.engine.configs.config_key import (
     BOOLEAN,
     DOUBLE,
     HIGH,

@@ -12,7 +12,7 @@ from bowstring.engine.configs import (
     broker_key,
     validate_topic_configs,
 )
-from bowstring.engine.configs.definition import PER_BROKER, READ_ONLY
+from bowstring.engine.configs.config_key import PER_BROKER, READ_ONLY
 from bowstring.engine.configs.scoped import INTERVAL_MS, validate_client_metrics, validate_group_configs
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from bowstring.engine.configs.table_security import PER_LISTENER

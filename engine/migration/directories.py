@@ -17,8 +17,8 @@ from typing import Final, Literal
 
 from bowstring.engine.broker.lone_broker import LoneBroker
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.configs.definition import OWN_PREFIX
-from bowstring.engine.configs.effective import why_unenforced
+from bowstring.engine.configs.broker_configs import why_unenforced
+from bowstring.engine.configs.config_key import OWN_PREFIX
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.metadata.features import (
     BOWSTRING_VERSION,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.configs.definition import OWN_PREFIX
-from bowstring.engine.configs.effective import why_unenforced
+from bowstring.engine.configs.broker_configs import why_unenforced
+from bowstring.engine.configs.config_key import OWN_PREFIX
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.metadata.image import BrokerImage
 from bowstring.engine.requests.listeners import client_listeners, is_loopback

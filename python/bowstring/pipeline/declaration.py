@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from bowstring.clients.errors import ClientError, ConfigError
-from bowstring.engine.configs.definition import nearest
+from bowstring.engine.configs.config_key import nearest
 from bowstring.spark.option_names import check_names
 
 Format = Literal["none", "text", "json", "avro", "protobuf"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ClientError, ConfigError
-from bowstring.engine.configs.definition import nearest
+from bowstring.engine.configs.config_key import nearest
 from bowstring.spark.jar import JarMissingError, jar_path
 from bowstring.spark.worker_python import choose_worker_python
 

@@ -12,7 +12,7 @@ from bowstring.engine.configs import (
     synonyms,
     validate_topic_configs,
 )
-from bowstring.engine.configs.definition import INT, LONG, broker_config, is_typo, topic_config
+from bowstring.engine.configs.config_key import INT, LONG, broker_config, is_typo, topic_config
 from bowstring.engine.configs.files import load, parse_properties
 from bowstring.engine.configs.scoped import (
     group_origins,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from bowstring.engine.configs.definition import PASSWORD, ConfigError, ConfigKey
+from bowstring.engine.configs.config_key import PASSWORD, ConfigError, ConfigKey
 from bowstring.engine.configs.synonyms import broker_synonyms, topic_synonyms
 from bowstring.engine.configs.table import BROKER_CONFIGS, TOPIC_CONFIGS, broker_key
 
