@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
 from bowstring.engine.broker.broker_addresses import inter_broker_listener
-from bowstring.engine.broker.dispatch import Dispatcher
+from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError

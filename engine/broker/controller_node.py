@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api.table import BY_CONTROLLER
 from bowstring.engine.broker.controller_registration import ControllerRegistration
-from bowstring.engine.broker.dispatch import Dispatcher
+from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.node import behind, check_formatted, make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.controller.shell import Controller

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NATIVE_APIS: Final = ("produce", "fetch")
 
 
-class BrokerCollector(Collector):
+class BrokerMetrics(Collector):
     """Reads a broker's counters for each scrape."""
 
     def __init__(self, broker: "Broker") -> None:
@@ -495,7 +495,7 @@ def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
 def registry(broker: "Broker") -> CollectorRegistry:
     """Returns a registry with the broker's metrics and the process's own."""
     made = CollectorRegistry()
-    made.register(BrokerCollector(broker))
+    made.register(BrokerMetrics(broker))
     ProcessCollector(registry=made)
     return made
 

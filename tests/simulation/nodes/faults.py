@@ -9,7 +9,7 @@ import textwrap
 from contextlib import asynccontextmanager
 
 from bowstring.engine.broker.cluster_broker import ClusterBroker
-from bowstring.engine.broker.dispatch import Dispatcher
+from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.replication import Replication, _ServedLogs

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import bowstring.engine
 from bowstring._native.log import many_logs
-from bowstring.engine.broker import dispatch, replication
+from bowstring.engine.broker import dispatcher, replication
 from bowstring.engine.broker import node as node_module
 from bowstring.engine.coordinators import runtime
 from bowstring.engine.groups import shell as group_shell
@@ -77,7 +77,7 @@ def simulated_process(world):
         put(node_module, "DataPlane", _plane_of_running_node)
         put(replication, "Replicas", NodeReplicas)
         put(share_partitions, "LogWaiters", LogWaiters)
-        put(dispatch, "SlowBatch", VerifiedBatch)
+        put(dispatcher, "SlowBatch", VerifiedBatch)
         put(many_logs, "open_logs", world.files.open_logs)
         put(many_logs, "create_logs", world.files.create_logs)
         put(log_opener, "PartitionLog", SimulatedLog)

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from bowstring.engine.api.table import BY_BROKER_ALONE
-from bowstring.engine.broker.dispatch import Dispatcher
+from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.protocol import API_VERSIONS, decode_response
 from bowstring.engine.protocol.messages import find_coordinator as fc
 from bowstring.engine.protocol.messages import offset_commit as oc
