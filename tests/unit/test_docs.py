@@ -81,7 +81,7 @@ def long_lines(page: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
 def test_prose_can_be_read_as_source(page):
-    if page.name == "figures.md" or page.is_relative_to(GENERATED):
+    if page.is_relative_to(GENERATED):
         return
     found = list(long_lines(page))
     assert not found, f"{relative(page)}: lines above {COLUMNS_MAX} columns: {found}"
