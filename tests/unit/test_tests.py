@@ -72,7 +72,7 @@ PRIVATE = {
     "unit/clients/consumer/test_local_reader.py": {
         "_idle_timeout_s": "is short only once the reader has what it is to read",
     },
-    "unit/clients/consumer/test_poll_arrow.py": {"_positions": "how many bytes wait for polls"},
+    "unit/clients/consumer/test_arrow_reading.py": {"_positions": "how many bytes wait for polls"},
     "unit/clients/consumer/test_unfinished.py": {"_group": "closing fails, which no broker makes happen"},
     "unit/clients/group/test_member.py": {
         "_group": "a generation that has passed, without the races of a rebalance",

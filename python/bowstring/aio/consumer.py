@@ -17,7 +17,7 @@ from bowstring.clients.arrow.columns import pyarrow
 from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.consumer.consumer import Consumer as ThreadedConsumer
 from bowstring.clients.consumer.coordinator import Listener
-from bowstring.clients.consumer.poll import RawBatches
+from bowstring.clients.consumer.record_reading import RawBatches
 from bowstring.clients.errors import ClientError
 from bowstring.clients.records import OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 from bowstring.clients.timeouts import most_records, seconds

@@ -15,16 +15,16 @@ from bowstring.clients.choices import Assignor, AutoOffsetReset, GroupProtocol, 
 from bowstring.clients.config.aliases import ConsumerAliases
 from bowstring.clients.config.client import CONSUMER
 from bowstring.clients.config.names import configurable
-from bowstring.clients.consumer.compat import FamiliarNames
+from bowstring.clients.consumer.arrow_reading import ArrowReading
+from bowstring.clients.consumer.consumer_positions import ConsumerPositions
 from bowstring.clients.consumer.coordinator import Listener, Membership
-from bowstring.clients.consumer.exactly_once import TransactionalReading
+from bowstring.clients.consumer.familiar_names import FamiliarNames
 from bowstring.clients.consumer.fetch_config import FetchConfig
 from bowstring.clients.consumer.fetcher import Fetcher
 from bowstring.clients.consumer.offsets import ConsumerOffsets
 from bowstring.clients.consumer.partition_state import Positions
-from bowstring.clients.consumer.poll import RecordReading
-from bowstring.clients.consumer.poll_arrow import ArrowReading
-from bowstring.clients.consumer.seek import ConsumerPositions
+from bowstring.clients.consumer.record_reading import RecordReading
+from bowstring.clients.consumer.transactional_reading import TransactionalReading
 from bowstring.clients.descriptions import description
 from bowstring.clients.errors import ClientError, ClientTimeoutError, ConfigError
 from bowstring.clients.group.heartbeat import GroupConfig, group_config
