@@ -17,7 +17,7 @@ from bowstring.clients.config.client import CONSUMER
 from bowstring.clients.config.names import configurable
 from bowstring.clients.consumer.arrow_reading import ArrowReading
 from bowstring.clients.consumer.consumer_positions import ConsumerPositions
-from bowstring.clients.consumer.coordinator import Listener, Membership
+from bowstring.clients.consumer.coordinator import ConsumerCoordinator, Listener
 from bowstring.clients.consumer.familiar_names import FamiliarNames
 from bowstring.clients.consumer.fetch_config import FetchConfig
 from bowstring.clients.consumer.fetcher import Fetcher
@@ -115,7 +115,7 @@ class Consumer(
         b'me' b'hello'
     """
 
-    _group: Membership | None = None
+    _group: ConsumerCoordinator | None = None
 
     @configurable(CONSUMER)
     def __init__(
@@ -183,7 +183,7 @@ class Consumer(
         threads = HeartbeatThreads(
             self._client.client_id, config, self._client.request_timeout_s, self._client.wakeup
         )
-        self._group = Membership(
+        self._group = ConsumerCoordinator(
             self._fetcher, self._owner, config, threads=threads, auto_commit_s=auto_commit_s
         )
         self._finalizer.detach()

@@ -46,7 +46,7 @@ PATTERN_GRACE_S = 5.0
 _log = logging.getLogger("bowstring.consumer")
 
 
-class Membership:
+class ConsumerCoordinator:
     """The membership of one consumer. Called by the thread that holds `owner`.
 
     Args:

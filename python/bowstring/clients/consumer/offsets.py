@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from bowstring.clients.consumer.coordinator import Membership, OnCommit
+from bowstring.clients.consumer.coordinator import ConsumerCoordinator, OnCommit
 from bowstring.clients.consumer.partition_state import Positions
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.group.offset_queries import list_offsets
@@ -26,7 +26,7 @@ class ConsumerOffsets:
     """Mixed into Consumer, which provides the connections and the group."""
 
     _cluster: Cluster
-    _group: Membership | None
+    _group: ConsumerCoordinator | None
     _owner: OneThread
     _positions: Positions
     _read_committed: bool
@@ -133,7 +133,7 @@ class ConsumerOffsets:
             found = self._need_group().committed(asked, self._seconds(timeout))
             return {partition: found.get(partition) for partition in asked}
 
-    def _need_group(self) -> Membership:
+    def _need_group(self) -> ConsumerCoordinator:
         if self._group is None:
             raise ConfigError("commit needs a group_id: give one to Consumer")
         return self._group

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from bowstring.clients.consumer.coordinator import Listener, Membership
+from bowstring.clients.consumer.coordinator import ConsumerCoordinator, Listener
 from bowstring.clients.consumer.partition_state import Positions
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -15,7 +15,7 @@ from bowstring.clients.single_thread import OneThread
 class TransactionalReading:
     """Mixed into Consumer, which provides the group and the positions."""
 
-    _group: Membership | None
+    _group: ConsumerCoordinator | None
     _owner: OneThread
     _positions: Positions
     _read_committed: bool
