@@ -1,6 +1,6 @@
 """Decodes record batches into Arrow's buffers without the GIL: ArrowRows gathers records of any number of partitions.
 
-It does not need pyarrow: clients/arrow/columns.py makes pyarrow's arrays of the buffers.
+It does not need pyarrow: clients/arrow/arrow_format.py makes pyarrow's arrays of the buffers.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize

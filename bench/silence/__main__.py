@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from bench.peers.bowstring import Bowstring
 from bench.silence.loads import Client
 from bench.silence.probe import Probe
-from bowstring.cluster.embedded import Cluster
+from bowstring.cluster.cluster import Cluster
 
 SERVER: Final = {"broker.session.timeout.ms": "9000", "controller.quorum.fetch.timeout.ms": "2000"}
 """As on a server: clusters for tests notice failures sooner."""

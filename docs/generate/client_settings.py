@@ -9,7 +9,7 @@ from typing import Any
 
 import bowstring
 from bowstring.clients.config.client import ADMIN, CONSUMER, SHARE_CONSUMER
-from bowstring.clients.config.names import ConfigTable
+from bowstring.clients.config.config_table import ConfigTable
 from bowstring.clients.producer.config import PRODUCER
 from docs.generate.markdown import code, plain, table
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from bowstring.clients.records import TopicPartition as TopicPartition
     from bowstring.clients.share.consumer import ShareConsumer as ShareConsumer
     from bowstring.clients.share.records import ShareRecord as ShareRecord
-    from bowstring.cluster.embedded import Cluster as Cluster
+    from bowstring.cluster.cluster import Cluster as Cluster
     from bowstring.exactly_once import transform as transform
     from bowstring.kernels.function import kernel as kernel
     from bowstring.tables import Records as Records
@@ -81,7 +81,7 @@ _MODULES = {
     "ClientError": "clients.errors",
     "ClientTimeoutError": "clients.errors",
     "ClosedError": "clients.errors",
-    "Cluster": "cluster.embedded",
+    "Cluster": "cluster.cluster",
     "CommitFailedError": "clients.errors",
     "ConfigError": "clients.errors",
     "ConnectionLostError": "clients.errors",

@@ -18,7 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from bowstring.broker import Broker
-    from bowstring.cluster.embedded import Cluster
+    from bowstring.cluster.cluster import Cluster
 
 TOPIC_NAME_MAX = 249
 
@@ -36,7 +36,7 @@ def bowstring_broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def _bowstring_cluster_of_session() -> Iterator[Cluster]:
-    from bowstring.cluster.embedded import Cluster
+    from bowstring.cluster.cluster import Cluster
 
     with Cluster(3) as cluster:
         yield cluster

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.arguments import checked
-from bowstring.clients.arrow.columns import ArrowFormat, pyarrow
+from bowstring.clients.arrow.arrow_format import ArrowFormat, pyarrow
 from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat
 from bowstring.clients.choices import IsolationLevel, Layout, TimestampUnit
 from bowstring.clients.consumer.range_reader import BoundedConsumer

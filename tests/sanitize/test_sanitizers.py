@@ -29,7 +29,7 @@ SUBJECTS = [
     ),
     "tests/unit/protocol/test_codec.py",
     "tests/unit/storage/test_staged_tails.py",
-    "tests/unit/clients/arrow/test_columns.py",
+    "tests/unit/clients/arrow/test_arrow_format.py",
     "tests/unit/clients/producer/test_send_arrow.py",
     *sorted(
         str(path.relative_to(ROOT)) for path in ROOT.glob("tests/fuzz/test_*.py") if "spark" not in path.name

@@ -12,7 +12,7 @@ from bowstring import Admin, Producer
 from bowstring.clients.consumer.local_reader import LocalReader
 from bowstring.clients.consumer.range_reader import RangeReader
 from bowstring.clients.errors import LocalReadsUnavailableError
-from bowstring.clients.local.wire import LocalConnection
+from bowstring.clients.local.local_connection import LocalConnection
 from tests.support.serving import Process, steady_port
 from tests.support.waiting import HANG_S
 

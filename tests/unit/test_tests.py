@@ -56,7 +56,7 @@ PRIVATE = {
     "system/bad_input/test_clients_and_bad_input.py": {
         "_sender": "makes a producer forget its broker, which no broker can do",
     },
-    "unit/clients/config/test_names.py": {
+    "unit/clients/config/test_config_table.py": {
         "_max_poll_records": "what became of a setting; it shows only with a broker that is slow in the right way",
         "_group": "the same",
         "_timeout_s": "the same",

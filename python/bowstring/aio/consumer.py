@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from bowstring.aio.worker import Worker, WorkersClient, awaited, listen_on_loop, same_arguments
 from bowstring.clients.arguments import checked_methods
-from bowstring.clients.arrow.columns import pyarrow
+from bowstring.clients.arrow.arrow_format import pyarrow
 from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.consumer.consumer import Consumer as ThreadedConsumer
 from bowstring.clients.consumer.coordinator import Listener

@@ -13,7 +13,7 @@ from bowstring.clients import forks
 from bowstring.clients.errors import ClientError, ClosedError, ForkedError
 
 
-class OneThread:
+class SingleThread:
     """Held during each call of a client. Entering it from a second thread, or after close, raises.
 
     An exception of a signal handler, such as KeyboardInterrupt, may come between two steps of `__exit__`. So

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.errors import ClientError
 from bowstring.clients.records import TopicPartition
-from bowstring.cluster.embedded import Cluster
+from bowstring.cluster.cluster import Cluster
 from bowstring.cluster.process import NodeError
 from bowstring.demo import headline
 from bowstring.demo.headline import PARTITIONS, RECORD_BYTES, RECORDS_PER_S_2014, ProducerRun

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bowstring.clients.config.client import CONSUMER
-from bowstring.clients.config.names import ConfigName, boolean, choice, integer, number, text
+from bowstring.clients.config.config_table import ConfigName, boolean, choice, integer, number, text
 from bowstring.clients.errors import ConfigError
 
 PREFIX = "kafka."

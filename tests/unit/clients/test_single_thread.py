@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from bowstring.clients.errors import ClientError
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 
 
 def interrupted(owner):
@@ -15,7 +15,7 @@ def interrupted(owner):
 
 
 def test_a_call_after_an_interrupted_one():
-    owner = OneThread("thing")
+    owner = SingleThread("thing")
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             interrupted(owner)
@@ -24,7 +24,7 @@ def test_a_call_after_an_interrupted_one():
 
 
 def test_calls_within_calls_and_from_other_threads_are_refused():
-    owner, refused = OneThread("thing"), []
+    owner, refused = SingleThread("thing"), []
 
     def use():
         try:

@@ -11,7 +11,7 @@ import pytest
 
 from bowstring import Broker
 from bowstring.clients.errors import BrokerError, LocalReadsUnavailableError
-from bowstring.clients.local.wire import LocalConnection
+from bowstring.clients.local.local_connection import LocalConnection
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.local import protocol as local_reads
 from bowstring.engine.local import socket as local_socket

@@ -4,7 +4,7 @@ import pytest
 
 from bowstring._native.record.decode import decode_batches, decode_records
 from bowstring._native.record.encode import BatchBuilder, encode_batch, encode_headers
-from bowstring.clients.arrow.columns import ArrowFormat
+from bowstring.clients.arrow.arrow_format import ArrowFormat
 from bowstring.clients.records import Record
 
 KEYS = {

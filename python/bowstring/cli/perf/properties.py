@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bowstring.clients.errors import ConfigError
 
 if TYPE_CHECKING:
-    from bowstring.clients.config.names import ConfigTable
+    from bowstring.clients.config.config_table import ConfigTable
 
 
 def properties(file: Path | None, given: Iterable[str]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from bowstring.clients.admin.transactions import AdminTransactions
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.config.aliases import AdminAliases
 from bowstring.clients.config.client import ADMIN
-from bowstring.clients.config.names import configurable
+from bowstring.clients.config.config_table import configurable
 from bowstring.clients.descriptions import description
 from bowstring.clients.errors import ClientError, ConfigError, ForkedError, broker_error
 from bowstring.clients.group import offset_queries

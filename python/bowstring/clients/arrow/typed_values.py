@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from bowstring.clients.arrow.columns import pyarrow
+from bowstring.clients.arrow.arrow_format import pyarrow
 from bowstring.clients.errors import ConfigError
 from bowstring.values.errors import ValueDecodeError
 

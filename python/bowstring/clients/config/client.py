@@ -11,7 +11,7 @@ from bowstring.clients.choices import (
     GroupProtocol,
     IsolationLevel,
 )
-from bowstring.clients.config.names import (
+from bowstring.clients.config.config_table import (
     INT_MAX,
     LONG_MAX,
     ConfigName,

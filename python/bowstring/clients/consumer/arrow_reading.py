@@ -13,14 +13,14 @@ from bowstring.clients.consumer import record_batches
 from bowstring.clients.consumer.partition_state import PartitionState, Positions
 from bowstring.clients.errors import ClosedError
 from bowstring.clients.records import TopicPartition
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import most_records, seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from bowstring._native.arrow.decode import ArrowRows
-    from bowstring.clients.arrow.columns import ArrowFormat
+    from bowstring.clients.arrow.arrow_format import ArrowFormat
     from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat
 
 # Large enough to make the cost of a poll negligible, small enough for the processor's caches.
@@ -32,7 +32,7 @@ class ArrowReading:
     """Mixed into Consumer, which provides positions and steps."""
 
     _positions: Positions
-    _owner: OneThread
+    _owner: SingleThread
     _check_crcs: bool
     _max_decompressed_batch_bytes: int
     _until: Callable[..., None]
@@ -79,7 +79,7 @@ class ArrowReading:
 
         Returns:
             A pyarrow.RecordBatch, without rows when no records came. The schema is that of
-            `bowstring.clients.arrow.columns.schema`.
+            `bowstring.clients.arrow.arrow_format.schema`.
 
         Raises:
             MissingPackageError: pyarrow is not installed.
@@ -131,7 +131,7 @@ class ArrowReading:
             max_records, max_bytes: most rows and bytes of one batch, as for `poll_arrow`.
             columns, layout, timestamp_unit: as for `poll_arrow`.
         """
-        from bowstring.clients.arrow.columns import pyarrow
+        from bowstring.clients.arrow.arrow_format import pyarrow
 
         names = None if columns is None else tuple(columns)
         schema = self.arrow_schema(columns=names, layout=layout, timestamp_unit=timestamp_unit)
@@ -184,7 +184,7 @@ class ArrowReading:
     def _format(
         self, columns: Iterable[str] | None, layout: Layout, timestamp_unit: TimestampUnit
     ) -> ArrowFormat:
-        from bowstring.clients.arrow.columns import ArrowFormat
+        from bowstring.clients.arrow.arrow_format import ArrowFormat
 
         key = (None if columns is None else tuple(columns), layout, timestamp_unit)
         found = self._formats.get(key)

@@ -14,7 +14,7 @@ from bowstring.clients.arguments import checked_methods
 from bowstring.clients.choices import Assignor, AutoOffsetReset, GroupProtocol, IsolationLevel
 from bowstring.clients.config.aliases import ConsumerAliases
 from bowstring.clients.config.client import CONSUMER
-from bowstring.clients.config.names import configurable
+from bowstring.clients.config.config_table import configurable
 from bowstring.clients.consumer.arrow_reading import ArrowReading
 from bowstring.clients.consumer.consumer_positions import ConsumerPositions
 from bowstring.clients.consumer.coordinator import ConsumerCoordinator, Listener
@@ -33,7 +33,7 @@ from bowstring.clients.local.discovery import Local
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import Finding
 from bowstring.clients.records import SubscriptionPattern, TopicPartition
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import seconds
 from bowstring.clients.troubles import OnError, Troubles
 
@@ -159,7 +159,7 @@ class Consumer(
         self._read_committed, self._check_crcs = is_read_committed(isolation_level), check_crcs
         self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
-        self._owner = OneThread("Consumer")
+        self._owner = SingleThread("Consumer")
         self.troubles = Troubles(_log)
         self.listener = self.troubles.listen(self._owner.lending(on_error))
         self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms, troubles=self.troubles)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bowstring.clients.consumer.partition_state import NO_END, PartitionState, Positions
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 
 
 class ConsumerPositions:
     """Mixed into Consumer, which provides the positions."""
 
-    _owner: OneThread
+    _owner: SingleThread
     _positions: Positions
     _read_committed: bool
 

@@ -30,7 +30,7 @@ from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
 from bowstring.clients.net.metadata import Cluster
 from bowstring.clients.records import GroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.troubles import GRACE_S
 from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
 
@@ -57,7 +57,7 @@ class ConsumerCoordinator:
     def __init__(
         self,
         fetcher: Fetcher,
-        owner: OneThread,
+        owner: SingleThread,
         config: GroupConfig,
         *,
         threads: HeartbeatThreads,

@@ -9,7 +9,7 @@ from bowstring.clients.consumer.partition_state import PartitionState
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.net.metadata import Cluster
 from bowstring.clients.records import OffsetAndMetadata, Record, TopicInfo, TopicPartition
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 
 if TYPE_CHECKING:
     from bowstring.clients.consumer.coordinator import OnCommit
@@ -19,7 +19,7 @@ class FamiliarNames:
     """Mixed into Consumer; each method calls Consumer's own."""
 
     _cluster: Cluster
-    _owner: OneThread
+    _owner: SingleThread
 
     if TYPE_CHECKING:
 

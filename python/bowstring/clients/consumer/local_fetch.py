@@ -15,8 +15,8 @@ from bowstring.clients.errors import ClientError, CorruptBatchError, LocalReadsU
 from bowstring.clients.local import discovery
 from bowstring.clients.local.discovery import Local
 from bowstring.clients.local.feed import LocalFeed
+from bowstring.clients.local.local_connection import LocalConnection
 from bowstring.clients.local.mapped_segments import WINDOW_BYTES
-from bowstring.clients.local.wire import LocalConnection
 from bowstring.clients.net.metadata import Cluster
 from bowstring.clients.records import Node, TopicPartition
 

@@ -10,7 +10,7 @@ from bowstring._native.arrow.decode import ArrowRows
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, CompressionError, explained
 from bowstring._native.record.decode import Aborted
 from bowstring._native.record.types import CorruptBatch
-from bowstring.clients.arrow.columns import ArrowFormat
+from bowstring.clients.arrow.arrow_format import ArrowFormat
 from bowstring.clients.choices import IsolationLevel
 from bowstring.clients.consumer.consumer import is_read_committed
 from bowstring.clients.consumer.partition_reader import IDLE_TIMEOUT_MS, PartitionReader

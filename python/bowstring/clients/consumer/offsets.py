@@ -19,7 +19,7 @@ from bowstring.clients.records import (
     Record,
     TopicPartition,
 )
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 
 
 class ConsumerOffsets:
@@ -27,7 +27,7 @@ class ConsumerOffsets:
 
     _cluster: Cluster
     _group: ConsumerCoordinator | None
-    _owner: OneThread
+    _owner: SingleThread
     _positions: Positions
     _read_committed: bool
 

@@ -35,7 +35,7 @@ class PartitionReader(ABC):
         topic, partition: what to read.
         start: first offset.
         end: end offset, exclusive.
-        columns: names from clients.arrow.columns.COLUMNS; None for all. Other columns are not decoded.
+        columns: names from clients.arrow.arrow_format.COLUMNS; None for all. Other columns are not decoded.
         isolation_level: "read_uncommitted" or "read_committed".
         layout: "binary" or "binary_view", see `Consumer.poll_arrow`.
         timestamp_unit: "ms" or "us".

@@ -12,7 +12,7 @@ from bowstring.clients.consumer.partition_state import PartitionState, Positions
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.records import Record, TopicPartition
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import most_records, seconds
 
 ITERATION_WAIT_S = 1.0
@@ -37,7 +37,7 @@ class RecordReading:
 
     _client: NetworkClient
     _positions: Positions
-    _owner: OneThread
+    _owner: SingleThread
     _check_crcs: bool
     _max_decompressed_batch_bytes: int
     _max_poll_records: int

@@ -9,14 +9,14 @@ from bowstring.clients.consumer.coordinator import ConsumerCoordinator, Listener
 from bowstring.clients.consumer.partition_state import Positions
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import GroupMetadata, OffsetAndMetadata, TopicPartition
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 
 
 class TransactionalReading:
     """Mixed into Consumer, which provides the group and the positions."""
 
     _group: ConsumerCoordinator | None
-    _owner: OneThread
+    _owner: SingleThread
     _positions: Positions
     _read_committed: bool
 

@@ -13,7 +13,7 @@ from bowstring.engine.protocol.messages.describe_configs import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.clients.local.wire import LocalConnection
+    from bowstring.clients.local.local_connection import LocalConnection
 
 BROKER_RESOURCE = 4
 SOCKET_CONFIG = "bowstring.local.socket"
@@ -33,7 +33,7 @@ def connect(cluster: Cluster, node: Node, timeout_s: float) -> LocalConnection:
             this user.
         NoBrokerError: the broker does not answer.
     """
-    from bowstring.clients.local.wire import LocalConnection  # loaded late: few consumers need it
+    from bowstring.clients.local.local_connection import LocalConnection  # loaded late: few consumers need it
 
     configs = told_by(cluster, node, timeout_s)
     path, instance = configs.get(SOCKET_CONFIG), configs.get(INSTANCE_CONFIG)

@@ -6,8 +6,8 @@ import os
 from collections import deque
 from typing import NamedTuple
 
+from bowstring.clients.local.local_connection import LocalConnection
 from bowstring.clients.local.mapped_segments import WINDOW_BYTES, MappedSegment
-from bowstring.clients.local.wire import LocalConnection
 from bowstring.clients.records import TopicPartition
 from bowstring.engine.local.protocol import ANY_TOPIC_ID, Segment, Segments, SegmentsRequest
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bowstring.clients.config.client import connection
-from bowstring.clients.config.names import (
+from bowstring.clients.config.config_table import (
     INT_MAX,
     LONG_MAX,
     ConfigTable,

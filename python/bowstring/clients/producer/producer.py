@@ -17,8 +17,8 @@ from bowstring._native.record.encode_columns import encode_columns as native_enc
 from bowstring.clients.arguments import TEXT, WHOLE, Kind, check_value, checked_methods
 from bowstring.clients.choices import Acks, Compression, Partitioner
 from bowstring.clients.config.aliases import ProducerAliases
+from bowstring.clients.config.config_table import INT_MAX, configurable
 from bowstring.clients.config.moments import milliseconds
-from bowstring.clients.config.names import INT_MAX, configurable
 from bowstring.clients.descriptions import description
 from bowstring.clients.errors import (
     BootstrapResolutionError,

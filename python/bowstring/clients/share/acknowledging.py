@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from bowstring.clients.arrow.columns import pyarrow
+from bowstring.clients.arrow.arrow_format import pyarrow
 from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.records import TopicPartition
 from bowstring.clients.share.fetcher import ShareFetcher
 from bowstring.clients.share.held import HeldRecords
 from bowstring.clients.share.records import Acknowledgement, OnAcknowledged, Outcome, ShareRecord
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ class Acknowledging:
     _fetcher: ShareFetcher
     _held: HeldRecords
     _on_acknowledged: OnAcknowledged | None
-    _owner: OneThread
+    _owner: SingleThread
     _wait: Callable[[float], None]
 
     if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from bowstring.clients.arguments import checked_methods
 from bowstring.clients.choices import AcknowledgementMode, AcquireMode
 from bowstring.clients.config.aliases import ShareConsumerAliases
 from bowstring.clients.config.client import SHARE_CONSUMER
-from bowstring.clients.config.names import configurable
+from bowstring.clients.config.config_table import configurable
 from bowstring.clients.descriptions import description
 from bowstring.clients.errors import ClientError, ConfigError, broker_error
 from bowstring.clients.group.member_thread import MemberThread
@@ -30,7 +30,7 @@ from bowstring.clients.share.fetcher import RETRY_PAUSE_S, ShareConfig, ShareFet
 from bowstring.clients.share.held import HeldRecords
 from bowstring.clients.share.reading import ShareReading
 from bowstring.clients.share.records import Acknowledgement, OnAcknowledged
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import seconds
 from bowstring.clients.troubles import GRACE_S, OnError, Troubles
 
@@ -120,7 +120,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
         self._on_acknowledged = on_acknowledged
-        self._owner = OneThread("ShareConsumer")
+        self._owner = SingleThread("ShareConsumer")
         self.troubles = Troubles(_log)
         self.listener = self.troubles.listen(self._owner.lending(on_error))
         self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms, troubles=self.troubles)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.types import CorruptBatch
-from bowstring.clients.arrow.columns import COLUMNS, ArrowFormat, pyarrow
+from bowstring.clients.arrow.arrow_format import COLUMNS, ArrowFormat, pyarrow
 from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.share.decode import decode, unreadable
 from bowstring.clients.share.fetcher import Delivered, ShareFetcher
 from bowstring.clients.share.held import HeldRecords
 from bowstring.clients.share.records import Acknowledgement, ShareRecord
-from bowstring.clients.single_thread import OneThread
+from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import seconds
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ShareReading:
     _fetcher: ShareFetcher
     _held: HeldRecords
     _max_poll_records: int
-    _owner: OneThread
+    _owner: SingleThread
     _begin_poll: Callable[[], None]
     _await_delivered: Callable[[float], None]
 

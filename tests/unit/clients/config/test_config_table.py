@@ -9,7 +9,14 @@ import pytest
 import bowstring.clients
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.config.client import ADMIN, CONSUMER, connection
-from bowstring.clients.config.names import ConfigTable, configurable, in_range, integer, multiplied, setting
+from bowstring.clients.config.config_table import (
+    ConfigTable,
+    configurable,
+    in_range,
+    integer,
+    multiplied,
+    setting,
+)
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.producer.config import PRODUCER

@@ -9,7 +9,7 @@ import pytest
 import bowstring
 from bowstring._native.record.encode import encode_batch
 from bowstring.clients.arrow import columns as arrow_columns
-from bowstring.clients.arrow.columns import COLUMNS, ArrowFormat, schema
+from bowstring.clients.arrow.arrow_format import COLUMNS, ArrowFormat, schema
 from bowstring.clients.arrow.typed_values import TypedColumns
 from bowstring.clients.errors import ConfigError, MissingPackageError
 from bowstring.values.errors import ValueDecodeError
