@@ -19,7 +19,7 @@ from pyspark.sql.types import StringType, StructType
 import bowstring
 from bowstring.clients.errors import ClientError
 from bowstring.clients.producer.prepared import PreparedTransaction
-from bowstring.spark.exactly_once import Coordination, Decision, Written
+from bowstring.spark.coordination import Coordination, Decision, Written
 from bowstring.spark.python_sink import stream_writer
 from tests.support.waiting import wait_until
 

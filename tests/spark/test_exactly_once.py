@@ -19,8 +19,8 @@ from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import Cluster, parse_bootstrap
 from bowstring.clients.producer.prepared import PreparedTransaction
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from bowstring.spark import exactly_once
-from bowstring.spark.exactly_once import Coordination, Task, _pack, group_of
+from bowstring.spark import coordination
+from bowstring.spark.coordination import Coordination, Task, _pack, group_of
 from bowstring.spark.python_sink import batch_writer
 from tests.spark.micro_batches import SCHEMA, Context, Died, PythonQuery, Query, committed, ended, make_query
 from tests.spark.python_workers import in_time
@@ -42,7 +42,7 @@ def query(
 @pytest.fixture
 def as_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets this process run tasks of the Python engine."""
-    monkeypatch.setattr(exactly_once, "TaskContext", Context)
+    monkeypatch.setattr(coordination, "TaskContext", Context)
 
 
 def test_batches_follow_each_other(query: Query) -> None:

@@ -3,7 +3,7 @@ API.
 
 Each task sends with its own idempotent producer and ends when all records are acknowledged. As with
 Spark's Kafka sink, a record is written at least once: a repeated task sends again. With
-`delivery=exactly-once` it sends in a transaction, which the driver commits (`exactly_once`).
+`delivery=exactly-once` it sends in a transaction, which the driver commits (`coordination`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import Cluster, parse_bootstrap
 from bowstring.clients.producer.config import PRODUCER
-from bowstring.spark.exactly_once import (
+from bowstring.spark.coordination import (
     Coordination,
     Task,
     Written,

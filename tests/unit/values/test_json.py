@@ -180,7 +180,7 @@ def test_a_bad_value_leaves_no_trace_in_lists(bad_at):
     assert decode(schema, *values)[0] == expected
 
 
-def test_config_table():
+def test_names():
     schema = pa.schema({"a": pa.int64(), 'quo"te': pa.int64(), "ü": pa.int64(), "list": pa.list_(pa.int64())})
     rows, _ = decode(
         schema,

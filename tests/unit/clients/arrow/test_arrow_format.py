@@ -8,7 +8,7 @@ import pytest
 
 import bowstring
 from bowstring._native.record.encode import encode_batch
-from bowstring.clients.arrow import columns as arrow_columns
+from bowstring.clients.arrow import arrow_format
 from bowstring.clients.arrow.arrow_format import COLUMNS, ArrowFormat, schema
 from bowstring.clients.arrow.typed_values import TypedColumns
 from bowstring.clients.errors import ConfigError, MissingPackageError
@@ -107,13 +107,13 @@ def test_what_makes_no_sense(form, words):
 
 def test_without_pyarrow_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    arrow_columns.pyarrow.cache_clear()
+    arrow_format.pyarrow.cache_clear()
     try:
         with pytest.raises(MissingPackageError, match=r"pip install 'bowstring\[arrow\]'"):
-            arrow_columns.pyarrow()
+            arrow_format.pyarrow()
         assert issubclass(MissingPackageError, ImportError)
     finally:
-        arrow_columns.pyarrow.cache_clear()
+        arrow_format.pyarrow.cache_clear()
 
 
 def test_clients_start_without_pyarrow():

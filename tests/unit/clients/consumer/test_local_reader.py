@@ -22,7 +22,7 @@ from bowstring.clients.errors import (
     UnknownTopicError,
 )
 from bowstring.clients.local import discovery as local_discovery
-from bowstring.clients.local import wire as local_wire
+from bowstring.clients.local import local_connection
 from bowstring.clients.records import TopicPartition
 from tests.support.local_files import NOW_MS, Files, plain, transaction
 from tests.support.waiting import error_in_time, pause, wait_until
@@ -293,7 +293,7 @@ def test_a_user_who_may_not_connect(fresh, tmp_path, monkeypatch):
 
     monkeypatch.setattr(socket.socket, "connect", lambda self, address: refuse())
     with pytest.raises(LocalReadsUnavailableError, match="may not connect"):
-        local_wire.LocalConnection(str(tmp_path / "data" / "bowstring.local.sock"))
+        local_connection.LocalConnection(str(tmp_path / "data" / "bowstring.local.sock"))
     assert topic
 
 

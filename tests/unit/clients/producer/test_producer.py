@@ -87,7 +87,7 @@ def test_threads_may_share_a_producer(bootstrap, new_topic):
     assert by_key == {b"%d" % n: list(range(300)) for n in range(4)}
 
 
-def test_arrow_format(bootstrap, new_topic):
+def test_columns(bootstrap, new_topic):
     topic = new_topic()
     values = [b"v%d" % i * (i % 5) for i in range(3000)]
     keys = [None if i % 3 else b"k%d" % i for i in range(3000)]

@@ -16,7 +16,7 @@ import java.util.zip.Inflater;
  * What the driver decided last: the transactions of a batch are committed.
  *
  * <p>It is metadata of a group: the batch, and rows of JSON (partition, attempt, producer id, epoch), compressed, in
- * Base85. The Python engine has the same form (bowstring/spark/exactly_once.py), so that a query may change its engine.
+ * Base85. The Python engine has the same form (bowstring/spark/coordination.py), so that a query may change its engine.
  */
 public record Decision(long batch, List<OpenTransaction> transactions) {
   private static final String FORM = "2:";
