@@ -16,7 +16,7 @@ import pytest
 import bowstring
 from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.prepared import PreparedTransaction
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.spark import coordination
@@ -258,7 +258,7 @@ def test_brokers_before_version_2_of_transactions(
 def set_feature(servers: str, feature: str, level: int) -> None:
     """Sets the finalized level of a feature."""
     with contextlib.closing(NetworkClient("tests")) as client:
-        cluster = Cluster(client, parse_bootstrap(servers), allow_auto_create=False)
+        cluster = ClusterMetadata(client, parse_bootstrap(servers), allow_auto_create=False)
         update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=2)
         body = UpdateFeaturesRequest(feature_updates=[update])
         answer = cluster.call(cluster.any_node, UpdateFeaturesRequest, body, HANG_S)

@@ -2,7 +2,7 @@
 
 from bowstring._native.client.accumulator import Accumulator
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.batches import ProduceBatch
 from bowstring.clients.producer.config import producer_settings
 from bowstring.clients.producer.producer import Producer
@@ -11,7 +11,7 @@ from bowstring.clients.records import TopicPartition
 from tests.support.offline_producer import DEFAULTS
 
 
-def sender_for(broker, cluster_type=Cluster, **options):
+def sender_for(broker, cluster_type=ClusterMetadata, **options):
     """A sender to `broker` that has not begun; `Producer.over` begins it."""
     settings = producer_settings(**{**DEFAULTS, **options})
     client = NetworkClient("test", request_timeout_ms=int(settings.request_timeout_s * 1000))
@@ -25,7 +25,7 @@ def connections(sender):
     return [connection for connection in found if connection is not None]
 
 
-def assembled(broker, cluster_type=Cluster, **options):
+def assembled(broker, cluster_type=ClusterMetadata, **options):
     """A producer and its sender."""
     sender = sender_for(broker, cluster_type, **options)
     return Producer.over(sender), sender

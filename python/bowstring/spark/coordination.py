@@ -23,7 +23,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from bowstring.clients.errors import BrokerError, ClientError
 from bowstring.clients.group.offset_queries import commit_offsets, committed_offsets
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.prepared import PreparedTransaction, complete_all, open_transactions
 from bowstring.clients.records import OffsetAndMetadata, TopicPartition
 from bowstring.engine.errors import Errors
@@ -171,7 +171,9 @@ class Coordination:
 
     def __init__(self, bootstrap_servers: str, write: str):
         self._client = NetworkClient("bowstring-spark", transactional=True)
-        self._cluster = Cluster(self._client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
+        self._cluster = ClusterMetadata(
+            self._client, parse_bootstrap(bootstrap_servers), allow_auto_create=False
+        )
         self._write = write
         self._group = group_of(write)
 

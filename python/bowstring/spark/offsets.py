@@ -15,7 +15,7 @@ from bowstring.clients.config.client import CONSUMER
 from bowstring.clients.errors import ClientError, ConfigError, OffsetOutOfRangeError, UnknownTopicError
 from bowstring.clients.group.offset_queries import list_offsets
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from bowstring.engine.errors import Errors
 from bowstring.spark.options import OffsetLimit, ReadOptions
@@ -69,7 +69,7 @@ class OffsetPlanner:
 
     def __init__(self, options: ReadOptions):
         self.options = options
-        self._cluster: Cluster | None = None
+        self._cluster: ClusterMetadata | None = None
         # Ids of topics at the last request for their ends; a topic that was created again has another id.
         self._ids: dict[str, bytes] = {}
 
@@ -79,14 +79,14 @@ class OffsetPlanner:
             self._cluster.client.close()
             self._cluster = None
 
-    def _connected(self) -> Cluster:
+    def _connected(self) -> ClusterMetadata:
         if self._cluster is None:
             configs = self.options.configs
             client = NetworkClient(
                 configs.get("client_id", "bowstring-spark"),
                 request_timeout_ms=configs.get("request_timeout_ms", CONSUMER.defaults["request_timeout_ms"]),
             )
-            self._cluster = Cluster(
+            self._cluster = ClusterMetadata(
                 client, parse_bootstrap(self.options.bootstrap_servers), allow_auto_create=False
             )
         return self._cluster

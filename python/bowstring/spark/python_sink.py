@@ -25,7 +25,7 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, Str
 
 from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.config import PRODUCER
 from bowstring.spark.coordination import (
     Coordination,
@@ -117,7 +117,7 @@ def reach(options: WriteOptions) -> None:
     client = NetworkClient("bowstring-spark", request_timeout_ms=max(1, timeout_ms))
     try:
         servers = parse_bootstrap(options.bootstrap_servers)
-        Cluster(client, servers, allow_auto_create=False).refresh(timeout_ms / 1000)
+        ClusterMetadata(client, servers, allow_auto_create=False).refresh(timeout_ms / 1000)
     finally:
         client.close()
 

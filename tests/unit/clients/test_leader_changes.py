@@ -9,7 +9,7 @@ from bowstring.clients.consumer import fetcher
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.net import metadata
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer import sender
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import Node, TopicPartition
@@ -186,7 +186,7 @@ def test_a_consumer_finds_the_next_leader_of_one_that_died(brokers):
 @pytest.fixture
 def cluster(brokers):
     client = NetworkClient("test")
-    made = Cluster(client, parse_bootstrap(brokers.bootstrap))
+    made = ClusterMetadata(client, parse_bootstrap(brokers.bootstrap))
     with contextlib.closing(client):
         made.await_topic("t", HANG_S)
         yield made

@@ -34,7 +34,7 @@ from bowstring.clients.errors import ClientError, ConfigError, ForkedError, brok
 from bowstring.clients.group import offset_queries
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Api, Body
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.records import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -135,7 +135,7 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
         self.troubles = Troubles(_log)
         self.listener = self.troubles.listen(on_error)
         self._client = NetworkClient(client_id, request_timeout_ms=timeout_ms, troubles=self.troubles)
-        self._cluster = Cluster(
+        self._cluster = ClusterMetadata(
             self._client,
             parse_bootstrap(bootstrap_servers),
             allow_auto_create=False,

@@ -44,7 +44,7 @@ from bowstring.engine.protocol.messages.unregister_controller import UnregisterC
 
 if TYPE_CHECKING:
     from bowstring.clients.net.connection import Api, Body
-    from bowstring.clients.net.metadata import Cluster
+    from bowstring.clients.net.metadata import ClusterMetadata
 
 # DescribeCluster tells about fenced brokers from this version on (KIP-1073).
 FENCED_VERSION = 2
@@ -57,7 +57,7 @@ class AdminCluster:
     """Mixed into Admin, which provides the calls."""
 
     if TYPE_CHECKING:
-        _cluster: Cluster
+        _cluster: ClusterMetadata
         _lock: threading.RLock
         _timeout_s: float
 

@@ -15,7 +15,7 @@ from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 if TYPE_CHECKING:
-    from bowstring.clients.net.metadata import Cluster
+    from bowstring.clients.net.metadata import ClusterMetadata
 
 Place = tuple[TopicPartition, int]
 
@@ -34,7 +34,7 @@ class AdminGroupLags:
     """Mixed into Admin, which provides the calls."""
 
     if TYPE_CHECKING:
-        _cluster: Cluster
+        _cluster: ClusterMetadata
         _lock: threading.RLock
         _timeout_s: float
 

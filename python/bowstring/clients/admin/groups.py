@@ -35,7 +35,7 @@ from bowstring.engine.protocol.messages.offset_delete import (
 
 if TYPE_CHECKING:
     from bowstring.clients.net.connection import Api, Body
-    from bowstring.clients.net.metadata import Cluster
+    from bowstring.clients.net.metadata import ClusterMetadata
 
 # From this version on ListGroups filters by state (KIP-518).
 STATES_VERSION = 4
@@ -45,7 +45,7 @@ class AdminGroups:
     """Mixed into Admin, which provides the calls."""
 
     if TYPE_CHECKING:
-        _cluster: Cluster
+        _cluster: ClusterMetadata
         _lock: threading.RLock
         _timeout_s: float
 

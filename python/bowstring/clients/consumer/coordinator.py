@@ -28,7 +28,7 @@ from bowstring.clients.group.offset_requests import fetch_request, fetched_offse
 from bowstring.clients.group.protocol_choice import UndecidedMember
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import GroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.troubles import GRACE_S
@@ -64,7 +64,7 @@ class ConsumerCoordinator:
         auto_commit_s: float | None,
     ):
         self._client: NetworkClient = fetcher.client
-        self._cluster: Cluster = fetcher.cluster
+        self._cluster: ClusterMetadata = fetcher.cluster
         self._positions: Positions = fetcher.positions
         self._fetcher = fetcher
         self._owner = owner

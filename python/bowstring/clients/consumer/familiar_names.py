@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bowstring.clients.consumer.partition_state import PartitionState
 from bowstring.clients.errors import ConfigError
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import OffsetAndMetadata, Record, TopicInfo, TopicPartition
 from bowstring.clients.single_thread import SingleThread
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class FamiliarNames:
     """Mixed into Consumer; each method calls Consumer's own."""
 
-    _cluster: Cluster
+    _cluster: ClusterMetadata
     _owner: SingleThread
 
     if TYPE_CHECKING:

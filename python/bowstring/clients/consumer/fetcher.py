@@ -23,7 +23,7 @@ from bowstring.clients.errors import ClientError, CorruptBatchError, NoOffsetErr
 from bowstring.clients.group.offset_requests import list_offsets_request
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node, TopicPartition
 from bowstring.clients.troubles import GRACE_S, topic_name
 from bowstring.engine.errors import Errors
@@ -96,7 +96,9 @@ class FetchSession:
 class Fetcher:
     """Owned by the consumer's thread: `start` sends requests; answers arrive during polls."""
 
-    def __init__(self, client: NetworkClient, cluster: Cluster, positions: Positions, config: FetchConfig):
+    def __init__(
+        self, client: NetworkClient, cluster: ClusterMetadata, positions: Positions, config: FetchConfig
+    ):
         self.client = client
         self.troubles = client.troubles
         self.cluster = cluster

@@ -17,7 +17,7 @@ from bowstring.clients.local.discovery import Local
 from bowstring.clients.local.feed import LocalFeed
 from bowstring.clients.local.local_connection import LocalConnection
 from bowstring.clients.local.mapped_segments import WINDOW_BYTES
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node, TopicPartition
 
 DISCOVERY_TIMEOUT_S = 5.0
@@ -37,7 +37,7 @@ class LocalFetch:
         filled_bytes: bytes read from files.
     """
 
-    def __init__(self, cluster: Cluster, *, local: Local, read_committed: bool):
+    def __init__(self, cluster: ClusterMetadata, *, local: Local, read_committed: bool):
         self._cluster = cluster
         self._must = local is True
         self._read_committed = read_committed

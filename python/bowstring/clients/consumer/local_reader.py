@@ -27,7 +27,7 @@ from bowstring.clients.local import discovery
 from bowstring.clients.local.feed import LocalFeed, Window
 from bowstring.clients.local.mapped_segments import WINDOW_BYTES
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.engine.local.protocol import ANY_TOPIC_ID
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class LocalReader(PartitionReader):
         self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self._idle_timeout_s = idle_timeout_ms / 1000
         self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms)
-        self._cluster = Cluster(self._client, parse_bootstrap(bootstrap), allow_auto_create=False)
+        self._cluster = ClusterMetadata(self._client, parse_bootstrap(bootstrap), allow_auto_create=False)
 
     @property
     def position(self) -> int:

@@ -10,7 +10,7 @@ from bowstring.clients.consumer.partition_state import Positions
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.group.offset_queries import list_offsets
 from bowstring.clients.group.offset_requests import with_metadata
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -25,7 +25,7 @@ from bowstring.clients.single_thread import SingleThread
 class ConsumerOffsets:
     """Mixed into Consumer, which provides the connections and the group."""
 
-    _cluster: Cluster
+    _cluster: ClusterMetadata
     _group: ConsumerCoordinator | None
     _owner: SingleThread
     _positions: Positions

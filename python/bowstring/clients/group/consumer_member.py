@@ -22,7 +22,7 @@ from bowstring.clients.group.member_thread import MemberThread
 from bowstring.clients.group.membership import JOIN_EPOCH, Phase, Place, Refusal
 from bowstring.clients.group.topic_ids import TopicIds
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import OffsetAndMetadata, TopicPartition
 from bowstring.engine.errors import Errors
 
@@ -49,7 +49,7 @@ class ConsumerGroupMember(CoordinatedMember):
     def __init__(
         self,
         client: NetworkClient,
-        cluster: Cluster,
+        cluster: ClusterMetadata,
         thread: MemberThread,
         events: GroupEvents,
         *,

@@ -11,7 +11,7 @@ from bowstring.clients.errors import ClientError, CommitFailedError, broker_erro
 from bowstring.clients.group.offset_requests import commit_request, commit_results, coordinator_request
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
 from bowstring.clients.troubles import GRACE_S
@@ -51,7 +51,11 @@ class CoordinatedMember(ABC):
     """One member of one group, driven by the consumer's thread through `tick`."""
 
     def __init__(
-        self, client: NetworkClient, cluster: Cluster, group_id: str, group_instance_id: str | None = None
+        self,
+        client: NetworkClient,
+        cluster: ClusterMetadata,
+        group_id: str,
+        group_instance_id: str | None = None,
     ):
         self._client = client
         self._cluster = cluster

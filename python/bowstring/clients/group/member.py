@@ -30,7 +30,7 @@ from bowstring.clients.group.protocol import (
 )
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Api, Body, Pending
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import OffsetAndMetadata, TopicPartition
 from bowstring.engine.errors import Errors
@@ -67,7 +67,7 @@ class GroupMember(CoordinatedMember):
     def __init__(
         self,
         client: NetworkClient,
-        cluster: Cluster,
+        cluster: ClusterMetadata,
         config: GroupConfig,
         events: GroupEvents,
         heartbeat: Heartbeat,

@@ -15,7 +15,7 @@ from bowstring.clients.group.offset_requests import (
     fetched_offsets,
     list_offsets_request,
 )
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -28,7 +28,7 @@ T = TypeVar("T")
 RETRY_PAUSE_S = 0.05
 
 
-def retried(cluster: Cluster, timeout_s: float, attempt: Callable[[float], T]) -> T:
+def retried(cluster: ClusterMetadata, timeout_s: float, attempt: Callable[[float], T]) -> T:
     """Repeats `attempt` (called with the seconds left) while its error is retriable and time is left.
 
     Makes no attempt without time: its error would hide what brokers answered to the one before.
@@ -48,7 +48,7 @@ def retried(cluster: Cluster, timeout_s: float, attempt: Callable[[float], T]) -
 
 
 def list_offsets(
-    cluster: Cluster, timestamps: Mapping[TopicPartition, int], read_committed: bool, timeout_s: float
+    cluster: ClusterMetadata, timestamps: Mapping[TopicPartition, int], read_committed: bool, timeout_s: float
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """Returns the first offset at or after each timestamp (or at a special one); None without such a record.
 
@@ -80,7 +80,7 @@ def list_offsets(
     return found
 
 
-def await_leader(cluster: Cluster, partition: TopicPartition, deadline: float) -> Node:
+def await_leader(cluster: ClusterMetadata, partition: TopicPartition, deadline: float) -> Node:
     """Returns the leader of a partition; waits for it until `deadline` (monotonic seconds).
 
     Raises:
@@ -105,7 +105,7 @@ def await_leader(cluster: Cluster, partition: TopicPartition, deadline: float) -
         cluster.client.poll(min(cluster.maintain(), RETRY_PAUSE_S))
 
 
-def find_coordinator(cluster: Cluster, group: str, timeout_s: float) -> Node:
+def find_coordinator(cluster: ClusterMetadata, group: str, timeout_s: float) -> Node:
     """Returns the broker that coordinates a group; waits until there is one.
 
     Raises:
@@ -123,7 +123,7 @@ def find_coordinator(cluster: Cluster, group: str, timeout_s: float) -> Node:
 
 
 def committed_offsets(
-    cluster: Cluster,
+    cluster: ClusterMetadata,
     group: str,
     partitions: Iterable[TopicPartition] | None,
     timeout_s: float,
@@ -155,7 +155,10 @@ def committed_offsets(
 
 
 def commit_offsets(
-    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_s: float
+    cluster: ClusterMetadata,
+    group: str,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    timeout_s: float,
 ) -> None:
     """Commits offsets for a group without members, all in one record batch.
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from bowstring.clients.group.membership import Place
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import TopicPartition
 from bowstring.engine.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -18,7 +18,7 @@ ASK_PAUSE_S = 0.1
 class TopicIds:
     """Looks topics up by id; owned by the thread that owns `client`."""
 
-    def __init__(self, client: NetworkClient, cluster: Cluster):
+    def __init__(self, client: NetworkClient, cluster: ClusterMetadata):
         self._client = client
         self._cluster = cluster
         self._asked_at = 0.0

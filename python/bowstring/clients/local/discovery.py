@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from bowstring.clients.errors import ClientError, LocalReadsUnavailableError
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node
 from bowstring.engine.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -23,7 +23,7 @@ Local = bool | Literal["auto"]
 """True: mapped files are required; "auto": used if possible; False: TCP only."""
 
 
-def connect(cluster: Cluster, node: Node, timeout_s: float) -> LocalConnection:
+def connect(cluster: ClusterMetadata, node: Node, timeout_s: float) -> LocalConnection:
     """Connects to the socket of the broker `node`, which reports path and identity over TCP.
 
     A socket of another broker (of a copied directory, or of a container with the same paths) is not used.
@@ -58,7 +58,7 @@ def connect(cluster: Cluster, node: Node, timeout_s: float) -> LocalConnection:
     return connection
 
 
-def told_by(cluster: Cluster, node: Node, timeout_s: float) -> dict[str, str | None]:
+def told_by(cluster: ClusterMetadata, node: Node, timeout_s: float) -> dict[str, str | None]:
     """Returns what a broker reports about its socket: SOCKET_CONFIG and INSTANCE_CONFIG, if it has them.
 
     Raises:

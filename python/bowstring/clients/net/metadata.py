@@ -70,7 +70,7 @@ def retry_pause_s(wrong_s: float) -> float:
     return min(RETRY_PAUSE_MAX_S, max(RETRY_PAUSE_S, wrong_s * RETRY_PART))
 
 
-class Cluster:
+class ClusterMetadata:
     """Metadata of a cluster, used to route requests. Owned by the thread that owns `client`.
 
     Args:
@@ -580,13 +580,13 @@ class Cluster:
 
 
 class Finding(NamedTuple):
-    """How a client finds its cluster; the fields are arguments of `Cluster`."""
+    """How a client finds its cluster; the fields are arguments of `ClusterMetadata`."""
 
     metadata_max_age_ms: int
     allow_auto_create: bool
     check_cluster: bool
     resolve_timeout_ms: int | None
 
-    def cluster(self, client: NetworkClient, bootstrap_servers: str | Iterable[str]) -> Cluster:
+    def cluster(self, client: NetworkClient, bootstrap_servers: str | Iterable[str]) -> ClusterMetadata:
         """Returns the cluster of some bootstrap servers; raises ConfigError."""
-        return Cluster(client, parse_bootstrap(bootstrap_servers), **self._asdict())
+        return ClusterMetadata(client, parse_bootstrap(bootstrap_servers), **self._asdict())

@@ -9,7 +9,7 @@ from bowstring.clients.errors import BrokerError, ClientError, broker_error
 from bowstring.clients.group.offset_queries import retried
 from bowstring.clients.group.offset_requests import TRANSACTION
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.transaction_messages import end_transaction
 from bowstring.clients.records import Node
 from bowstring.engine.errors import Errors
@@ -52,7 +52,7 @@ class PreparedTransaction(NamedTuple):
         """
         client = NetworkClient("bowstring-prepared", transactional=True)
         try:
-            cluster = Cluster(client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
+            cluster = ClusterMetadata(client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
             for error in complete_all(cluster, [self], commit=commit, timeout_s=timeout).values():
                 raise error
         finally:
@@ -60,7 +60,7 @@ class PreparedTransaction(NamedTuple):
 
 
 def complete_all(
-    cluster: Cluster, transactions: Sequence[PreparedTransaction], *, commit: bool, timeout_s: float
+    cluster: ClusterMetadata, transactions: Sequence[PreparedTransaction], *, commit: bool, timeout_s: float
 ) -> dict[PreparedTransaction, BrokerError]:
     """Commits or aborts many transactions; the requests to one broker are in flight together.
 
@@ -99,7 +99,7 @@ def complete_all(
 
 
 def open_transactions(
-    cluster: Cluster, transactional_ids: Iterable[str], timeout_s: float
+    cluster: ClusterMetadata, transactional_ids: Iterable[str], timeout_s: float
 ) -> dict[str, PreparedTransaction]:
     """Returns the transactions of these ids that are neither committed nor aborted, by id (KIP-664).
 
@@ -136,7 +136,7 @@ def open_transactions(
     return retried(cluster, timeout_s, attempt) if names else {}
 
 
-def _coordinators(cluster: Cluster, names: Iterable[str], timeout_s: float) -> dict[str, Node]:
+def _coordinators(cluster: ClusterMetadata, names: Iterable[str], timeout_s: float) -> dict[str, Node]:
     """Returns the broker that coordinates each transactional id."""
     keys = list(names)
 

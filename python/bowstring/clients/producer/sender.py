@@ -62,7 +62,7 @@ from bowstring.clients.errors import (
 )
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.producer.batches import ProduceBatch
 from bowstring.clients.producer.config import ProducerSettings
 from bowstring.clients.producer.metrics import ProducerMetrics
@@ -114,7 +114,11 @@ class Sender:
     """
 
     def __init__(
-        self, client: NetworkClient, cluster: Cluster, config: ProducerSettings, accumulator: Accumulator
+        self,
+        client: NetworkClient,
+        cluster: ClusterMetadata,
+        config: ProducerSettings,
+        accumulator: Accumulator,
     ):
         self.client = client
         self.cluster = cluster

@@ -23,7 +23,7 @@ from bowstring.clients.group.member_thread import MemberThread
 from bowstring.clients.group.membership import Phase, Place, ShareMembership
 from bowstring.clients.group.topic_ids import TopicIds
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.records import TopicPartition
 from bowstring.clients.share.acknowledging import Acknowledging
 from bowstring.clients.share.fetcher import RETRY_PAUSE_S, ShareConfig, ShareFetcher
@@ -125,7 +125,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         self.listener = self.troubles.listen(self._owner.lending(on_error))
         self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms, troubles=self.troubles)
         servers = parse_bootstrap(bootstrap_servers)
-        self._cluster = Cluster(
+        self._cluster = ClusterMetadata(
             self._client,
             servers,
             metadata_max_age_ms=metadata_max_age_ms,

@@ -15,7 +15,7 @@ from bowstring.clients.errors import ClientError, broker_error
 from bowstring.clients.group.membership import Place
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Api, Body, Pending
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import Node, TopicPartition
 from bowstring.clients.share.held import HeldRange, HeldRecords, Said
@@ -83,7 +83,9 @@ class ShareFetcher:
         error: what the next poll must raise.
     """
 
-    def __init__(self, client: NetworkClient, cluster: Cluster, held: HeldRecords, config: ShareConfig):
+    def __init__(
+        self, client: NetworkClient, cluster: ClusterMetadata, held: HeldRecords, config: ShareConfig
+    ):
         self._client = client
         self._cluster = cluster
         self._held = held

@@ -24,7 +24,7 @@ from bowstring.clients.errors import (
 from bowstring.clients.net import connection
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.records import Node
 from bowstring.engine.protocol.messages.describe_quorum import DescribeQuorumRequest
 from bowstring.engine.protocol.messages.metadata import MetadataRequest
@@ -227,7 +227,7 @@ def test_a_request_that_fails_at_once_completes_in_poll(client):
 def test_clients_started_before_their_broker_find_it():
     port = steady_port()
     cluster_client = NetworkClient("early")
-    cluster = Cluster(cluster_client, parse_bootstrap(f"{own_address()}:{port}"))
+    cluster = ClusterMetadata(cluster_client, parse_bootstrap(f"{own_address()}:{port}"))
     for _ in range(30):
         cluster_client.poll(min(0.01, cluster.maintain()))
     assert cluster.version == 0

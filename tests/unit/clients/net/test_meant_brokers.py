@@ -5,7 +5,7 @@ import pytest
 from bowstring import Admin, Consumer, Producer, ShareConsumer
 from bowstring.clients.errors import MisroutedError
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.net.purposes import Purpose
 from bowstring.engine.errors import Errors
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -53,7 +53,7 @@ def client():
 
 def test_a_connection_names_the_broker_that_metadata_has_there(client):
     with Checking("c", 7) as broker:
-        cluster = Cluster(client, parse_bootstrap(broker.bootstrap))
+        cluster = ClusterMetadata(client, parse_bootstrap(broker.bootstrap))
         cluster.refresh(HANG_S)
         assert broker.named() == [(None, -1)], "nobody knows yet who a bootstrap server is"
         client.hang_up(cluster.brokers[7], Purpose.GENERAL)
@@ -65,7 +65,7 @@ def test_a_connection_names_the_broker_that_metadata_has_there(client):
 def test_a_broker_of_another_cluster_is_left_for_the_bootstrap_servers(client, checks):
     with Checking("c", 1) as first, Checking("another", 1) as wrong:
         first.leads = (1, wrong.port)  # as when its address belongs to somebody else meanwhile
-        cluster = Cluster(client, parse_bootstrap(first.bootstrap), check_cluster=checks)
+        cluster = ClusterMetadata(client, parse_bootstrap(first.bootstrap), check_cluster=checks)
         cluster.refresh(HANG_S)
         first.leads = (1, first.port)
         cluster.refresh(HANG_S)
@@ -77,7 +77,7 @@ def test_a_broker_of_another_cluster_is_left_for_the_bootstrap_servers(client, c
 def test_requests_to_a_misrouted_broker_fail_so_that_they_are_repeated(client):
     with Checking("c", 1) as first, Checking("another", 1) as wrong:
         first.leads = (1, wrong.port)
-        cluster = Cluster(client, parse_bootstrap(first.bootstrap))
+        cluster = ClusterMetadata(client, parse_bootstrap(first.bootstrap))
         cluster.refresh(HANG_S)
         sent = [client.send(cluster.brokers[1], MetadataRequest, MetadataRequest()) for _ in range(3)]
         for each in sent:
@@ -95,13 +95,13 @@ def test_requests_to_a_misrouted_broker_fail_so_that_they_are_repeated(client):
 )
 def test_every_client_has_the_setting(monkeypatch, make):
     found = []
-    init = Cluster.__init__
+    init = ClusterMetadata.__init__
 
     def cluster(self, *args, **options):
         found.append(options["check_cluster"])
         init(self, *args, **options)
 
-    monkeypatch.setattr(Cluster, "__init__", cluster)
+    monkeypatch.setattr(ClusterMetadata, "__init__", cluster)
     make().close()
     make(metadata_cluster_check_enable=False).close()
     assert found == [True, False]
@@ -109,7 +109,7 @@ def test_every_client_has_the_setting(monkeypatch, make):
 
 def test_who_still_has_a_forgotten_broker_does_not_reach_another_in_its_place(client):
     with Checking("c", 1) as broker:
-        cluster = Cluster(client, parse_bootstrap(broker.bootstrap))
+        cluster = ClusterMetadata(client, parse_bootstrap(broker.bootstrap))
         cluster.refresh(HANG_S)
         known = cluster.brokers[1]
         cluster.rebootstrap()
@@ -120,7 +120,7 @@ def test_who_still_has_a_forgotten_broker_does_not_reach_another_in_its_place(cl
 
 def test_brokers_before_kafka_4_4_are_not_asked_twice(client):
     with Checking("c", 1, api_versions_max=4) as broker:
-        cluster = Cluster(client, parse_bootstrap(broker.bootstrap))
+        cluster = ClusterMetadata(client, parse_bootstrap(broker.bootstrap))
         cluster.refresh(HANG_S)
         client.hang_up(cluster.brokers[1], Purpose.GENERAL)
         cluster.refresh(HANG_S)

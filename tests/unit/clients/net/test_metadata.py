@@ -7,7 +7,7 @@ import pytest
 
 from bowstring.clients.errors import NoBrokerError
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Cluster, parse_bootstrap
+from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.engine.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -23,7 +23,7 @@ from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
 class TakenMeanwhile(set):
     """Wanted topics; another thread wants one more as soon as they have been read."""
 
-    cluster: Cluster
+    cluster: ClusterMetadata
 
     def __iter__(self):
         found = list(set.__iter__(self))
@@ -34,7 +34,7 @@ class TakenMeanwhile(set):
 def test_a_topic_that_is_wanted_while_a_request_is_made_is_in_the_next():
     with FakeBroker() as broker:
         client = NetworkClient("test")
-        cluster = Cluster(client, parse_bootstrap(broker.bootstrap))
+        cluster = ClusterMetadata(client, parse_bootstrap(broker.bootstrap))
         cluster.wanted = TakenMeanwhile()
         cluster.wanted.cluster = cluster
         cluster.refresh(HANG_S)
@@ -49,7 +49,7 @@ def test_a_silent_broker_does_not_hold_up_the_others():
     """It may hang, or be cut off: its connection stays open."""
     with FakeBroker() as broker, socket.create_server((own_address(), 0)) as silent:
         client = NetworkClient("test")
-        cluster = Cluster(client, parse_bootstrap("{}:{}".format(*silent.getsockname())))
+        cluster = ClusterMetadata(client, parse_bootstrap("{}:{}".format(*silent.getsockname())))
         cluster.maintain()
         cluster.bootstrap += parse_bootstrap(broker.bootstrap)
         cluster.refresh(HANG_S)
@@ -62,7 +62,7 @@ def test_bootstrap_servers_are_asked_when_the_only_known_broker_hangs():
     """The first question goes to it, and nothing else wakes the client."""
     with FakeBroker() as alone, FakeBroker() as other:
         client = NetworkClient("test", request_timeout_ms=FOR_EVER_MS)
-        cluster = Cluster(client, parse_bootstrap(alone.bootstrap))
+        cluster = ClusterMetadata(client, parse_bootstrap(alone.bootstrap))
         cluster.refresh(HANG_S)  # it names only itself
         alone.handlers[MetadataRequest] = lambda version, request: SILENCE
         cluster.bootstrap += parse_bootstrap(other.bootstrap)
@@ -75,7 +75,7 @@ def test_an_answer_that_is_there_at_the_deadline_counts():
     """A client may be held up until its time is over, and its broker not."""
     with FakeBroker() as broker:
         client = NetworkClient("test")
-        cluster = Cluster(client, parse_bootstrap(broker.bootstrap))
+        cluster = ClusterMetadata(client, parse_bootstrap(broker.bootstrap))
         cluster.refresh(HANG_S)
         cluster.want("t")
         cluster.maintain()
@@ -87,7 +87,7 @@ def test_an_answer_that_is_there_at_the_deadline_counts():
 
 def test_a_topic_that_nobody_was_there_to_ask_for_is_asked_for_no_more():
     client = NetworkClient("test")
-    cluster = Cluster(client, parse_bootstrap("127.0.0.1:1"))
+    cluster = ClusterMetadata(client, parse_bootstrap("127.0.0.1:1"))
     with pytest.raises(NoBrokerError):
         cluster.await_topic("t", 0.0)
     assert not cluster.wanted
@@ -97,7 +97,7 @@ def test_a_topic_that_nobody_was_there_to_ask_for_is_asked_for_no_more():
 def test_another_broker_is_asked_for_a_topic_that_one_does_not_know(monkeypatch):
     """It may be cut off from the controller. Otherwise it is preferred, because there is a connection."""
     client = NetworkClient("test")
-    cluster = Cluster(client, parse_bootstrap("127.0.0.1:1"))
+    cluster = ClusterMetadata(client, parse_bootstrap("127.0.0.1:1"))
     asked = []
     monkeypatch.setattr(client, "send", lambda node, api, body, callback: asked.append((node, callback)))
     monkeypatch.setattr(client, "ready", lambda node: node.port == 1)

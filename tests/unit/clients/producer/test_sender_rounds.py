@@ -8,7 +8,7 @@ import time
 import pytest
 
 from bowstring.clients.net import connection
-from bowstring.clients.net.metadata import Cluster
+from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.producer.sender import EPOCH_MAX
 from bowstring.engine.errors import Errors
@@ -210,7 +210,7 @@ def test_leaders_that_move(linger_ms):
     assert len(one.seen(ProduceRequest)) > 5 and len(other.seen(ProduceRequest)) > 5
 
 
-class FirstBroker(Cluster):
+class FirstBroker(ClusterMetadata):
     """Asks the broker with the lowest id."""
 
     def any_node(self):
