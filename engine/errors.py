@@ -19,6 +19,8 @@ class Error:
         self.retriable = retriable
 
     def __set_name__(self, owner: type, name: str) -> None:
+        if self.name:
+            return  # a field's default in another class: Python 3.13 tells those of a NamedTuple its name too
         self.name = name
         table: dict[int, Error] = vars(owner)["BY_CODE"]
         table[self.code] = self

@@ -1,14 +1,13 @@
 """The settings of a replica, named as Kafka's `controller.quorum.*`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 RandomBelow = Callable[[int], int]
 """Returns a random number from 0 up to, and without, its argument: ``random.randrange``."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuorumConfig:
+class QuorumConfig(NamedTuple):
     """Settings; times in ms.
 
     Attributes:

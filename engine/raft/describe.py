@@ -11,13 +11,16 @@ def handle_describe_quorum_request(
 ) -> None:
     """Describes the quorum; only its leader can."""
     leader = core.quorum.state
-    response = DescribeQuorumResponse(core.quorum.leader_and_epoch)
+    leader_and_epoch = core.quorum.leader_and_epoch
     if isinstance(leader, LeaderState):
-        response.high_watermark = -1 if leader.high_watermark is None else leader.high_watermark
-        response.voters = tuple(_progress(core, each, now_ms) for each in leader.voter_states())
-        response.observers = tuple(_progress(core, each, now_ms) for each in leader.observer_states(now_ms))
+        response = DescribeQuorumResponse(
+            leader_and_epoch,
+            high_watermark=-1 if leader.high_watermark is None else leader.high_watermark,
+            voters=tuple(_progress(core, each, now_ms) for each in leader.voter_states()),
+            observers=tuple(_progress(core, each, now_ms) for each in leader.observer_states(now_ms)),
+        )
     else:
-        response.error = Errors.NOT_LEADER_OR_FOLLOWER
+        response = DescribeQuorumResponse(leader_and_epoch, Errors.NOT_LEADER_OR_FOLLOWER)
     core.respond(token, response)
 
 

@@ -24,7 +24,7 @@ Between events the shell waits until `RaftReplica.deadline_ms` of its steady clo
 `RaftReplica.poll`.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bowstring.engine.raft.election_state import ElectionState
 from bowstring.engine.raft.keys import OffsetAndEpoch
@@ -32,8 +32,7 @@ from bowstring.engine.raft.messages import Request, Response
 from bowstring.engine.raft.voters import Node
 
 
-@dataclass(slots=True)
-class PersistElection:
+class PersistElection(NamedTuple):
     """Write `ElectionState.to_json(kraft_version, voter_ids)` to `quorum-state`."""
 
     state: ElectionState
@@ -41,22 +40,19 @@ class PersistElection:
     voter_ids: list[int]
 
 
-@dataclass(slots=True)
-class FlushLog:
+class FlushLog(NamedTuple):
     """Sync the log."""
 
     flush_id: int
 
 
-@dataclass(slots=True)
-class InstallSnapshot:
+class InstallSnapshot(NamedTuple):
     """Complete the fetched snapshot, and begin the log after it."""
 
     id: OffsetAndEpoch
 
 
-@dataclass(slots=True)
-class Send:
+class Send(NamedTuple):
     """Send a request."""
 
     destination: Node
@@ -64,31 +60,27 @@ class Send:
     request: Request
 
 
-@dataclass(slots=True)
-class Respond:
+class Respond(NamedTuple):
     """Answer a request."""
 
     token: object
     response: Response
 
 
-@dataclass(slots=True)
-class HighWatermarkAdvanced:
+class HighWatermarkAdvanced(NamedTuple):
     """Apply the records below `offset`."""
 
     offset: int
 
 
-@dataclass(slots=True)
-class LeaderChanged:
+class LeaderChanged(NamedTuple):
     """`leader_id` leads `epoch`, or nobody does (-1)."""
 
     leader_id: int
     epoch: int
 
 
-@dataclass(slots=True)
-class Note:
+class Note(NamedTuple):
     """Write a line for operators to the broker's log."""
 
     text: str

@@ -4,8 +4,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from bowstring.engine.protocol.ids import format_uuid, parse_uuid
 from bowstring.engine.raft.keys import NO_DIRECTORY, NO_LEADER, ReplicaKey
@@ -17,8 +16,7 @@ class QuorumStateError(Exception):
     """The content of a quorum-state file that is not what Kafka writes; the message says what is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionState:
+class ElectionState(NamedTuple):
     """The part of a replica's state that must be durable before others learn of it."""
 
     epoch: int

@@ -35,7 +35,7 @@ def handle_fetch_request(core: RaftCore, token: object, request: FetchRequest, n
         end = core.log.end_offset
         if leader.follower_fetched(request.replica, request.end.offset, end, now_ms):
             high_watermark_rose(core, leader, now_ms)
-            response.high_watermark = _known(leader.high_watermark)
+            response = response._replace(high_watermark=_known(leader.high_watermark))
     can_wait = is_valid and not response.records and request.max_wait_ms > 0
     if can_wait and request.high_watermark >= response.high_watermark:
         deadline_ms = now_ms + request.max_wait_ms
@@ -57,18 +57,15 @@ def _fetch_error(core: RaftCore, request: FetchRequest) -> Error:
 def fetch_response(core: RaftCore, leader: LeaderState, request: FetchRequest) -> FetchResponse:
     """Returns what a follower lacks."""
     validation = validate_fetch(core.log, *request.end)
-    response = FetchResponse(
+    has_more = validation.kind is Validity.VALID and request.end.offset < core.log.end_offset
+    return FetchResponse(
         core.quorum.leader_and_epoch,
         high_watermark=_known(leader.high_watermark),
         log_start_offset=core.log.start_offset,
+        diverging=validation.at if validation.kind is Validity.DIVERGING else None,
+        snapshot_id=validation.at if validation.kind is Validity.SNAPSHOT else None,
+        records=core.log.read(request.end.offset, request.max_bytes) if has_more else b"",
     )
-    if validation.kind is Validity.DIVERGING:
-        response.diverging = validation.at
-    elif validation.kind is Validity.SNAPSHOT:
-        response.snapshot_id = validation.at
-    elif request.end.offset < core.log.end_offset:
-        response.records = core.log.read(request.end.offset, request.max_bytes)
-    return response
 
 
 def refusal(core: RaftCore, error: Error) -> FetchResponse:

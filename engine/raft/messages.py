@@ -2,17 +2,11 @@
 them).
 """
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bowstring.engine.errors import Error, Errors
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.voters import Endpoints, VersionRange
-
-
-def _no_error() -> Error:
-    # A default that is no factory would be queried for its name in the class, which errors have elsewhere.
-    return Errors.NONE
 
 
 class LeaderAndEpoch(NamedTuple):
@@ -25,8 +19,7 @@ class LeaderAndEpoch(NamedTuple):
     endpoints: Endpoints = ()
 
 
-@dataclass(slots=True)
-class VoteRequest:
+class VoteRequest(NamedTuple):
     """Requests a vote, or with `pre_vote` whether one would be granted. `voter` is None in old versions."""
 
     cluster_id: str | None
@@ -37,17 +30,15 @@ class VoteRequest:
     pre_vote: bool
 
 
-@dataclass(slots=True)
-class VoteResponse:
+class VoteResponse(NamedTuple):
     """Answers VoteRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = field(default_factory=_no_error)
+    error: Error = Errors.NONE
     vote_granted: bool = False
 
 
-@dataclass(slots=True)
-class BeginQuorumEpochRequest:
+class BeginQuorumEpochRequest(NamedTuple):
     """Notifies a voter who leads."""
 
     cluster_id: str | None
@@ -55,16 +46,14 @@ class BeginQuorumEpochRequest:
     leader: LeaderAndEpoch
 
 
-@dataclass(slots=True)
-class BeginQuorumEpochResponse:
+class BeginQuorumEpochResponse(NamedTuple):
     """Answers BeginQuorumEpochRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = field(default_factory=_no_error)
+    error: Error = Errors.NONE
 
 
-@dataclass(slots=True)
-class EndQuorumEpochRequest:
+class EndQuorumEpochRequest(NamedTuple):
     """Notifies a voter that the leader resigns, and who should succeed it, the best first."""
 
     cluster_id: str | None
@@ -72,16 +61,14 @@ class EndQuorumEpochRequest:
     preferred_candidates: tuple[ReplicaKey, ...]
 
 
-@dataclass(slots=True)
-class EndQuorumEpochResponse:
+class EndQuorumEpochResponse(NamedTuple):
     """Answers EndQuorumEpochRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = field(default_factory=_no_error)
+    error: Error = Errors.NONE
 
 
-@dataclass(slots=True)
-class FetchRequest:
+class FetchRequest(NamedTuple):
     """Requests records. A voter has everything below `end.offset` on its medium when it sends this.
 
     `high_watermark` is -1 when it is not known; versions before 18 have a value that is never below the
@@ -97,12 +84,11 @@ class FetchRequest:
     max_bytes: int
 
 
-@dataclass(slots=True)
-class FetchResponse:
+class FetchResponse(NamedTuple):
     """Answers FetchRequest: with records, the end that the follower truncates to, or a snapshot to fetch."""
 
     leader: LeaderAndEpoch
-    error: Error = field(default_factory=_no_error)
+    error: Error = Errors.NONE
     high_watermark: int = -1
     log_start_offset: int = -1
     diverging: OffsetAndEpoch | None = None
@@ -110,8 +96,7 @@ class FetchResponse:
     records: bytes = b""
 
 
-@dataclass(slots=True)
-class FetchSnapshotRequest:
+class FetchSnapshotRequest(NamedTuple):
     """Requests bytes of a snapshot."""
 
     cluster_id: str | None
@@ -122,20 +107,18 @@ class FetchSnapshotRequest:
     max_bytes: int
 
 
-@dataclass(slots=True)
-class FetchSnapshotResponse:
+class FetchSnapshotResponse(NamedTuple):
     """Answers FetchSnapshotRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = field(default_factory=_no_error)
+    error: Error = Errors.NONE
     snapshot_id: OffsetAndEpoch | None = None
     size_bytes: int = 0
     position: int = 0
     data: bytes = b""
 
 
-@dataclass(slots=True)
-class AddVoterRequest:
+class AddVoterRequest(NamedTuple):
     """Requests another voter from the leader."""
 
     cluster_id: str | None
@@ -145,32 +128,28 @@ class AddVoterRequest:
     ack_when_committed: bool = True
 
 
-@dataclass(slots=True)
-class AddVoterResponse:
+class AddVoterResponse(NamedTuple):
     """Answers AddVoterRequest."""
 
-    error: Error = field(default_factory=_no_error)
+    error: Error = Errors.NONE
     message: str | None = None
 
 
-@dataclass(slots=True)
-class RemoveVoterRequest:
+class RemoveVoterRequest(NamedTuple):
     """Has the leader remove a voter."""
 
     cluster_id: str | None
     voter: ReplicaKey
 
 
-@dataclass(slots=True)
-class RemoveVoterResponse:
+class RemoveVoterResponse(NamedTuple):
     """Answers RemoveVoterRequest."""
 
-    error: Error = field(default_factory=_no_error)
+    error: Error = Errors.NONE
     message: str | None = None
 
 
-@dataclass(slots=True)
-class UpdateVoterRequest:
+class UpdateVoterRequest(NamedTuple):
     """Reports to the leader where a voter listens now, and what it supports."""
 
     cluster_id: str | None
@@ -180,30 +159,32 @@ class UpdateVoterRequest:
     versions: VersionRange
 
 
-@dataclass(slots=True)
-class UpdateVoterResponse:
+class UpdateVoterResponse(NamedTuple):
     """Answers UpdateVoterRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = field(default_factory=_no_error)
+    error: Error = Errors.NONE
 
 
-@dataclass(slots=True)
-class ApiVersionsRequest:
+class ApiVersionsRequest(NamedTuple):
     """Queries a node for the versions of kraft.version that it supports."""
 
+    def __bool__(self) -> bool:
+        return True  # an empty tuple would be false
 
-@dataclass(slots=True)
-class ApiVersionsResponse:
+
+class ApiVersionsResponse(NamedTuple):
     """Answers ApiVersionsRequest."""
 
-    error: Error = field(default_factory=_no_error)
+    error: Error = Errors.NONE
     versions: VersionRange | None = None
 
 
-@dataclass(slots=True)
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(NamedTuple):
     """Queries the leader how far the replicas are."""
+
+    def __bool__(self) -> bool:
+        return True  # an empty tuple would be false
 
 
 class ReplicaProgress(NamedTuple):
@@ -216,19 +197,17 @@ class ReplicaProgress(NamedTuple):
     endpoints: Endpoints
 
 
-@dataclass(slots=True)
-class DescribeQuorumResponse:
+class DescribeQuorumResponse(NamedTuple):
     """Answers DescribeQuorumRequest."""
 
     leader: LeaderAndEpoch
-    error: Error = field(default_factory=_no_error)
+    error: Error = Errors.NONE
     high_watermark: int = -1
     voters: tuple[ReplicaProgress, ...] = ()
     observers: tuple[ReplicaProgress, ...] = ()
 
 
-@dataclass(slots=True)
-class ErrorResponse:
+class ErrorResponse(NamedTuple):
     """An answer without content: the request failed as a whole, or there was no answer
     (BROKER_NOT_AVAILABLE).
 

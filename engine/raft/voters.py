@@ -1,7 +1,6 @@
 """The set of voters: who votes, where they listen, which versions of kraft.version they support (KIP-853)."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from bowstring.engine.protocol.records import control
@@ -46,8 +45,7 @@ SUPPORTED_VERSIONS: Final = VersionRange(0, 1)
 """The versions of kraft.version that this implementation supports."""
 
 
-@dataclass(frozen=True, slots=True)
-class Voter:
+class Voter(NamedTuple):
     """One voter."""
 
     key: ReplicaKey

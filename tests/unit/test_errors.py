@@ -12,6 +12,14 @@ def test_rows_know_their_names():
     assert repr(Errors.NONE) == "Errors.NONE"
 
 
+def test_a_row_keeps_its_name_as_the_default_of_a_field():
+    class Answer:
+        error = Errors.NONE
+
+    assert Answer.error is Errors.NONE
+    assert (Errors.NONE.name, Errors.of(0)) == ("NONE", Errors.NONE)
+
+
 def test_lookup_by_code():
     rows = [row for row in vars(Errors).values() if isinstance(row, Error)]
     assert [Errors.of(row.code) for row in rows] == rows

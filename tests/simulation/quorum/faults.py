@@ -380,19 +380,18 @@ def snapshot_without_epoch(patches):
     def response(core, leader, request):
         found = right(core, leader, request)
         if found.snapshot_id is not None:
-            found.snapshot_id = OffsetAndEpoch(found.snapshot_id.offset, leader.epoch)
+            return found._replace(snapshot_id=OffsetAndEpoch(found.snapshot_id.offset, leader.epoch))
         return found
 
     def request(core, token, asked, now_ms):
         latest = core.log.latest_snapshot_id()
         named = asked.snapshot_id
         if latest is not None and latest.offset == named.offset:
-            asked.snapshot_id = latest
+            asked = asked._replace(snapshot_id=latest)
         out = RaftCore.respond
 
         def respond(self, token, response):
-            response.snapshot_id = named
-            out(self, token, response)
+            out(self, token, response._replace(snapshot_id=named))
 
         own = Patches()
         own.set(RaftCore, "respond", respond)

@@ -38,13 +38,16 @@ def brief(what):
         return what.name
     if isinstance(what, bytes):
         return f"{len(what)} bytes" if len(what) > 16 else repr(what)
-    if isinstance(what, tuple | list):
+    if isinstance(what, tuple | list) and not hasattr(what, "_fields"):
         return f"({', '.join(brief(each) for each in what)})"
+    names = getattr(what, "_fields", ())
     if dataclasses.is_dataclass(what) and type(what).__name__ != "Action":
+        names = [field.name for field in dataclasses.fields(what)]
+    if names:
         parts = [
-            f"{field.name}={brief(value)}"
-            for field in dataclasses.fields(what)
-            if field.name not in UNINTERESTING and (value := getattr(what, field.name)) not in (None, b"", ())
+            f"{name}={brief(value)}"
+            for name in names
+            if name not in UNINTERESTING and (value := getattr(what, name)) not in (None, b"", ())
         ]
         return f"{type(what).__name__} {' '.join(parts)}"
     return str(what)
