@@ -184,13 +184,13 @@ QUORUM: Final = (
         _COUNTER,
         "bowstring_quorum_commits",
         "Batches that this node has appended to the metadata log and that were committed.",
-        lambda quorum: quorum.commits,
+        lambda quorum: quorum.commits.count,
     ),
     Row(
         _COUNTER,
         "bowstring_quorum_commit_seconds",
         "Time from the append of these batches to their commit, together (Kafka: commit-latency-avg).",
-        lambda quorum: quorum.commits_ns / 1e9,
+        lambda quorum: quorum.commits.total_ns / 1e9,
     ),
 )
 """Of any node of a cluster."""

@@ -1,4 +1,4 @@
-"""Shares a few connections to the active controller among the clients whose requests this node sends on.
+"""Orders the requests to the active controller that this node sends on for its clients.
 
 One request of each client is on its way at a time, so that its requests keep their order; clients take turns.
 What waits is bounded for each client and in all. The broker's own requests, as heartbeats, do not come here.
@@ -11,8 +11,19 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.quorum.network import Peers
+from bowstring.engine.protocol.messages import ApiKeys
 
+OWN_CONNECTIONS: Final = {
+    ApiKeys.BROKER_REGISTRATION: "registration and heartbeats",
+    ApiKeys.BROKER_HEARTBEAT: "registration and heartbeats",
+    ApiKeys.CONTROLLER_REGISTRATION: "registration and heartbeats",
+    ApiKeys.ALTER_PARTITION: "AlterPartition",
+    ApiKeys.ALLOCATE_PRODUCER_IDS: "AllocateProducerIds",
+    ApiKeys.ASSIGN_REPLICAS_TO_DIRS: "AssignReplicasToDirs",
+}
+"""Connections of their own for a node's own requests to the active controller, by API key, as in Kafka: what
+keeps the node alive in the cluster, or its partitions in service, does not wait behind other things.
+"""
 CONNECTIONS: Final = 4
 """Requests that are on their way at once."""
 WAITING_MAX: Final = 1024
@@ -23,18 +34,17 @@ WAITING_BYTES_MAX: Final = 64 << 20
 class Forwards:
     """The requests of clients to the active controller."""
 
-    def __init__(self, client_id: str) -> None:
-        self._free = [Peers(client_id) for _ in range(CONNECTIONS)]
-        self._all = tuple(self._free)
+    def __init__(self) -> None:
+        self._free = list(range(CONNECTIONS))
         self._on_their_way: set[str] = set()
         # In the order of the clients' next turns.
-        self._waiting: dict[str, deque[asyncio.Future[Peers]]] = {}
+        self._waiting: dict[str, deque[asyncio.Future[int]]] = {}
         self._count = 0
         self._bytes = 0
 
     @asynccontextmanager
-    async def turn(self, client: str, size_bytes: int, timeout_s: float) -> AsyncIterator[Peers]:
-        """Waits for the client's turn; yields the connections to use in it.
+    async def turn(self, client: str, size_bytes: int, timeout_s: float) -> AsyncIterator[int]:
+        """Waits for the client's turn; yields the number of its place among those on their way, from 0.
 
         Args:
             client: What distinguishes clients.
@@ -44,16 +54,16 @@ class Forwards:
             KafkaError: THROTTLING_QUOTA_EXCEEDED: too much waits already. REQUEST_TIMED_OUT: the turn did not
                 come in time. The request has no effect then.
         """
-        peers = await self._wait(client, size_bytes, timeout_s)
+        place = await self._wait(client, size_bytes, timeout_s)
         try:
-            yield peers
+            yield place
         finally:
-            self._give_back(client, peers)
+            self._give_back(client, place)
 
-    async def _wait(self, client: str, size_bytes: int, timeout_s: float) -> Peers:
+    async def _wait(self, client: str, size_bytes: int, timeout_s: float) -> int:
         queue = self._waiting.setdefault(client, deque())
         self._check(client, queue, size_bytes)
-        turn: asyncio.Future[Peers] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         queue.append(turn)
         self._count += 1
         self._bytes += size_bytes
@@ -77,7 +87,7 @@ class Forwards:
             self._count -= 1
             self._bytes -= size_bytes
 
-    def _check(self, client: str, queue: deque["asyncio.Future[Peers]"], size_bytes: int) -> None:
+    def _check(self, client: str, queue: deque["asyncio.Future[int]"], size_bytes: int) -> None:
         too_many = len(queue) >= WAITING_OF_CLIENT_MAX or self._count >= WAITING_MAX
         if too_many or (self._bytes and self._bytes + size_bytes > WAITING_BYTES_MAX):
             if not queue:
@@ -100,14 +110,9 @@ class Forwards:
                 self._on_their_way.add(client)
                 turn.set_result(self._free.pop())
 
-    def _give_back(self, client: str, peers: Peers) -> None:
+    def _give_back(self, client: str, place: int) -> None:
         self._on_their_way.discard(client)
         if (queue := self._waiting.pop(client, None)) is not None:
             self._waiting[client] = queue  # behind the other clients
-        self._free.append(peers)
+        self._free.append(place)
         self._next()
-
-    def close(self) -> None:
-        """Closes the connections."""
-        for each in self._all:
-            each.close()

@@ -14,16 +14,6 @@ from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest, 
 from bowstring.engine.protocol.schema import Request, Response
 from bowstring.engine.storage.open_files import with_reserve_async
 
-OWN_CONNECTIONS: Final = {
-    ApiKeys.BROKER_REGISTRATION: "registration and heartbeats",
-    ApiKeys.BROKER_HEARTBEAT: "registration and heartbeats",
-    ApiKeys.CONTROLLER_REGISTRATION: "registration and heartbeats",
-    ApiKeys.ALTER_PARTITION: "AlterPartition",
-    ApiKeys.ALLOCATE_PRODUCER_IDS: "AllocateProducerIds",
-    ApiKeys.ASSIGN_REPLICAS_TO_DIRS: "AssignReplicasToDirs",
-}
-"""Connections of their own for a node's own requests to the active controller, by API key, as in Kafka."""
-
 _ASKED_VERSION: Final = 4
 _SOFTWARE: Final = "bowstring"
 _FRAME_MAX_BYTES: Final = 100 << 20

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
@@ -29,17 +29,16 @@ from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import encode_record
 from bowstring.engine.metadata.snapshot import SnapshotError
 from bowstring.engine.metadata.store.bootstrap import read_bootstrap
-from bowstring.engine.metadata.store.log import metadata_log_config
+from bowstring.engine.metadata.store.log_config import metadata_log_config
 from bowstring.engine.protocol.schema import Message, MetadataRecord
 from bowstring.engine.quorum.applier import ImageApplier
-from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
-from bowstring.engine.quorum.forwards import Forwards
+from bowstring.engine.quorum.commits import Commits
+from bowstring.engine.quorum.forwards import OWN_CONNECTIONS, Forwards
 from bowstring.engine.quorum.log import MetadataRaftLog
-from bowstring.engine.quorum.network import OWN_CONNECTIONS, Peers, has_ended
 from bowstring.engine.quorum.own_snapshots import OwnSnapshots
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.quorum.state_file import QuorumStateFile
-from bowstring.engine.raft import effects, messages, wire
+from bowstring.engine.raft import effects, messages
 from bowstring.engine.raft.accumulator import Entry, check_size
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
@@ -49,6 +48,9 @@ from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.open_files import take_last_descriptors
+
+if TYPE_CHECKING:
+    from bowstring.engine.quorum.connections import Connections
 
 LeaderListener = Callable[[int, int], None]
 """Called with the id of the leader (-1: none is known) and its epoch."""
@@ -63,15 +65,6 @@ _CLIENT_ID: Final = "raft-client-{}"
 _ENDED: Final = messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
 
 
-class _Waiting(NamedTuple):
-    """An append that is not committed yet."""
-
-    end_offset: int
-    epoch: int
-    done: "asyncio.Future[int]"
-    since_ns: int
-
-
 class Quorum:
     """This node's replica of the metadata log, and the image of the cluster.
 
@@ -81,7 +74,7 @@ class Quorum:
         on_leader_change: Called when the leader changes; when this node becomes it, only once it has applied
             all that earlier leaders committed.
         failed: Ends with the error that ended the replica.
-        commits, commits_ns: Appends of this node that were committed, and the time that they took together.
+        commits: Those who wait until records are committed and applied here.
     """
 
     def __init__(
@@ -96,8 +89,7 @@ class Quorum:
         self.node_id = node_id
         self.listener = settings.listener
         self.on_leader_change: list[LeaderListener] = []
-        self.commits = 0
-        self.commits_ns = 0
+        self.commits = Commits()
         self.failed: asyncio.Future[None]
         self._directory = directory
         self._configs = configs
@@ -112,12 +104,8 @@ class Quorum:
         self._disk = ThreadPoolExecutor(
             1, thread_name_prefix="quorum-disk", initializer=take_last_descriptors
         )
-        self._peers = Peers(_CLIENT_ID.format(node_id))
-        self._exchanges = Exchanges(self._peers, self.listener, settings.config.request_timeout_ms, directory)
-        # Apart from the connections of the replica, whose Fetch may wait at the leader. What keeps this node
-        # alive in the cluster, or its partitions in service, does not wait behind other things.
-        self._own = {name: Peers(_CLIENT_ID.format(node_id)) for name in set(OWN_CONNECTIONS.values())}
-        self._forwards = Forwards(_CLIENT_ID.format(node_id))
+        self._forwards = Forwards()
+        self._made_connections: Connections | None = None
         self._effects: deque[effects.Effect] = deque()
         self._is_blocked = False
         self._is_carrying_out = False
@@ -129,12 +117,10 @@ class Quorum:
         self._flush_id: int | None = None
         self._is_flushing = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._appends: deque[_Waiting] = deque()
         self._asked: set[asyncio.Future[messages.Response]] = set()
         self._told: tuple[int, int] = (NO_LEADER, -1)
         self._leader_known = asyncio.Event()
         self._no_leader_timer: asyncio.TimerHandle | None = None
-        self._watchers: list[tuple[int, asyncio.Future[None]]] = []
 
     # ------------------------------------------------------------ what is known
 
@@ -237,6 +223,21 @@ class Quorum:
         """The latest kraft.version: 1 when the voters are in the log."""
         return self._replica.kraft_version
 
+    @property
+    def _connections(self) -> "Connections":
+        """Those to other nodes, whose code is loaded only where there are others."""
+        if self._made_connections is None:
+            from bowstring.engine.quorum.connections import Connections
+
+            client_id, timeout_ms = _CLIENT_ID.format(self.node_id), self._settings.config.request_timeout_ms
+            self._made_connections = Connections(client_id, self.listener, timeout_ms, self._directory)
+        return self._made_connections
+
+    @property
+    def _unreachable(self) -> set[int]:
+        """Ids of nodes that did not answer the last time."""
+        return set() if self._made_connections is None else self._made_connections.exchanges.unreachable
+
     # ------------------------------------------------------------ opening and closing
 
     def open(self) -> None:
@@ -289,7 +290,7 @@ class Quorum:
     def _is_handed_over(self) -> bool:
         """Whether all voters that can be reached know that this node does not lead any more."""
         state = self._replica.state
-        waits_in_vain = isinstance(state, Resigned) and state.unacknowledged <= self._exchanges.unreachable
+        waits_in_vain = isinstance(state, Resigned) and state.unacknowledged <= self._unreachable
         return self._replica.is_stopped or self.failed.done() or waits_in_vain
 
     async def _end(self) -> None:
@@ -302,14 +303,11 @@ class Quorum:
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self._own_snapshots.stop()
-        self._peers.close()
-        for own in self._own.values():
-            own.close()
-        self._forwards.close()
+        if self._made_connections is not None:
+            self._made_connections.close()
         self._refuse_asked()
-        self._fail_appends(lambda each: True)
-        for _, reached in self._watchers:
-            reached.cancel()
+        self.commits.fail(self._not_controller)
+        self.commits.end()
         await self._loop.run_in_executor(None, self._disk.shutdown)
         try:
             self.close()
@@ -372,7 +370,7 @@ class Quorum:
             self._fail(error)
             done.set_exception(self._not_controller())
         else:
-            self._appends.append(_Waiting(end + 1, state.epoch, done, time.monotonic_ns()))
+            self.commits.appended(end + 1, state.epoch, done)
         self._event(lambda: out)
         return done
 
@@ -401,7 +399,7 @@ class Quorum:
         if offset is None:
             done.set_result(self.next_offset)
         else:
-            self._appends.append(_Waiting(offset + 1, state.epoch, done, time.monotonic_ns()))
+            self.commits.appended(offset + 1, state.epoch, done)
         self._event(lambda: out)  # what was due has been done meanwhile, also where the level does not change
         return done
 
@@ -441,13 +439,15 @@ class Quorum:
         """Waits until all records below `offset` are applied."""
         if self._applier.applied < offset:
             reached: asyncio.Future[None] = self._loop.create_future()
-            self._watchers.append((offset, reached))
+            self.commits.watch(offset, reached)
             await reached
 
     # ------------------------------------------------------------ requests of other nodes
 
     async def request(self, body: Message, version: int) -> Any:
         """Answers a request of another node or a tool; returns the response's body."""
+        from bowstring.engine.raft import wire
+
         kind = type(body)
         message = wire.parse_request(body, version)
         response: messages.Response
@@ -477,12 +477,12 @@ class Quorum:
         timeout_ms = timeout_ms or self._settings.config.request_timeout_ms
         own = OWN_CONNECTIONS.get(body.api_key)
         if own is not None:
-            return await ask_leader(body, version, self._leader_node, self._own[own], timeout_ms)
+            return await self._connections.ask_leader(body, version, self._leader_node, own, timeout_ms)
         deadline_s = self._loop.time() + timeout_ms / 1000
         size_bytes = len(getattr(body, "request_data", b""))
-        async with self._forwards.turn(client, size_bytes, timeout_ms / 1000) as peers:
+        async with self._forwards.turn(client, size_bytes, timeout_ms / 1000) as place:
             left_ms = max(1, int((deadline_s - self._loop.time()) * 1000))
-            return await ask_leader(body, version, self._leader_node, peers, left_ms)
+            return await self._connections.ask_leader(body, version, self._leader_node, place, left_ms)
 
     def _leader_node(self) -> Node | None:
         return self.leader_node
@@ -496,7 +496,7 @@ class Quorum:
             if each.key.id != self.node_id
             and (node := node_at(each.key.id, each.endpoints, self.listener)) is not None
         ]
-        ended = sum(await asyncio.gather(*(has_ended(each.host, each.port) for each in others)))
+        ended = await self._connections.count_ended(others) if others else 0
         return len(voters) - ended <= len(voters) // 2
 
     async def ask(self, message: messages.Request) -> messages.Response:
@@ -544,7 +544,7 @@ class Quorum:
                 detail=f"{type(error).__name__}: {error}",
                 traceback=not isinstance(error, DataDirectoryError),
             )
-        self._fail_appends(lambda each: True)
+        self.commits.fail(self._not_controller)
         self._refuse_asked()
         self.failed.set_exception(error)
         self.failed.exception()  # it need not be looked at
@@ -559,7 +559,7 @@ class Quorum:
         self._no_leader_timer = None
         if self._leader_known.is_set() or self._has_ended:
             return
-        silent = sorted(id for id in self._exchanges.unreachable if id >= 0)
+        silent = sorted(id for id in self._unreachable if id >= 0)
         event_log.warning(
             "no controller is active: a majority of the voters must run and reach each other; start the "
             "missing ones, or check the network and their addresses",
@@ -671,7 +671,7 @@ class Quorum:
     ) -> list[effects.Effect]:
         self._applier.take(id, *content)
         self._high_watermark = max(self._high_watermark, id.offset)
-        self._reached()
+        self.commits.applied(self._applier.applied)
         return self._replica.snapshot_installed(id, self._now_ms())
 
     # ------------------------------------------------------------ effects: the network
@@ -680,7 +680,7 @@ class Quorum:
         self._spawn(self._exchange(effect))
 
     async def _exchange(self, effect: effects.Send) -> None:
-        response = await self._exchanges.answer(effect.destination, effect.request)
+        response = await self._connections.exchanges.answer(effect.destination, effect.request)
         self._event(
             lambda: self._replica.receive_response(
                 effect.destination.id, effect.correlation_id, response, self._now_ms()
@@ -713,38 +713,15 @@ class Quorum:
             self._is_applying = not self._applier.advance(self._high_watermark, until_ns)
             if self._is_applying:
                 self._loop.call_soon(self._apply)
-            self._reached()
+            self.commits.applied(self._applier.applied)
             self._look_at_leader()
             self._own_snapshots.watch(self._replica)
         except Exception as error:
             self._fail(error)
 
-    def _reached(self) -> None:
-        applied = self._applier.applied
-        while self._appends and self._appends[0].end_offset <= applied:
-            waiting = self._appends.popleft()
-            self.commits += 1
-            self.commits_ns += time.monotonic_ns() - waiting.since_ns
-            if not waiting.done.done():
-                waiting.done.set_result(waiting.end_offset)
-        if self._watchers:
-            for offset, reached in self._watchers:
-                if offset <= applied and not reached.done():
-                    reached.set_result(None)
-            self._watchers = [each for each in self._watchers if not each[1].done()]
-
     def _leader_changed(self, effect: effects.LeaderChanged) -> None:
         is_own = effect.leader_id == self.node_id
-        self._fail_appends(lambda each: not is_own or each.epoch != effect.epoch)
-
-    def _fail_appends(self, concerns: Callable[[_Waiting], bool]) -> None:
-        kept: deque[_Waiting] = deque()
-        for each in self._appends:
-            if not concerns(each):
-                kept.append(each)
-            elif not each.done.done():
-                each.done.set_exception(self._not_controller())
-        self._appends = kept
+        self.commits.fail(self._not_controller, lambda each: not is_own or each.epoch != effect.epoch)
 
     def _look_at_leader(self) -> None:
         """Tells about another leader. This node counts as leader when it has applied its epoch's first
@@ -762,7 +739,7 @@ class Quorum:
             return
         was_leader, self._told = self._told[0] == self.node_id, told
         if was_leader:
-            self._fail_appends(lambda each: True)
+            self.commits.fail(self._not_controller)
         if leader_id != NO_LEADER:
             self._leader_known.set()
         else:

@@ -109,7 +109,6 @@ PRIVATE = {
     "simulation/nodes/leftovers.py": dict.fromkeys(
         (
             *(
-                "_all",
                 "_asked",
                 "_assignments",
                 "_busy",

@@ -27,6 +27,7 @@ from bowstring.engine.metadata.image import ClusterImage, ImageChange, MetadataE
 from bowstring.engine.metadata.quorum import QUORUM_STATE, QuorumFacts, leader_change, quorum_epoch
 from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
+from bowstring.engine.metadata.store.log_config import MAX_BATCH_BYTES, metadata_log_config
 from bowstring.engine.metadata.store.reader import unusable_record
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.protocol import ProtocolError
@@ -47,28 +48,7 @@ from bowstring.engine.storage.log_directory import (
 )
 from bowstring.engine.turns import Turn, Turns
 
-# Kafka's own limit for a batch of the metadata log; a larger change is split into several batches.
-MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
 _READ_BYTES: Final = 4 * 1024 * 1024
-
-
-def metadata_log_config(configs: BrokerConfigs) -> dict[str, int]:
-    """Returns the settings of the partition log that holds the metadata."""
-    config = dict(configs.log_config({}))
-    config.update(
-        segment_bytes=configs.value("metadata.log.segment.bytes"),
-        segment_ms=configs.value("metadata.log.segment.ms"),
-        max_message_bytes=MAX_BATCH_BYTES,
-        retention_ms=-1,
-        retention_bytes=-1,
-        delete_enabled=0,
-        compacted=0,
-        log_append_time=0,
-        compression=-1,
-        # Nothing reads removed segments while the broker runs, so delete them at once.
-        file_delete_delay_ms=0,
-    )
-    return config
 
 
 class MetadataLog:

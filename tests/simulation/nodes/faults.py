@@ -17,8 +17,7 @@ from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.controller.shell import Controller
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.shell import GroupShell
-from bowstring.engine.quorum import forwards
-from bowstring.engine.quorum import shell as quorum_shell
+from bowstring.engine.quorum import connections, forwards
 from bowstring.engine.quorum.network import PeerConnection
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.replication.isr_changes import IsrChanges
@@ -183,9 +182,9 @@ def heartbeats_wait_behind_clients(patches):
 def failed_forwards_keep_connections(patches):
     @asynccontextmanager
     async def turn(self, client, size_bytes, timeout_s):
-        peers = await self._wait(client, size_bytes, timeout_s)
-        yield peers
-        self._give_back(client, peers)
+        place = await self._wait(client, size_bytes, timeout_s)
+        yield place
+        self._give_back(client, place)
 
     patches.set(forwards.Forwards, "turn", turn)
 
@@ -345,7 +344,7 @@ def refused_requests_hang(patches):
 def no_answer_counts_as_a_bug(patches):
     change(
         patches,
-        quorum_shell,
+        connections,
         "ask_leader",
         "raise KafkaError(Errors.NOT_CONTROLLER, detail) from error",
         "raise KafkaError(Errors.UNKNOWN_SERVER_ERROR, detail) from error",

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections import Counter
 
+from bowstring.engine.quorum.forwards import CONNECTIONS
 from tests.simulation.nodes.invariants import Rule
 
 # The transaction coordinator repeats two kinds of work; a leader of the quorum has a fetch of each other node waiting.
@@ -55,7 +56,7 @@ def what_waits(broker):
     if (checks := dispatcher._checks) is not None:
         yield "batches that are checked", len(checks._queues) + len(checks._asked)
     yield "requests to the controller", forwards._count + len(forwards._waiting) + len(forwards._on_their_way)
-    yield "connections in use", len(forwards._all) - len(forwards._free)
+    yield "connections in use", CONNECTIONS - len(forwards._free)
     yield (
         "changes of the cluster",
         len(follower._waiting) + len(follower._missing_since_s) + any(follower._left),

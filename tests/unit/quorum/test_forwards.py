@@ -53,7 +53,7 @@ class Requests:
 
 def run(scenario) -> None:
     async def all_of_it() -> None:
-        forwards = Forwards("test")
+        forwards = Forwards()
         requests = Requests(forwards)
         await scenario(requests)
         for each in requests.tasks:
@@ -66,7 +66,6 @@ def run(scenario) -> None:
             {},
             set(),
         )
-        forwards.close()
 
     asyncio.run(all_of_it())
 

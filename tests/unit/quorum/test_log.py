@@ -9,7 +9,7 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.snapshot import SnapshotError, SnapshotId, encode_snapshot
-from bowstring.engine.metadata.store.log import metadata_log_config
+from bowstring.engine.metadata.store.log_config import metadata_log_config
 from bowstring.engine.quorum.log import MetadataRaftLog
 from bowstring.engine.quorum.state_file import QuorumStateFile
 from bowstring.engine.quorum.synced_end import FILE_NAME, SyncedEnd
