@@ -5,5 +5,5 @@
 Imported by: broker.
 May import: _native.log, _native.protocol, _native.record, _native.share, configs, controller, coordinators,
 engine, groups, metadata, protocol, quorum, requests, share, share.leader, share.persister, storage,
-transactions, transactions.shell.
+transactions.
 """

@@ -16,7 +16,7 @@ from bowstring.engine.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from bowstring.engine.requests.time_slices import portions
-from bowstring.engine.transactions.shell.marker_writer import Marker
+from bowstring.engine.transactions.marker_writer import Marker
 from bowstring.engine.transactions.transaction import TopicPartition
 
 if TYPE_CHECKING:

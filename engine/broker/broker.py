@@ -349,7 +349,7 @@ class Broker(BrokerServices, ABC):
         return () if self._groups is None else self._groups.shards()
 
     def share_lags(self) -> Iterable[tuple[str, str, int, int, int]]:
-        """Returns `ShareCoordinator.unread` of this broker."""
+        """Returns `ShareCoordinatorService.unread` of this broker."""
         return () if self._share_coordinator is None else self._share_coordinator.unread()
 
     def group_rebalances(self) -> Mapping[str, int]:

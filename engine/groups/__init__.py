@@ -1,7 +1,7 @@
 """Coordinates groups as a pure state machine: (state, event, now) to effects.
 
 A `GroupShard` coordinates one partition of ``__consumer_offsets``: the groups whose ids hash to it and their
-committed offsets. It does no I/O, reads no clock and draws no random numbers. The broker's shell passes it
+committed offsets. It does no I/O, reads no clock and draws no random numbers. `service` passes it
 requests, fired timers and the results of its appends, and carries out the effects that it returns.
 
 Files: `shard` is the interface; `state` holds a shard's state and collects its effects; `classic` has the

@@ -3,5 +3,5 @@
 Imported by: engine.*, serve.
 May import: _native.log, _native.protocol, _native.server, configs, controller, engine, groups, metadata,
 metadata.store, protocol, quorum, share, share.coordinator, share.leader, share.persister, storage,
-transactions, transactions.shell.
+transactions.
 """

@@ -26,14 +26,14 @@ from bowstring.engine.storage.replica_moves import ReplicaMoves
 
 if TYPE_CHECKING:
     from bowstring.engine.controller.shell import Controller
-    from bowstring.engine.groups.shell import GroupShell
+    from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.quorum.shell import Quorum
-    from bowstring.engine.share.coordinator.shell import ShareCoordinator
+    from bowstring.engine.share.coordinator.service import ShareCoordinatorService
     from bowstring.engine.share.latest_offsets import LatestOffsets
     from bowstring.engine.share.leader.share_partitions import SharePartitions
     from bowstring.engine.share.persister.network import NetworkPersister
-    from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
-    from bowstring.engine.transactions.shell.marker_writer import Marker
+    from bowstring.engine.transactions.marker_writer import Marker
+    from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 
 class LedReplicas(Protocol):
@@ -110,9 +110,9 @@ class BrokerServices:
     random: Randomness = NO_RANDOMNESS
     time_slices: TimeSlices
     disk_reads: DiskReads
-    _groups: "GroupShell | None" = None
-    _transactions: "TransactionCoordinator | None" = None
-    _share_coordinator: "ShareCoordinator | None" = None
+    _groups: "GroupCoordinatorService | None" = None
+    _transactions: "TransactionCoordinatorService | None" = None
+    _share_coordinator: "ShareCoordinatorService | None" = None
     _persister: "NetworkPersister | None" = None
     _latest_offsets: "LatestOffsets | None" = None
     _share_partitions: "SharePartitions | None" = None
@@ -128,12 +128,12 @@ class BrokerServices:
         return self.directories.metadata
 
     @property
-    def groups(self) -> "GroupShell":
+    def groups(self) -> "GroupCoordinatorService":
         """The group coordinator; created and started on first use, on the control loop."""
         if self._groups is None:
-            from bowstring.engine.groups.shell import GroupShell
+            from bowstring.engine.groups.service import GroupCoordinatorService
 
-            self._groups = GroupShell(
+            self._groups = GroupCoordinatorService(
                 self.configs,
                 self.metadata,
                 self.logs,
@@ -145,12 +145,12 @@ class BrokerServices:
         return self._groups
 
     @property
-    def transactions(self) -> "TransactionCoordinator":
+    def transactions(self) -> "TransactionCoordinatorService":
         """The transaction coordinator; created and started on first use, on the control loop."""
         if self._transactions is None:
-            from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
+            from bowstring.engine.transactions.service import TransactionCoordinatorService
 
-            self._transactions = TransactionCoordinator(
+            self._transactions = TransactionCoordinatorService(
                 self.configs,
                 self.metadata,
                 self.logs,
@@ -165,12 +165,12 @@ class BrokerServices:
         return self._transactions
 
     @property
-    def share_coordinator(self) -> "ShareCoordinator":
+    def share_coordinator(self) -> "ShareCoordinatorService":
         """The share coordinator; created and started on first use, on the control loop."""
         if self._share_coordinator is None:
-            from bowstring.engine.share.coordinator.shell import ShareCoordinator
+            from bowstring.engine.share.coordinator.service import ShareCoordinatorService
 
-            self._share_coordinator = ShareCoordinator(
+            self._share_coordinator = ShareCoordinatorService(
                 self.configs, self.metadata, self.logs, self.plane, self.changes
             )
             self._share_coordinator.start()

@@ -13,7 +13,7 @@ from typing import Any
 from bowstring._native.server.control_request import ControlRequest
 from bowstring._native.server.replicas import Replicas
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.groups.shell import GroupShell
+from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
 from tests.support.log_batches import everything
@@ -53,7 +53,7 @@ class Coordinator:
         )
         self.logs = stand_in(of_topic=lambda name: [self.log], control_writes=0)
         settings = {"group.initial.rebalance.delay.ms": "0", "offsets.commit.timeout.ms": str(FOR_EVER_MS)}
-        self.groups = GroupShell(
+        self.groups = GroupCoordinatorService(
             BrokerConfigs(settings | configs),
             stand_in(image=self.image),
             self.logs,

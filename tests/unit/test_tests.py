@@ -181,10 +181,10 @@ PRIVATE = {
         "_answer_at_once": "sees each request begin, whatever answers it",
         "_count": "the same",
     },
-    "unit/controller/test_shell.py": {
+    "unit/controller/test_service.py": {
         "_leadership": "the state that a decision had when it failed",
     },
-    "unit/groups/test_shell_roles.py": {
+    "unit/groups/test_service_roles.py": {
         "_FIRST_PAUSE_S": "a shorter pause before a shard is loaded again",
     },
     "unit/metadata/store/test_log.py": {
@@ -207,7 +207,7 @@ PRIVATE = {
         "_append": "writes records that a controller refuses to write",
         "_log": "the same",
     },
-    "unit/quorum/test_shell.py": {
+    "unit/quorum/test_service.py": {
         "_turns": "holds the turn that requests wait for",
         "_urgent": "the same",
     },
@@ -227,7 +227,7 @@ PRIVATE = {
     "unit/test_background.py": {
         "_PAUSE_S": "a shorter pause before a task begins anew",
     },
-    "unit/transactions/shell/test_coordinator.py": {
+    "unit/transactions/test_service.py": {
         "_FIRST_PAUSE_S": "a shorter pause before a shard is loaded again",
     },
 }

@@ -27,10 +27,10 @@ PURE = (
     *("engine/replication", "engine/share/", "engine/transactions"),
 )
 SHELLS = (
-    *("engine/controller/shell.py", "engine/groups/shell.py", "engine/metadata/store/"),
-    *("engine/share/coordinator/shell.py", "engine/share/latest_offsets.py"),
+    *("engine/controller/shell.py", "engine/groups/service.py", "engine/metadata/store/"),
+    *("engine/share/coordinator/service.py", "engine/share/latest_offsets.py"),
     *("engine/share/leader/", "engine/share/persister/network.py"),
-    "engine/transactions/shell/",
+    *(f"engine/transactions/{name}.py" for name in ("marker_sender", "marker_writer", "service", "verifier")),
 )
 IMPURE_MODULES = {"asyncio", "socket", "time", "random", "threading", "selectors", "uvloop"}
 
@@ -108,11 +108,10 @@ ENGINE_PACKAGES = {
         *("engine.raft", "engine.storage", "_native.log", "_native.record"),
     },
     "engine.controller": {"engine", "engine.configs", "engine.metadata", "engine.protocol"},
-    "engine.transactions": {"engine", "engine.coordinators", "engine.protocol", "_native.protocol"},
-    "engine.transactions.shell": {
+    "engine.transactions": {
         *("engine", "engine.configs", "engine.coordinators", "engine.metadata", "engine.metadata.store"),
-        *("engine.protocol", "engine.quorum", "engine.storage", "engine.transactions"),
-        *("_native.log", "_native.record", "_native.server"),
+        *("engine.protocol", "engine.quorum", "engine.storage"),
+        *("_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
     "engine.share": {"engine", "engine.metadata", "engine.protocol", "engine.quorum"},
     "engine.share.persister": {"engine", "engine.protocol", "engine.quorum"},
@@ -130,7 +129,7 @@ ENGINE_PACKAGES = {
         *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
         *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.share"),
         *("engine.share.coordinator", "engine.share.leader", "engine.share.persister", "engine.storage"),
-        *("engine.transactions", "engine.transactions.shell"),
+        "engine.transactions",
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.local": {
@@ -141,7 +140,7 @@ ENGINE_PACKAGES = {
         *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
         *("engine.metadata", "engine.protocol", "engine.quorum", "engine.requests", "engine.share"),
         *("engine.share.leader", "engine.share.persister", "engine.storage", "engine.transactions"),
-        *("engine.transactions.shell", "_native.log", "_native.protocol", "_native.record", "_native.share"),
+        *("_native.log", "_native.protocol", "_native.record", "_native.share"),
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local", "engine.metadata"),

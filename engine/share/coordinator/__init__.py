@@ -4,8 +4,8 @@ A `ShareShard` has the share partitions of one partition of ``__share_group_stat
 "group:topic id:partition", hash to it. It does no I/O and reads no clock.
 
 Files: `shard` is the interface; `batches` merges states of records; `partition` is the state of one share
-partition; `records` encodes the log; `shell` runs the shards. Behaviour follows Kafka 4.4's share coordinator
-(KIP-932, KIP-1226).
+partition; `records` encodes the log; `service` runs the shards. Behaviour follows Kafka 4.4's share
+coordinator (KIP-932, KIP-1226).
 
 Imported by: requests.
 May import: _native.log, _native.protocol, _native.server, configs, coordinators, engine, groups, metadata,

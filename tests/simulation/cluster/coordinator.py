@@ -1,6 +1,6 @@
 """The group coordinator's shell: loads a shard when its partition is led here, and carries its effects out.
 
-It is what engine/groups/shell.py does, for one partition of __consumer_offsets.
+It is what engine/groups/service.py does, for one partition of __consumer_offsets.
 """
 
 from collections import deque

@@ -1,14 +1,14 @@
 """Faults of consumer groups, as in `faults`: patched into the shipped coordinator."""
 
 from bowstring.engine.errors import Errors
-from bowstring.engine.groups import shell as group_shell
+from bowstring.engine.groups import service as group_service
 from bowstring.engine.groups.consumer import heartbeat, reconciliation, timers
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.consumer.member import MemberState
 from bowstring.engine.groups.consumer.reconciliation import Reconciliation
 from bowstring.engine.groups.log_replay import replay_log
 from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH
-from bowstring.engine.groups.shell import GroupShell
+from bowstring.engine.groups.service import GroupCoordinatorService
 from tests.simulation.cluster.services import FOR_EVER_NS, wall_ms
 from tests.simulation.quorum.faults import Fault, into
 
@@ -81,7 +81,7 @@ def heartbeats_answered_too_early(patches):
             hosted.shard.append_written(effect.append_id, base_offset)
         self._carry(hosted, hosted.shard.append_finished(effect.append_id, error, wall_ms()))
 
-    patches.add(GroupShell, "_append", append)
+    patches.add(GroupCoordinatorService, "_append", append)
 
 
 @fault("A coordinator that takes over reads members up to the high watermark only", *ANSWERS)
@@ -94,5 +94,5 @@ def members_loaded_too_little(patches):
             self.read = lambda offset, most, limit: log.read(offset, most, "high_watermark")
 
     patches.set(
-        group_shell, "replay_log", lambda log, *rest, **options: replay_log(Below(log), *rest, **options)
+        group_service, "replay_log", lambda log, *rest, **options: replay_log(Below(log), *rest, **options)
     )

@@ -26,7 +26,7 @@ from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.share.leader import share_partition, share_partitions
 from bowstring.engine.share.persister import network
 from bowstring.engine.storage.disk_reads import DiskReads
-from bowstring.engine.transactions.shell import coordinator, marker_sender, marker_writer, verifier
+from bowstring.engine.transactions import marker_sender, marker_writer, service, verifier
 from tests.simulation.cluster.loop import SimulatedLoop
 from tests.simulation.cluster.share_services import LogWaiters, ToldPartition, ToldWindow
 from tests.simulation.quorum.invariants import Violation
@@ -62,7 +62,7 @@ def simulated_clocks():
             for module in (runtime, marker_writer, broker_services):
                 stack.enter_context(patch.object(module, "time", clock))
             # Timeouts of transactions follow the steady clock.
-            stack.enter_context(patch.object(coordinator, "time", SimpleNamespace(monotonic_ns=_time_ns)))
+            stack.enter_context(patch.object(service, "time", SimpleNamespace(monotonic_ns=_time_ns)))
             stack.enter_context(patch.object(runtime, "gc", still))
             for module in (marker_sender, verifier, network):
                 stack.enter_context(patch.object(module, "Peers", _Peers))

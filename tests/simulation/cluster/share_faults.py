@@ -4,9 +4,9 @@ import asyncio
 
 from bowstring.engine.coordinators.log_replay import batches_of
 from bowstring.engine.errors import Errors
-from bowstring.engine.share.coordinator import shell
+from bowstring.engine.share.coordinator import service
+from bowstring.engine.share.coordinator.service import ShareCoordinatorService
 from bowstring.engine.share.coordinator.shard import ShareShard
-from bowstring.engine.share.coordinator.shell import ShareCoordinator
 from bowstring.engine.share.leader.share_partition import LedSharePartition
 from bowstring.engine.share.persister.network import NetworkPersister
 from tests.simulation.cluster.services import wall_ms
@@ -126,7 +126,7 @@ def share_coordinator_answers_too_early(patches):
             hosted.shard.append_written(effect.append_id, base_offset)
         self._carry(hosted, hosted.shard.append_finished(effect.append_id, error, wall_ms()))
 
-    patches.add(ShareCoordinator, "_append", append)
+    patches.add(ShareCoordinatorService, "_append", append)
 
 
 @fault("A share coordinator loads its partition up to the high watermark only", *KEPT, first=7)
@@ -138,4 +138,4 @@ def share_state_loaded_too_little(patches):
             self.log_start_offset, self.log_end_offset = log.log_start_offset, log.high_watermark
             self.read = lambda offset, most, limit: log.read(offset, most, "high_watermark")
 
-    patches.set(shell, "batches_of", lambda log, *rest: batches_of(Below(log), *rest))
+    patches.set(service, "batches_of", lambda log, *rest: batches_of(Below(log), *rest))

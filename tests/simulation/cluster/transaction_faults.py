@@ -10,13 +10,13 @@ from bowstring.engine.errors import Errors
 from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.transactions import ending, init, partitions
+from bowstring.engine.transactions.marker_sender import MarkerSender
+from bowstring.engine.transactions.marker_writer import MarkerWriter
+from bowstring.engine.transactions.service import TransactionCoordinatorService
 from bowstring.engine.transactions.shard import TransactionShard
-from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
-from bowstring.engine.transactions.shell.marker_sender import MarkerSender
-from bowstring.engine.transactions.shell.marker_writer import MarkerWriter
-from bowstring.engine.transactions.shell.verifier import TransactionVerifier
 from bowstring.engine.transactions.state import ShardState
 from bowstring.engine.transactions.transaction import Status, Transaction
+from bowstring.engine.transactions.verifier import TransactionVerifier
 from tests.simulation.cluster.plane import NOT_VERIFIED, SimulatedPlane
 from tests.simulation.cluster.services import wall_ms
 from tests.simulation.quorum.faults import Fault, into
@@ -44,7 +44,7 @@ def coordinator_acts_too_early(patches):
             error = self._write(hosted, batch, effect, self.max_batch_bytes)
         self._carry(hosted, hosted.shard.append_finished(effect.append_id, error, wall_ms()))
 
-    patches.add(TransactionCoordinator, "_append", append)
+    patches.add(TransactionCoordinatorService, "_append", append)
 
 
 @fault(
@@ -53,7 +53,7 @@ def coordinator_acts_too_early(patches):
     first=50,
 )
 def coordinator_begins_too_early(patches):
-    patches.add(TransactionCoordinator, "_loaded_now", _begin_at_once)
+    patches.add(TransactionCoordinatorService, "_loaded_now", _begin_at_once)
 
 
 def _begin_at_once(self, hosted):
@@ -62,7 +62,7 @@ def _begin_at_once(self, hosted):
 
 @fault("A transaction coordinator loads its partition up to the high watermark only", *ODD)
 def transactions_loaded_too_little(patches):
-    right = TransactionCoordinator._replay
+    right = TransactionCoordinatorService._replay
 
     class Below:
         """A log as far as its high watermark."""
@@ -71,8 +71,10 @@ def transactions_loaded_too_little(patches):
             self.log_start_offset, self.log_end_offset = log.log_start_offset, log.high_watermark
             self.read = lambda offset, most, limit: log.read(offset, most, "high_watermark")
 
-    patches.set(TransactionCoordinator, "_replay", lambda self, log, *rest: right(self, Below(log), *rest))
-    patches.add(TransactionCoordinator, "_loaded_now", _begin_at_once)
+    patches.set(
+        TransactionCoordinatorService, "_replay", lambda self, log, *rest: right(self, Below(log), *rest)
+    )
+    patches.add(TransactionCoordinatorService, "_loaded_now", _begin_at_once)
 
 
 @fault(
@@ -101,7 +103,7 @@ def unknown_is_failed(patches):
             finished = hosted.shard.append_finished(append_id, Errors.REQUEST_TIMED_OUT, wall_ms())
             self._carry(hosted, finished)
 
-    patches.add(TransactionCoordinator, "_append", append)
+    patches.add(TransactionCoordinatorService, "_append", append)
 
 
 @fault("Partitions count as added before that is committed", *ODD)

@@ -16,17 +16,17 @@ from bowstring.engine.broker.replication import Replication, _ServedLogs
 from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.controller.shell import Controller
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
-from bowstring.engine.groups.shell import GroupShell
+from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.quorum import connections, forwards
 from bowstring.engine.quorum.network import PeerConnection
 from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.storage.log_manager import LogManager
-from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
-from bowstring.engine.transactions.shell.marker_sender import MarkerSender
-from bowstring.engine.transactions.shell.marker_writer import MarkerWriter
-from bowstring.engine.transactions.shell.verifier import TransactionVerifier
+from bowstring.engine.transactions.marker_sender import MarkerSender
+from bowstring.engine.transactions.marker_writer import MarkerWriter
+from bowstring.engine.transactions.service import TransactionCoordinatorService
+from bowstring.engine.transactions.verifier import TransactionVerifier
 from bowstring.engine.turns import Turn
 from tests.simulation.cluster.plane import SimulatedPlane
 from tests.simulation.nodes.logs import SimulatedLog
@@ -478,7 +478,7 @@ def timeouts_are_not_looked_for(patches):
     async def abort_timed_out(self, now_ms):
         pass
 
-    patches.set(TransactionCoordinator, "abort_timed_out", abort_timed_out)
+    patches.set(TransactionCoordinatorService, "abort_timed_out", abort_timed_out)
 
 
 @fault(
@@ -487,7 +487,7 @@ def timeouts_are_not_looked_for(patches):
     **MEMBERS,
 )
 def timers_of_groups_ring_once(patches):
-    change(patches, GroupShell, "_ring", "    self._alarm = None\n", "")
+    change(patches, GroupCoordinatorService, "_ring", "    self._alarm = None\n", "")
 
 
 @fault(

@@ -17,7 +17,7 @@ from bowstring._native.log import many_logs
 from bowstring.engine.broker import dispatcher, replication
 from bowstring.engine.broker import node as node_module
 from bowstring.engine.coordinators import runtime
-from bowstring.engine.groups import shell as group_shell
+from bowstring.engine.groups import service as group_service
 from bowstring.engine.protocol import ids
 from bowstring.engine.quorum import shell as quorum_shell
 from bowstring.engine.share.leader import share_partitions
@@ -71,7 +71,7 @@ def simulated_process(world):
                 if getattr(module, "random", None) is random:
                     put(module, "random", dice)
         put(ids.random_uuid, "__defaults__", (chance.randbytes,))
-        put(group_shell, "uuid", uuids)
+        put(group_service, "uuid", uuids)
         put(quorum_shell, "_CLOCK_MS", (WALL_NS - MONOTONIC_NS) // 1_000_000)
         put(runtime, "gc", collector)
         put(node_module, "DataPlane", _plane_of_running_node)

@@ -13,7 +13,7 @@ from bowstring._native.log.durability import staged_frame
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.recompress import recompress
 from bowstring.engine.errors import KafkaError
-from bowstring.engine.groups.shell import Event
+from bowstring.engine.groups.service import Event
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.metadata.image import TOPIC_RESOURCE
 from bowstring.engine.metadata.topic_changes import NewTopic, create_topic

@@ -12,7 +12,7 @@ from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
-from tests.support.group_shell import commit, error_of, started
+from tests.support.group_service import commit, error_of, started
 from tests.support.waiting import pause_async
 
 GROUPS = [f"group-{i}" for i in range(8)]

@@ -11,8 +11,8 @@ from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.coordinators import TOPIC_ID, Coordinators
-from tests.support.group_shell import commit, error_of, fetched, refusal
-from tests.support.group_shell import join as join_group
+from tests.support.group_service import commit, error_of, fetched, refusal
+from tests.support.group_service import join as join_group
 from tests.support.joined_wal import wal_on
 from tests.support.waiting import pause_async, wait_until_async
 

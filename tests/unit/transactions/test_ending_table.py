@@ -1,4 +1,4 @@
-"""EndTxn in every state: state, epoch and result of the request against Kafka 4.4's TransactionCoordinator."""
+"""EndTxn in every state: state, epoch and result of the request against Kafka 4.4's TransactionCoordinatorService."""
 
 import itertools
 

@@ -13,7 +13,7 @@ from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.protocol.messages.end_txn import EndTxnResponse
 from bowstring.engine.transactions import ending
-from bowstring.engine.transactions.shell.marker_writer import Marker, MarkerWriter
+from bowstring.engine.transactions.marker_writer import Marker, MarkerWriter
 from bowstring.engine.transactions.transaction import Transaction
 
 LUCK = random.Random(1)

@@ -20,7 +20,16 @@ from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
 from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
-from tests.support.group_shell import FakeBroker, MemoryLog, commit, error_of, fetched, join, refusal, started
+from tests.support.group_service import (
+    FakeBroker,
+    MemoryLog,
+    commit,
+    error_of,
+    fetched,
+    join,
+    refusal,
+    started,
+)
 from tests.support.waiting import pause_async, wait_until_async
 
 

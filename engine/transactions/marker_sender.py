@@ -19,8 +19,8 @@ from bowstring.engine.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
+from bowstring.engine.transactions.marker_writer import Marker, MarkerWriter
 from bowstring.engine.transactions.shard import TransactionShard
-from bowstring.engine.transactions.shell.marker_writer import Marker, MarkerWriter
 from bowstring.engine.transactions.transaction import TopicPartition, Transaction
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ Event = Callable[[ShareShard, SharePartitionKey, Any, object, int], list[Effect]
 """(shard, share partition, partition of the request, token, now in ms) to effects."""
 
 
-class ShareCoordinator(CoordinatorRuntime[ShareShard]):
+class ShareCoordinatorService(CoordinatorRuntime[ShareShard]):
     """The coordinator of the share partitions whose keys hash to partitions that this broker leads."""
 
     topic: ClassVar = _TOPIC

@@ -11,7 +11,7 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.coordinators.runtime import REPLAYED_AT_ONCE_BYTES
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.log_replay import READ_BYTES
-from bowstring.engine.groups.shell import GroupShell
+from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
@@ -121,7 +121,7 @@ class FakeBroker:
         self.plane = MemoryPlane(self)
         self.changes = SimpleNamespace(create_internal_topic=self.create_internal_topic)
         self.created = []
-        self.groups = GroupShell(
+        self.groups = GroupCoordinatorService(
             self.configs,
             self.metadata,
             self.logs,

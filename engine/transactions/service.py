@@ -22,13 +22,13 @@ from bowstring.engine.transactions.config import TransactionConfig
 from bowstring.engine.transactions.effects import CompleteLater, Effect, Ended, SendMarkers
 from bowstring.engine.transactions.ending import EndRequest
 from bowstring.engine.transactions.init import InitRequest
+from bowstring.engine.transactions.marker_sender import Address, Hosted, MarkerSender
+from bowstring.engine.transactions.marker_writer import MarkerWriter, MarkGroup
 from bowstring.engine.transactions.partitions import Producer
 from bowstring.engine.transactions.shard import TransactionShard
-from bowstring.engine.transactions.shell.marker_sender import Address, Hosted, MarkerSender
-from bowstring.engine.transactions.shell.marker_writer import MarkerWriter, MarkGroup
-from bowstring.engine.transactions.shell.verifier import TransactionVerifier
 from bowstring.engine.transactions.state import NewProducerIdNeededError
 from bowstring.engine.transactions.transaction import TopicPartition, Transaction
+from bowstring.engine.transactions.verifier import TransactionVerifier
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
@@ -58,7 +58,7 @@ Event = Callable[[TransactionShard, "asyncio.Future[Any]", int | None, int], lis
 """(shard, token, new producer id or None, now in ms) to effects."""
 
 
-class TransactionCoordinator(CoordinatorRuntime[TransactionShard]):
+class TransactionCoordinatorService(CoordinatorRuntime[TransactionShard]):
     """The coordinator of the transactional ids whose partitions of ``__transaction_state`` this broker leads.
 
     The data plane says who leads: call `role_changed` after it got a partition's role.

@@ -74,7 +74,7 @@ _INITIALIZED_AT_ONCE: Final = 100
 Event = Callable[[GroupShard, "asyncio.Future[Any]", int], list[Effect]]
 
 
-class GroupShell(CoordinatorRuntime[GroupShard]):
+class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
     """The coordinator of the groups whose partitions of ``__consumer_offsets`` this broker leads.
 
     Handlers call `ask` for one group and `shards` for all groups. A request's token is the future that its

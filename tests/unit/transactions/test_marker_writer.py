@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors
-from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
-from bowstring.engine.transactions.shell.marker_writer import Marker
+from bowstring.engine.transactions.marker_writer import Marker
+from bowstring.engine.transactions.service import TransactionCoordinatorService
 from tests.support.waiting import wait_until_async
 
 MARKER = Marker(producer_id=7, epoch=1, commit=True, coordinator_epoch=1, version=2)
@@ -38,7 +38,7 @@ class Plane:
 
 
 def coordinator_of(plane):
-    return TransactionCoordinator(
+    return TransactionCoordinatorService(
         BrokerConfigs({}),
         SimpleNamespace(image=None),
         SimpleNamespace(get=lambda topic, partition: plane.log, control_writes=0),

@@ -10,12 +10,12 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.names import TRANSACTIONS_TOPIC as TOPIC
+from bowstring.engine.transactions.marker_writer import Marker
 from bowstring.engine.transactions.records import transaction_record
+from bowstring.engine.transactions.service import TransactionCoordinatorService
 from bowstring.engine.transactions.shard import TransactionShard
-from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
-from bowstring.engine.transactions.shell.marker_writer import Marker
 from bowstring.engine.transactions.transaction import Status, Transaction
-from tests.support.group_shell import MemoryLog, MemoryPlane
+from tests.support.group_service import MemoryLog, MemoryPlane
 from tests.support.waiting import wait_until_async
 
 DECIDED = Transaction("x", 7, 1, 60_000, Status.PREPARE_COMMIT, frozenset({("gone", 0)}), 1, 1, 2)
@@ -34,7 +34,7 @@ class FakeBroker:
         self.plane = MemoryPlane(self)
         self.plane.led = dict.fromkeys(range(len(logs)), 3)
         self.plane.durable = lambda topic, partition: None  # followers lag
-        self.coordinator = TransactionCoordinator(
+        self.coordinator = TransactionCoordinatorService(
             self.configs,
             SimpleNamespace(image=image),
             SimpleNamespace(of_topic=lambda name: self.open_logs, control_writes=0, durability=durability),

@@ -20,8 +20,8 @@ from bowstring.engine.transactions.partitions import Producer
 from bowstring.engine.transactions.transaction import EPOCH_BUMP, TopicPartition
 
 if TYPE_CHECKING:
-    from bowstring.engine.transactions.shell.coordinator import TransactionCoordinator
-    from bowstring.engine.transactions.shell.marker_sender import Address
+    from bowstring.engine.transactions.marker_sender import Address
+    from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 _ADDING: Final = (5, 5)
 _VERIFYING: Final = (4, 5)
@@ -40,7 +40,9 @@ class TransactionVerifier:
     Questions to another broker that come while one is on its way go together in the next request.
     """
 
-    def __init__(self, coordinator: "TransactionCoordinator", address: "Address", timeout_s: float) -> None:
+    def __init__(
+        self, coordinator: "TransactionCoordinatorService", address: "Address", timeout_s: float
+    ) -> None:
         self._coordinator = coordinator
         self._address = address
         self._timeout_s = timeout_s
