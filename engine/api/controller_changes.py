@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE
-from bowstring.engine.controller.shell import Controller
+from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.image import ImageChange
 from bowstring.engine.protocol.schema import MetadataRecord, Response
@@ -28,7 +28,7 @@ class ControllerServices:
         random: For the placement of replicas.
     """
 
-    def __init__(self, broker: "BrokerServices", controller: Controller) -> None:
+    def __init__(self, broker: "BrokerServices", controller: QuorumController) -> None:
         self.configs = broker.configs
         self.time_slices = broker.time_slices
         self.node_id = None

@@ -17,7 +17,7 @@ from bowstring.engine.metadata.image import ClusterImage
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
     from bowstring.engine.broker.cluster_broker import ClusterBroker
-    from bowstring.engine.controller.shell import Controller
+    from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.quorum.shell import Quorum
 
 _COUNTER: Final = "counter"
@@ -200,12 +200,12 @@ _STATE_HELP: Final = "Whether this node has the state in the metadata quorum (Ka
 # ---------------------------------------------------------------- the controller
 
 
-def _brokers(controller: "Controller", *, fenced: bool) -> int:
+def _brokers(controller: "QuorumController", *, fenced: bool) -> int:
     image: ClusterImage = controller.image
     return sum(each.fenced is fenced for each in image.brokers.values())
 
 
-def _without_leader(controller: "Controller") -> int:
+def _without_leader(controller: "QuorumController") -> int:
     return 0 if controller.index is None else len(controller.index.led(NO_LEADER))
 
 
@@ -296,7 +296,7 @@ def quorum_state(state: str) -> Metric:
 class QuorumCollector(Collector):
     """Reads the quorum of a node, and its controller if it has that role."""
 
-    def __init__(self, quorum: "Quorum", controller: "Controller | None") -> None:
+    def __init__(self, quorum: "Quorum", controller: "QuorumController | None") -> None:
         self._quorum = quorum
         self._controller = controller
 

@@ -10,7 +10,7 @@ from bowstring.engine.broker.controller_registration import ControllerRegistrati
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.node import behind, check_formatted, make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.controller.shell import Controller
+from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.metadata.store.start_checks import check_metadata_log
 from bowstring.engine.quorum.settings import quorum_settings
 from bowstring.engine.quorum.shell import HANDOVER_MS, Quorum
@@ -38,7 +38,7 @@ class ControllerServer(BrokerServices):
 
     dispatcher: Dispatcher
     quorum: Quorum
-    controller: Controller
+    controller: QuorumController
 
     def __init__(
         self, configs: BrokerConfigs, node_id: int, directories: LogDirectories, quorum: Quorum
@@ -72,7 +72,7 @@ class ControllerServer(BrokerServices):
 
     def start(self) -> None:
         """Begins to answer and to decide. Call on the control loop, once the quorum is open."""
-        self.controller = Controller(
+        self.controller = QuorumController(
             self.quorum,
             self.configs,
             node_id=self.node_id,

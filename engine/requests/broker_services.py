@@ -25,7 +25,7 @@ from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.replica_moves import ReplicaMoves
 
 if TYPE_CHECKING:
-    from bowstring.engine.controller.shell import Controller
+    from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.quorum.shell import Quorum
     from bowstring.engine.share.coordinator.service import ShareCoordinatorService
@@ -104,7 +104,7 @@ class BrokerServices:
     handlers: Mapping[int, str]
     offered: tuple[int, ...]
     quorum: "Quorum | None" = None
-    controller: "Controller | None" = None
+    controller: "QuorumController | None" = None
     replication: "LedReplicas | None" = None
     inter_broker_listener: str
     random: Randomness = NO_RANDOMNESS

@@ -9,7 +9,7 @@ from bowstring.engine.protocol.schema import MetadataRecord
 
 
 class FakeQuorum:
-    """Has what `engine.controller.shell.Quorum` asks for.
+    """Has what `engine.controller.service.Quorum` asks for.
 
     Attributes:
         commits_at_once: Whether appends commit in the next turn of the loop; otherwise `commit` does it.

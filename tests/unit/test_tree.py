@@ -27,7 +27,7 @@ PURE = (
     *("engine/replication", "engine/share/", "engine/transactions"),
 )
 SHELLS = (
-    *("engine/controller/shell.py", "engine/groups/service.py", "engine/metadata/store/"),
+    *("engine/controller/service.py", "engine/groups/service.py", "engine/metadata/store/"),
     *("engine/share/coordinator/service.py", "engine/share/latest_offsets.py"),
     *("engine/share/leader/", "engine/share/persister/network.py"),
     *(f"engine/transactions/{name}.py" for name in ("marker_sender", "marker_writer", "service", "verifier")),

@@ -1,6 +1,6 @@
 """The active controller: takes turns at decisions, appends their records, answers when they are committed.
 
-It is what engine/controller/shell.py does, without waiting inside a turn.
+It is what engine/controller/service.py does, without waiting inside a turn.
 """
 
 from random import Random

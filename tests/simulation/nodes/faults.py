@@ -14,7 +14,7 @@ from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.replication import Replication, _ServedLogs
 from bowstring.engine.broker.transaction_checks import TransactionChecks
-from bowstring.engine.controller.shell import Controller
+from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.quorum import connections, forwards
@@ -114,7 +114,7 @@ def appended_before_applied(patches):
     patches.set(Turn, "is_held", property(lambda self: True))
     change(
         patches,
-        Controller,
+        QuorumController,
         "_append",
         "            offset = quorum.next_offset\n",
         "            offset = quorum.next_offset\n            leadership.last = quorum.append_all(batches)\n",
@@ -128,7 +128,7 @@ def appended_before_applied(patches):
     **ADMINISTRATION,
 )
 def controller_outlives_its_leadership(patches):
-    change(patches, Controller, "_leader_changed", "self._end()", "pass")
+    change(patches, QuorumController, "_leader_changed", "self._end()", "pass")
 
 
 @fault(
@@ -154,7 +154,7 @@ def connection_outlives_a_cancelled_request(patches):
 def refused_decision_keeps_its_turn(patches):
     change(
         patches,
-        Controller,
+        QuorumController,
         "run",
         "    finally:\n        turn.end()\n",
         "    except ZeroDivisionError:\n        pass\n    turn.end()\n",

@@ -9,7 +9,7 @@ import pytest
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller import brokers
 from bowstring.engine.controller.decision import Decision
-from bowstring.engine.controller.shell import Controller
+from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, MetadataError
 from bowstring.engine.metadata.topic_changes import NewTopic, create_partitions, create_topic
@@ -25,10 +25,10 @@ NAMES = [f"n{number}" for number in range(5)]
 QUIET = {"metadata.max.idle.interval.ms": "0"}
 
 
-def run(scenario: Callable[[Controller, FakeQuorum], Awaitable[None]]) -> None:
+def run(scenario: Callable[[QuorumController, FakeQuorum], Awaitable[None]]) -> None:
     async def all_of_it() -> None:
         quorum = FakeQuorum()
-        controller = Controller(quorum, BrokerConfigs(QUIET), node_id=1, cluster_id=CLUSTER_ID)
+        controller = QuorumController(quorum, BrokerConfigs(QUIET), node_id=1, cluster_id=CLUSTER_ID)
         controller.start()
         quorum.lead()
         await wait_until_async(lambda: quorum.image.features)
@@ -63,7 +63,7 @@ def facts(image: ClusterImage) -> object:
 class Chaos:
     """Tasks that create, delete and grow topics of few names, and end in every way in every place."""
 
-    def __init__(self, controller: Controller, quorum: FakeQuorum, seed: int) -> None:
+    def __init__(self, controller: QuorumController, quorum: FakeQuorum, seed: int) -> None:
         self.controller, self.quorum = controller, quorum
         self.chance = random.Random(seed)
         self.inside = 0
@@ -132,7 +132,7 @@ class Chaos:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_changes_of_the_same_topics_leave_a_log_that_can_be_replayed(seed: int):
-    async def scenario(controller: Controller, quorum: FakeQuorum) -> None:
+    async def scenario(controller: QuorumController, quorum: FakeQuorum) -> None:
         chaos = Chaos(controller, quorum, seed)
         await chaos.go()
         assert controller.is_active and quorum.resigned == 0
@@ -145,7 +145,7 @@ def test_changes_of_the_same_topics_leave_a_log_that_can_be_replayed(seed: int):
 
 
 def test_a_change_commits_once():
-    async def scenario(controller: Controller, quorum: FakeQuorum) -> None:
+    async def scenario(controller: QuorumController, quorum: FakeQuorum) -> None:
         async with controller.changing() as first:
             await first.commit([])
             async with controller.changing():
@@ -162,7 +162,7 @@ def test_a_change_commits_once():
 def test_no_part_of_a_decision_that_does_not_apply_reaches_the_log(count: int, atomic: bool):
     """Nor when its first batches would."""
 
-    async def scenario(controller: Controller, quorum: FakeQuorum) -> None:
+    async def scenario(controller: QuorumController, quorum: FakeQuorum) -> None:
         before = list(quorum.batches)
         good = [
             ConfigRecord(resource_type=4, resource_name="", name=f"x{n}", value="1") for n in range(count)
@@ -183,7 +183,7 @@ def test_no_part_of_a_decision_that_does_not_apply_reaches_the_log(count: int, a
 def test_a_change_of_a_leadership_that_is_over_is_not_written():
     """The leadership may end and begin again between two time slices of a decision."""
 
-    async def scenario(controller: Controller, quorum: FakeQuorum) -> None:
+    async def scenario(controller: QuorumController, quorum: FakeQuorum) -> None:
         with pytest.raises(KafkaError) as caught:
             async with controller.changing() as changing:
                 before = list(quorum.log)

@@ -8,7 +8,7 @@ import pytest
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller import brokers, topics
 from bowstring.engine.controller.decision import Decision
-from bowstring.engine.controller.shell import Controller
+from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -40,7 +40,7 @@ def run(scenario: Callable[..., Awaitable[None]], *, active: bool = True, **conf
     async def all_of_it() -> None:
         quorum, clock = FakeQuorum(), Clock()
         settings = QUIET | {name.replace("_", "."): value for name, value in configs.items()}
-        controller = Controller(
+        controller = QuorumController(
             quorum, BrokerConfigs(settings), node_id=1, cluster_id=CLUSTER_ID, now_ms=clock
         )
         controller.start()
@@ -55,7 +55,7 @@ def run(scenario: Callable[..., Awaitable[None]], *, active: bool = True, **conf
     asyncio.run(all_of_it())
 
 
-async def register(controller: Controller, broker: int, **fields) -> int:
+async def register(controller: QuorumController, broker: int, **fields) -> int:
     answer = await controller.run(
         lambda state, now_ms: brokers.register(
             state, registration_request(broker, **fields), 4, controller.next_offset, now_ms
@@ -64,7 +64,7 @@ async def register(controller: Controller, broker: int, **fields) -> int:
     return answer.broker_epoch
 
 
-async def heartbeat(controller: Controller, broker: int, epoch: int):
+async def heartbeat(controller: QuorumController, broker: int, epoch: int):
     request = BrokerHeartbeatRequest(broker_id=broker, broker_epoch=epoch, current_metadata_offset=FAR)
     return await controller.run(lambda state, now_ms: brokers.heartbeat(state, request, now_ms))
 

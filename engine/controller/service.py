@@ -1,6 +1,6 @@
 """Runs the controller on the node that leads the metadata quorum: one decision after the other.
 
-    controller = Controller(quorum, configs, node_id=1, cluster_id=cluster_id)
+    controller = QuorumController(quorum, configs, node_id=1, cluster_id=cluster_id)
     controller.start()                     # on the control loop
     answer = await controller.run(lambda state, now_ms: brokers.heartbeat(state, request, now_ms))
 
@@ -113,7 +113,7 @@ class _Leadership:
         self.timers: dict[str, asyncio.TimerHandle] = {}
 
 
-class Controller:
+class QuorumController:
     """The controller of this node; it decides only while the node leads the quorum.
 
     Args:
@@ -427,7 +427,7 @@ class Controller:
 
 
 class ControllerChange:
-    """One change of the cluster, decided in its turn inside `Controller.changing`.
+    """One change of the cluster, decided in its turn inside `QuorumController.changing`.
 
     Attributes:
         image: The cluster after all records appended so far; nobody changes it before this change ends.
@@ -444,7 +444,7 @@ class ControllerChange:
         """Appends the records, ends the turn, and waits for their commit.
 
         Raises:
-            KafkaError: NOT_CONTROLLER, as for `Controller.run`; also when another leadership has begun since.
+            KafkaError: NOT_CONTROLLER, as for `QuorumController.run`; also when another leadership has begun since.
         """
         assert self._turn.is_held, "a change commits once, inside `async with changing()`"
         try:
