@@ -19,7 +19,7 @@ from bowstring.engine.protocol.records.principal import DefaultPrincipalData
 from bowstring.engine.protocol.schema import Response
 
 if TYPE_CHECKING:
-    from bowstring.engine.quorum.shell import Quorum
+    from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
@@ -57,7 +57,9 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
     return response
 
 
-async def _ask_controller(quorum: "Quorum", request: "Request", body: Any, timeout_ms: int) -> Response:
+async def _ask_controller(
+    quorum: "QuorumService", request: "Request", body: Any, timeout_ms: int
+) -> Response:
     """Sends a request inside Envelope, so that the controller has its sender. When it fails, the answer
     has the error for each of its topics or resources.
     """
@@ -87,7 +89,7 @@ def client_of(request: "Request") -> str:
 
 
 async def _ask_until_answered(
-    quorum: "Quorum", envelope: EnvelopeRequest, timeout_ms: int, client: str
+    quorum: "QuorumService", envelope: EnvelopeRequest, timeout_ms: int, client: str
 ) -> EnvelopeResponse:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + timeout_ms / 1000

@@ -20,8 +20,8 @@ from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.quorum import QUORUM_STATE, has_voters_in_log
 from bowstring.engine.metadata.store.bootstrap import is_for_cluster
+from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
-from bowstring.engine.quorum.shell import Quorum
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.storage.log_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
 
@@ -94,13 +94,13 @@ class ClusterBroker(Broker):
         replication: The replicas of this broker.
     """
 
-    quorum: Quorum
+    quorum: QuorumService
     replication: Replication
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         super().__init__(settings)
         self._settings = quorum_settings(self.configs, self.node_id)
-        self.quorum = Quorum(self.directory, self.configs, self._settings, node_id=self.node_id)
+        self.quorum = QuorumService(self.directory, self.configs, self._settings, node_id=self.node_id)
         self.metadata = self.quorum
         self.handlers, self.offered = BY_BROKER
         self.server: ControllerServer | None = None

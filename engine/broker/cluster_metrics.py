@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
     from bowstring.engine.broker.cluster_broker import ClusterBroker
     from bowstring.engine.controller.service import QuorumController
-    from bowstring.engine.quorum.shell import Quorum
+    from bowstring.engine.quorum.service import QuorumService
 
 _COUNTER: Final = "counter"
 _GAUGE: Final = "gauge"
@@ -296,7 +296,7 @@ def quorum_state(state: str) -> Metric:
 class QuorumCollector(Collector):
     """Reads the quorum of a node, and its controller if it has that role."""
 
-    def __init__(self, quorum: "Quorum", controller: "QuorumController | None") -> None:
+    def __init__(self, quorum: "QuorumService", controller: "QuorumController | None") -> None:
         self._quorum = quorum
         self._controller = controller
 

@@ -12,8 +12,8 @@ from bowstring.engine.broker.node import behind, check_formatted, make_plane, ne
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.metadata.store.start_checks import check_metadata_log
+from bowstring.engine.quorum.service import HANDOVER_MS, QuorumService
 from bowstring.engine.quorum.settings import quorum_settings
-from bowstring.engine.quorum.shell import HANDOVER_MS, Quorum
 from bowstring.engine.raft.keys import NO_LEADER
 from bowstring.engine.raft.voters import Endpoint, Endpoints
 from bowstring.engine.requests.broker_services import BrokerServices
@@ -37,11 +37,11 @@ class ControllerServer(BrokerServices):
     """
 
     dispatcher: Dispatcher
-    quorum: Quorum
+    quorum: QuorumService
     controller: QuorumController
 
     def __init__(
-        self, configs: BrokerConfigs, node_id: int, directories: LogDirectories, quorum: Quorum
+        self, configs: BrokerConfigs, node_id: int, directories: LogDirectories, quorum: QuorumService
     ) -> None:
         self.configs = configs
         self.node_id = node_id
@@ -110,7 +110,7 @@ class ControllerNode:
         self.configs = BrokerConfigs(settings)
         self.node_id = node_id_of(self.configs)
         self.directories = new_log_directories(self.configs)
-        self.quorum = Quorum(
+        self.quorum = QuorumService(
             self.directories.metadata,
             self.configs,
             quorum_settings(self.configs, self.node_id),

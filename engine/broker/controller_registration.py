@@ -14,7 +14,7 @@ from bowstring.engine.protocol.messages.controller_registration import (
     Feature,
 )
 from bowstring.engine.protocol.messages.controller_registration import Listener as RegisteredListener
-from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.requests.listeners import Listener
 
 _PLAINTEXT: Final = 0
@@ -25,7 +25,9 @@ _LONGEST_PAUSE_S: Final = 10.0
 class ControllerRegistration:
     """One incarnation of a controller; `start` registers it in the background, however long that takes."""
 
-    def __init__(self, quorum: Quorum, node_id: int, listeners: Callable[[], Sequence[Listener]]) -> None:
+    def __init__(
+        self, quorum: QuorumService, node_id: int, listeners: Callable[[], Sequence[Listener]]
+    ) -> None:
         self._quorum = quorum
         self._node_id = node_id
         self._listeners = listeners

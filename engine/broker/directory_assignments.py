@@ -16,7 +16,7 @@ from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequestTopicData,
     AssignReplicasToDirsResponse,
 )
-from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_manager import LogManager
@@ -36,7 +36,7 @@ class DirectoryAssignments:
 
     def __init__(
         self,
-        quorum: Quorum,
+        quorum: QuorumService,
         directories: LogDirectories,
         logs: LogManager,
         *,

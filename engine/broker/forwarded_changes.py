@@ -17,7 +17,7 @@ from bowstring.engine.protocol.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.storage.log_manager import LogManager
 
 _LOOK_S: Final = 0.01
@@ -28,7 +28,7 @@ class ForwardedChanges(ClusterChanges):
 
     def __init__(
         self,
-        quorum: Quorum,
+        quorum: QuorumService,
         logs: LogManager,
         configs: BrokerConfigs,
         node_id: int,
@@ -134,7 +134,7 @@ class ForwardedChanges(ClusterChanges):
 class AllocatedProducerIds(ProducerIds):
     """Producer ids from blocks that the controller allocates (KIP-730)."""
 
-    def __init__(self, quorum: Quorum, node_id: int, broker_epoch: Callable[[], int]) -> None:
+    def __init__(self, quorum: QuorumService, node_id: int, broker_epoch: Callable[[], int]) -> None:
         super().__init__(quorum, node_id)
         self._quorum = quorum
         self._broker_epoch = broker_epoch

@@ -31,7 +31,7 @@ from bowstring.engine.protocol.records.cluster_metadata.topics import (
     RemoveTopicRecord,
 )
 from bowstring.engine.protocol.schema import MetadataRecord
-from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.storage.log_healer import GIVE_UP_S, RETRY_FIRST_S, next_pause_s
 from bowstring.engine.storage.log_manager import LogManager
@@ -81,7 +81,7 @@ class ImageFollower:
 
     def __init__(
         self,
-        quorum: Quorum,
+        quorum: QuorumService,
         changes: ClusterChanges,
         logs: LogManager,
         replication: Replication,

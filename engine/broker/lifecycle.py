@@ -24,7 +24,7 @@ from bowstring.engine.protocol.messages.broker_registration import (
     Feature,
 )
 from bowstring.engine.protocol.messages.broker_registration import Listener as RegisteredListener
-from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.storage.log_directories import LogDirectories
 
@@ -59,7 +59,7 @@ class BrokerLifecycle:
 
     def __init__(
         self,
-        quorum: Quorum,
+        quorum: QuorumService,
         configs: BrokerConfigs,
         directories: LogDirectories,
         *,

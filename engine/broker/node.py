@@ -11,7 +11,7 @@ from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import META_PROPERTIES
 
 if TYPE_CHECKING:
-    from bowstring.engine.quorum.shell import Quorum
+    from bowstring.engine.quorum.service import QuorumService
 
 _MOST_REACTORS_BY_DEFAULT: Final = 4
 
@@ -91,7 +91,7 @@ def make_plane(configs: BrokerConfigs, offered: tuple[int, ...], *, is_controlle
     return plane
 
 
-def behind(quorum: "Quorum") -> str | None:
+def behind(quorum: "QuorumService") -> str | None:
     """Returns how far the metadata of this node is behind; None when it has all that is committed."""
     if quorum.end_offset >= quorum.high_watermark:
         return None

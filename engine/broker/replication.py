@@ -19,7 +19,7 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
 from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.replication.replica_manager import ReplicaManager
 from bowstring.engine.replication.throttles import is_throttled, rate_limit
@@ -79,7 +79,7 @@ class Replication:
 
     def __init__(
         self,
-        quorum: Quorum,
+        quorum: QuorumService,
         configs: BrokerConfigs,
         plane: DataPlane,
         logs: LogManager,

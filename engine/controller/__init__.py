@@ -1,7 +1,7 @@
 """Decides for the cluster: which brokers are alive, who leads which partition, what changes.
 
 Each decision is a pure function (state, request, now) to (records, answer), as in Kafka's QuorumController.
-`shell` runs them one after the other on the active controller and appends their records to the metadata
+`service` runs them one after the other on the active controller and appends their records to the metadata
 quorum.
 
 Files: `state` is what decisions read; `partition_index` finds partitions by broker; `sessions` is who was

@@ -444,7 +444,8 @@ class ControllerChange:
         """Appends the records, ends the turn, and waits for their commit.
 
         Raises:
-            KafkaError: NOT_CONTROLLER, as for `QuorumController.run`; also when another leadership has begun since.
+            KafkaError: NOT_CONTROLLER, as for `QuorumController.run`; also when another leadership has begun
+                since.
         """
         assert self._turn.is_held, "a change commits once, inside `async with changing()`"
         try:

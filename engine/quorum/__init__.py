@@ -1,6 +1,6 @@
 """Runs a replica of the metadata quorum: disk, network and timers around the pure core of engine.raft.
 
-Files: `shell` carries out the core's effects; `log`, `synced_end` and `state_file` are the disk, `network`
+Files: `service` carries out the core's effects; `log`, `synced_end` and `state_file` are the disk, `network`
 and `exchanges` the connections to other nodes; `applier` follows the committed records with the image of the
 cluster, and `own_snapshots` writes it down; `settings` reads the configs; `formatting` prepares directories.
 

@@ -1,6 +1,6 @@
 """Connects a replica of the metadata quorum with other nodes.
 
-`Quorum` loads this module when it needs another node for the first time: a quorum of one does not.
+`QuorumService` loads this module when it needs another node for the first time: a quorum of one does not.
 """
 
 import asyncio

@@ -27,7 +27,7 @@ from bowstring.engine.storage.replica_moves import ReplicaMoves
 if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.groups.service import GroupCoordinatorService
-    from bowstring.engine.quorum.shell import Quorum
+    from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.share.coordinator.service import ShareCoordinatorService
     from bowstring.engine.share.latest_offsets import LatestOffsets
     from bowstring.engine.share.leader.share_partitions import SharePartitions
@@ -103,7 +103,7 @@ class BrokerServices:
     advertised: list[Listener]
     handlers: Mapping[int, str]
     offered: tuple[int, ...]
-    quorum: "Quorum | None" = None
+    quorum: "QuorumService | None" = None
     controller: "QuorumController | None" = None
     replication: "LedReplicas | None" = None
     inter_broker_listener: str

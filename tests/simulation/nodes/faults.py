@@ -19,7 +19,7 @@ from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.quorum import connections, forwards
 from bowstring.engine.quorum.network import PeerConnection
-from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.storage.log_manager import LogManager
@@ -169,7 +169,11 @@ def refused_decision_keeps_its_turn(patches):
 def heartbeats_wait_behind_clients(patches):
     patches.set(forwards, "CONNECTIONS", 1)
     change(
-        patches, Quorum, "ask_leader", "own = OWN_CONNECTIONS.get(body.api_key)", 'own, client = None, "all"'
+        patches,
+        QuorumService,
+        "ask_leader",
+        "own = OWN_CONNECTIONS.get(body.api_key)",
+        'own, client = None, "all"',
     )
 
 
@@ -551,7 +555,7 @@ def written_markers_are_kept(patches):
 def metadata_counts_before_it_is_synced(patches):
     change(
         patches,
-        Quorum,
+        QuorumService,
         "_begin_flush",
         "    self._on_disk(lambda: self._log.sync(end, cuts), flushed)",
         "    self._loop.call_soon(flushed, None)",

@@ -19,7 +19,7 @@ from bowstring.engine.broker import node as node_module
 from bowstring.engine.coordinators import runtime
 from bowstring.engine.groups import service as group_service
 from bowstring.engine.protocol import ids
-from bowstring.engine.quorum import shell as quorum_shell
+from bowstring.engine.quorum import service as quorum_service
 from bowstring.engine.share.leader import share_partitions
 from bowstring.engine.storage import directory_wal, durability, log_opener
 from tests.simulation.nodes.kernel import MONOTONIC_NS, WALL_NS
@@ -72,7 +72,7 @@ def simulated_process(world):
                     put(module, "random", dice)
         put(ids.random_uuid, "__defaults__", (chance.randbytes,))
         put(group_service, "uuid", uuids)
-        put(quorum_shell, "_CLOCK_MS", (WALL_NS - MONOTONIC_NS) // 1_000_000)
+        put(quorum_service, "_CLOCK_MS", (WALL_NS - MONOTONIC_NS) // 1_000_000)
         put(runtime, "gc", collector)
         put(node_module, "DataPlane", _plane_of_running_node)
         put(replication, "Replicas", NodeReplicas)
@@ -85,9 +85,9 @@ def simulated_process(world):
         put(durability, "durability", DURABILITY)
         put(directory_wal, "durability", DURABILITY)
         put(directory_wal, "WriteAheadLog", SimulatedWriteAheadLog)
-        append, fail = quorum_shell.Quorum.append_all, quorum_shell.Quorum._fail
-        put(quorum_shell.Quorum, "append_all", _told_append(world, append))
-        put(quorum_shell.Quorum, "_fail", _told_failure(world, fail))
+        append, fail = quorum_service.QuorumService.append_all, quorum_service.QuorumService._fail
+        put(quorum_service.QuorumService, "append_all", _told_append(world, append))
+        put(quorum_service.QuorumService, "_fail", _told_failure(world, fail))
         stack.enter_context(_logged_to(world))
         yield
 
@@ -97,7 +97,7 @@ def _nothing():
 
 
 def _told_append(world, append):
-    """The shipped `Quorum.append_all`; the rules see what a leader appends."""
+    """The shipped `QuorumService.append_all`; the rules see what a leader appends."""
 
     def told(self, batches):
         node = world.node_of(self)

@@ -50,10 +50,10 @@ JOINS = """
 import asyncio, errno, sys
 from bowstring import serve
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
-from bowstring.engine.quorum.shell import Quorum
+from bowstring.engine.quorum.service import QuorumService
 
 made = []
-start = Quorum.start
+start = QuorumService.start
 
 def start_and_note(quorum, endpoints):
     made.append(quorum)
@@ -66,7 +66,7 @@ async def wait_for_ever(lifecycle):
 def fail():
     raise OSError(errno.ENOSPC, "No space left on device")
 
-Quorum.start, BrokerLifecycle.register = start_and_note, wait_for_ever
+QuorumService.start, BrokerLifecycle.register = start_and_note, wait_for_ever
 sys.exit(serve.main(["--data", sys.argv[1], *(f"--set={each}" for each in sys.argv[2:])]))
 """
 

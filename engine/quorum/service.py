@@ -1,6 +1,6 @@
 """Carries out the effects of a quorum replica: timers, disk, network, and the image of what is committed.
 
-    quorum = Quorum(directory, configs, settings, node_id=1, endpoints=())
+    quorum = QuorumService(directory, configs, settings, node_id=1, endpoints=())
     quorum.open()              # no event loop is needed
     quorum.start()             # on the control loop
     await quorum.append(records)
@@ -65,7 +65,7 @@ _CLIENT_ID: Final = "raft-client-{}"
 _ENDED: Final = messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
 
 
-class Quorum:
+class QuorumService:
     """This node's replica of the metadata log, and the image of the cluster.
 
     Attributes:
@@ -758,13 +758,13 @@ class Quorum:
             self.resign()
 
 
-_CARRY_OUT: Final[dict[type, Callable[[Quorum, Any], None]]] = {
-    effects.PersistElection: Quorum._persist,
-    effects.FlushLog: Quorum._flush,
-    effects.InstallSnapshot: Quorum._install,
-    effects.Send: Quorum._send,
-    effects.Respond: Quorum._respond,
-    effects.HighWatermarkAdvanced: Quorum._advance,
-    effects.LeaderChanged: Quorum._leader_changed,
-    effects.Note: Quorum._note,
+_CARRY_OUT: Final[dict[type, Callable[[QuorumService, Any], None]]] = {
+    effects.PersistElection: QuorumService._persist,
+    effects.FlushLog: QuorumService._flush,
+    effects.InstallSnapshot: QuorumService._install,
+    effects.Send: QuorumService._send,
+    effects.Respond: QuorumService._respond,
+    effects.HighWatermarkAdvanced: QuorumService._advance,
+    effects.LeaderChanged: QuorumService._leader_changed,
+    effects.Note: QuorumService._note,
 }
