@@ -223,8 +223,8 @@ cdef class ArrowRows:
             reached inside a batch, the position is that of the batch.
 
         Raises:
-            CorruptBatch, CompressionError: the first batch is malformed. If a later one is, the records before it are
-                appended and the next call raises. Rows of earlier calls stay.
+            CorruptBatch, CompressionError: the first batch is bad. If a later one is, the records before it are
+                appended, and a call that begins with it raises. Rows of earlier calls stay.
         """
         cdef Py_buffer view
         cdef Walk w
@@ -251,7 +251,7 @@ cdef class ArrowRows:
                     self.drop_source(w.source)
         finally:
             PyBuffer_Release(&view)
-        if found > WALK_TO_END and (c.rows == first_row or found == WALK_NO_MEMORY):
+        if found > WALK_TO_END and (w.position == 0 or found == WALK_NO_MEMORY):
             raise failure(found, &w)
         for row in range(first_row, c.rows if c.wanted & COLUMN_TOPIC else 0):
             (<int32_t *>c.topics.data)[row] = topic
@@ -281,7 +281,12 @@ cdef class ArrowRows:
                         &w.info, w.data, w.source), w, &self.out)
             else:
                 if plain is None:
-                    plain = decompressed(w, limit)
+                    try:
+                        plain = decompressed(w, limit)
+                    except CompressionError:
+                        if w.position == 0:
+                            raise
+                        return WALK_MALFORMED, None
                 found = self.take_plain(w, plain)
             if found != WALK_DONE:
                 return found, plain

@@ -48,5 +48,16 @@ def decode_records(
     aborted: Aborted | Iterable[tuple[int, int]] = (),
     limit: int = ...,
 ) -> list[R]: ...
+def decode_good_records(
+    cls: type[R],
+    topic: str,
+    partition: int,
+    data: Buffer,
+    from_offset: int = 0,
+    *,
+    verify_crc: bool = False,
+    aborted: Aborted | Iterable[tuple[int, int]] = (),
+    limit: int = ...,
+) -> tuple[list[R], int, int]: ...
 def payload_bytes(data: Buffer, *, limit: int = ...) -> tuple[int, int]: ...
 def decode_columns(data: Buffer, *, verify_crc: bool = True, limit: int = ...) -> RecordColumns: ...

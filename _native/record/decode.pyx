@@ -165,7 +165,7 @@ def scan(data, *, bint verify_crc=True):
             intact = not verify_crc or batch_crc_ok(start + position, extent)
             if not intact:
                 break
-            next_offset = info.base_offset + info.last_offset_delta + 1
+            next_offset = <int64_t>(<uint64_t>info.base_offset + info.last_offset_delta + 1)
             records += info.record_count
             position += extent
     PyBuffer_Release(&view)
@@ -238,6 +238,8 @@ cdef class RecordReader:
     cdef bint control             # control batches are read as well, and a last field marks them
     cdef int64_t from_offset
     cdef list out
+    cdef int64_t position         # of the next batch
+    cdef int64_t next_offset      # after the batches that were read
     cdef Py_ssize_t fields
     cdef bint untracked           # Tuples without a __dict__ have only text, numbers and bytes, so they are in no
                                   # cycle. Untracking them saves half of the decoding time, spent in the collector.
@@ -245,6 +247,7 @@ cdef class RecordReader:
     def __cinit__(self, type cls not None, str topic, partition, int64_t from_offset, bint control):
         self.cls, self.topic, self.partition = cls, topic, partition
         self.from_offset, self.control = from_offset, control
+        self.position, self.next_offset = 0, from_offset
         self.out = []
         self.fields = 6 + (2 if topic is not None else 0) + (1 if control else 0)
         self.untracked = cls.__dictoffset__ == 0
@@ -294,31 +297,53 @@ cdef class RecordReader:
             return True
         return <int64_t>(<uint64_t>info.base_offset + <uint64_t>info.last_offset_delta) < self.from_offset
 
-    cdef list read(self, data, bint verify_crc, Aborted aborted, int64_t limit):
-        """Returns the records of all complete batches in `data`."""
-        cdef Py_buffer view, plain
+    cdef bint read_batch(
+            self, const uint8_t *data, int64_t size, bint verify_crc, Aborted aborted, int64_t limit) except -1:
+        """Adds the records of the batch at `position` and moves behind it; False if no complete batch follows."""
+        cdef Py_buffer plain
         cdef BatchInfo info
-        cdef const uint8_t *at
-        cdef int64_t position = 0, here
-        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        try:
-            while next_batch(<const uint8_t *>view.buf, view.len, position, &info):
-                here = position
-                at = <const uint8_t *>view.buf + here
-                position += info.size_bytes
-                if verify_crc:
-                    check_crc(at, &info, here)
-                if (aborted is not None and aborted.holds(at, &info)) or self.passes_over(&info):
-                    continue
-                unpacked = records_of(at, &info, limit)
-                if unpacked is None:
-                    self.take(at + BATCH_HEADER_BYTES, at + info.size_bytes, &info, here)
-                    continue
+        cdef const uint8_t *at = data + self.position
+        if not next_batch(data, size, self.position, &info):
+            return False
+        if verify_crc:
+            check_crc(at, &info, self.position)
+        if not (aborted is not None and aborted.holds(at, &info)) and not self.passes_over(&info):
+            unpacked = records_of(at, &info, limit)
+            if unpacked is None:
+                self.take(at + BATCH_HEADER_BYTES, at + info.size_bytes, &info, self.position)
+            else:
                 PyObject_GetBuffer(unpacked, &plain, PyBUF_SIMPLE)
                 try:
-                    self.take(<const uint8_t *>plain.buf, <const uint8_t *>plain.buf + plain.len, &info, here)
+                    self.take(<const uint8_t *>plain.buf, <const uint8_t *>plain.buf + plain.len, &info, self.position)
                 finally:
                     PyBuffer_Release(&plain)
+        self.position += info.size_bytes
+        self.next_offset = max(self.next_offset, <int64_t>(<uint64_t>info.base_offset + info.last_offset_delta + 1))
+        return True
+
+    cdef list read(self, data, bint verify_crc, Aborted aborted, int64_t limit):
+        """Returns the records of all complete batches in `data`."""
+        cdef Py_buffer view
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            while self.read_batch(<const uint8_t *>view.buf, view.len, verify_crc, aborted, limit):
+                pass
+        finally:
+            PyBuffer_Release(&view)
+        return self.out
+
+    cdef list read_good(self, data, bint verify_crc, Aborted aborted, int64_t limit):
+        """Returns the records of the complete batches before the first bad one, which raises if it is at the start."""
+        cdef Py_buffer view
+        cdef Py_ssize_t before = 0
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            while self.read_batch(<const uint8_t *>view.buf, view.len, verify_crc, aborted, limit):
+                before = len(self.out)
+        except (CorruptBatch, CompressionError):
+            if self.position == 0:
+                raise
+            del self.out[before:]
         finally:
             PyBuffer_Release(&view)
         return self.out
@@ -355,10 +380,35 @@ def decode_records(type cls not None, str topic not None, int partition, data, i
         CorruptBatch: a batch is malformed; the message names it.
         CompressionError: records do not decompress, or pass `limit`.
     """
+    return reader_of(cls, topic, partition, from_offset).read(data, False, aborted_of(aborted), limit)
+
+
+def decode_good_records(type cls not None, str topic not None, int partition, data, int64_t from_offset=0, *,
+                        bint verify_crc=False, aborted=(), int64_t limit=DECOMPRESSED_MAX_BYTES):
+    """Returns what decode_records() does up to the first bad batch, the bytes of these batches and the offset after them.
+
+    Args:
+        verify_crc: check each batch's CRC-32C.
+        cls, topic, partition, data, from_offset, aborted, limit: as for decode_records().
+
+    Raises:
+        CorruptBatch, CompressionError: the batch at the start is bad.
+    """
+    cdef RecordReader reader = reader_of(cls, topic, partition, from_offset)
+    records = reader.read_good(data, verify_crc, aborted_of(aborted), limit)
+    return records, reader.position, reader.next_offset
+
+
+cdef RecordReader reader_of(type cls, str topic, int partition, int64_t from_offset):
     if not issubclass(cls, tuple):
         raise TypeError("the record class must be a tuple of eight fields")
-    return RecordReader(cls, topic, partition, from_offset, False).read(
-        data, False, aborted if isinstance(aborted, Aborted) else Aborted(aborted) if aborted else None, limit)
+    return RecordReader(cls, topic, partition, from_offset, False)
+
+
+cdef Aborted aborted_of(aborted):
+    if isinstance(aborted, Aborted):
+        return aborted
+    return Aborted(aborted) if aborted else None
 
 
 cdef int64_t payload_of(const uint8_t *at, const uint8_t *end, int32_t count) noexcept nogil:

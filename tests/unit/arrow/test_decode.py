@@ -160,6 +160,21 @@ def test_a_corrupt_batch_does_not_take_the_good_ones_with_it():
         rows.append(bytes(100), 0)
 
 
+@pytest.mark.parametrize("in_views", [False, True])
+@pytest.mark.parametrize("codec", [0, 4])
+def test_a_bomb_does_not_take_the_good_ones_with_it(codec, in_views):
+    """Their columns are whole, and the next call raises; also when all before it is skipped."""
+    good, bomb = numbered(4, codec=codec), numbered(1, size=1 << 20, base_offset=4, codec=4)
+    for start in (0, 4):
+        rows = ArrowRows(ALL, views=in_views)
+        found = rows.append(good + bomb, start, topic=3, partition=7, limit=1 << 16)
+        assert found == (len(good), 4, None)
+        for _ in range(2):
+            with pytest.raises(DecompressedTooLarge):
+                rows.append(bomb, 4, limit=1 << 16)
+        assert taken(rows, in_views) == expected(good, start, topic=3, partition=7)
+
+
 def test_malformed_records():
     short = bytearray(numbered(3))
     short[61] = 0x7E  # the first record's length

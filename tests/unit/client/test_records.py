@@ -6,11 +6,13 @@ import struct
 import pytest
 
 from bowstring._native.record import decode as native
+from bowstring._native.record.batch_ends import end_of_first
+from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.encode import BatchBuilder, encode_batch, with_producer
 from bowstring._native.record.encode_columns import binary_column
 from bowstring._native.record.types import CorruptBatch
 from bowstring.clients.consumer import record_batches as batches
-from bowstring.clients.consumer.partition_state import Chunk
+from bowstring.clients.consumer.partition_state import Chunk, PartitionState
 from bowstring.clients.errors import ConfigError, CorruptBatchError
 from bowstring.clients.producer import encoded_batches
 from bowstring.clients.records import Record, TopicPartition
@@ -92,6 +94,35 @@ def test_aborted_transactions_and_markers_are_left_out():
     assert [r.value for r in decoded(data)] == [b"lost", b"kept", b"plain", b"next"]
 
 
+def malformed(base_offset, count=1):
+    data = bytearray(batch([b"abc"] * count, base_offset))
+    data[-11] = 0x7F  # the last record's length
+    return bytes(data)
+
+
+@pytest.mark.parametrize("bad", [malformed(4, 3), batch([bytes(1 << 21)], 4, codec=1), bytes(80)])
+def test_good_records_before_a_bad_batch(bad):
+    """What the bad batch began to give is dropped; aborted transactions are not taken for good at the next call."""
+    aborted = native.Aborted([(5, 0)])
+    before = transactional([b"lost"], 5, 0) + batch([b"a", b"b"], 1) + marker(5, 3, 0)
+    records, size, following = native.decode_good_records(
+        Record, "t", 1, before + bad, 2, aborted=aborted, limit=1 << 20
+    )
+    assert [record.value for record in records] == [b"b"] and (size, following) == (len(before), 4)
+    for _ in range(2):
+        with pytest.raises((CorruptBatch, CompressionError)):
+            native.decode_good_records(Record, "t", 1, bad, following, aborted=aborted, limit=1 << 20)
+
+
+def test_where_to_go_on_behind_a_bad_batch():
+    lies = bytearray(batch([b"a", b"b"], 3))
+    struct.pack_into(">i", lies, 23, 1 << 30)  # the last offset delta
+    assert end_of_first(memoryview(batch([b"a", b"b"], 3))) == 5
+    assert end_of_first(memoryview(bytes(lies) + batch([b"c"], 9))) == 9
+    for unknown in (b"", bytes(61), batch([b"a"])[:-1], b"\xff" * 61):
+        assert end_of_first(memoryview(unknown)) is None
+
+
 def test_with_producer_renews_the_crc():
     data = batch([b"a", b"b"])
     numbered = with_producer(data, 77, 3, 2**31 - 1)
@@ -127,13 +158,18 @@ def test_record_class_must_be_a_tuple():
 def test_errors_name_the_partition():
     data = bytearray(batch([b"abc"]))
     data[-2] ^= 1
-    with pytest.raises(CorruptBatchError, match=r"t-1.*CRC.*seek"):
-        batches.scan(memoryview(data), True, P)
+    state = PartitionState()
+    state.buffer(Chunk(memoryview(data), 0, 1, 1))
+    with pytest.raises(CorruptBatchError, match=r"t-1 from offset 0: .*CRC.*seek\(\) to 1"):
+        batches.take_good(state, True, P)
+    with pytest.raises(CorruptBatchError, match=r"t-1 from offset 7: .*no record batch.*seek"):
+        batches.scan(memoryview(bytes(100)), P, 7)
+    for early in (batch([b"a"], 6), batch([b"a"], (1 << 63) - 1)):
+        with pytest.raises(CorruptBatchError, match=r"t-1 from offset 7: .*before it"):
+            batches.scan(memoryview(early), P, 7)
     with pytest.raises(CorruptBatchError, match=r"no complete batch"):
-        batches.scan(memoryview(bytes(batch([b"abc"])[:70])), True, P)
-    broken = bytearray(batch([b"abc"]))
-    broken[61] = 0x7F  # the record's length
+        batches.scan(memoryview(bytes(batch([b"abc"])[:70])), P, 0)
     with pytest.raises(CorruptBatchError, match=r"t-1 from offset 0"):
-        batches.decode(Chunk(memoryview(broken), 0, 1, 1), P, 1 << 20)
+        batches.decode(Chunk(memoryview(malformed(0)), 0, 1, 1), P, 1 << 20)
     with pytest.raises(ConfigError, match=r"brotli"):
         encoded_batches.codec_number("brotli")

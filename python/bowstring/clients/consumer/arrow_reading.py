@@ -242,4 +242,6 @@ class ArrowReading:
 def reserve(rows: ArrowRows, states: Iterable[PartitionState]) -> None:
     """Reserves memory at once for buffered records; a compressed chunk grows further during decoding."""
     chunks = [chunk for state in states for chunk in state.chunks]
-    rows.reserve(sum(chunk.record_count for chunk in chunks), sum(len(chunk.data) for chunk in chunks))
+    # Headers may lie about their number of records.
+    count = sum(min(chunk.record_count, len(chunk.data)) for chunk in chunks)
+    rows.reserve(count, sum(len(chunk.data) for chunk in chunks))

@@ -377,7 +377,7 @@ class Fetcher:
             return
         data = part.records
         try:  # CRCs are checked during decoding, so that the data is brought into the cache once
-            size, next_offset, record_count = record_batches.scan(data, False, partition)
+            size, next_offset, record_count = record_batches.scan(data, partition, offset)
         except CorruptBatchError as error:
             self.error = error
             return

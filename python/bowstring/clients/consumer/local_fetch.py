@@ -95,7 +95,7 @@ class LocalFetch:
             return False
         while True:
             try:
-                whole, next_offset, count = record_batches.scan(window.data, False, partition)
+                whole, next_offset, count = record_batches.scan(window.data, partition, state.fetch_offset)
                 break
             except CorruptBatchError:
                 if window.is_whole or size > len(window.data):

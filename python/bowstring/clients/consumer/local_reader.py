@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from bowstring._native.arrow.decode import ArrowRows
+from bowstring._native.record.batch_ends import end_of_first
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, CompressionError, explained
 from bowstring._native.record.decode import Aborted
 from bowstring._native.record.types import CorruptBatch
@@ -222,8 +223,9 @@ class LocalReader(PartitionReader):
             )
         except (CorruptBatch, CompressionError) as error:
             reason = explained(error, "max_decompressed_batch_bytes")
+            following = max(self._position + 1, end_of_first(data) or 0)
             raise CorruptBatchError(
-                f"{self._partition} from offset {self._position}: {reason}; start after it to continue"
+                f"{self._partition} from offset {self._position}: {reason}; start at {following} to continue"
             ) from error
 
     def _larger(self, window: Window) -> int:

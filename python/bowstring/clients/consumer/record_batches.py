@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from bowstring._native.record import compression
 from bowstring._native.record import decode as native
+from bowstring._native.record.batch_ends import end_of_first
 from bowstring._native.record.types import CorruptBatch
 from bowstring.clients.consumer.partition_state import Chunk, PartitionState
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.records import Record, TopicPartition
 
 
-def scan(data: memoryview, verify_crc: bool, partition: TopicPartition) -> tuple[int, int, int]:
-    """Returns size, next offset and record count of the complete, valid batches at the start of `data`.
+def scan(data: memoryview, partition: TopicPartition, offset: int) -> tuple[int, int, int]:
+    """Returns size, next offset and record count of the complete batches at the start of `data`.
+
+    Args:
+        offset: that was asked for.
 
     Raises:
-        CorruptBatchError: the first batch is malformed, fails its CRC-32C, or is incomplete.
+        CorruptBatchError: the first batch is malformed or incomplete, or all end before `offset`.
     """
     try:
-        found = native.scan(data, verify_crc=verify_crc)
+        found = native.scan(data, verify_crc=False)
     except CorruptBatch as error:
-        raise CorruptBatchError(f"{partition}: {error}; seek() past it to continue") from error
+        raise CorruptBatchError(
+            f"{partition} from offset {offset}: {error}; seek() to a later offset to continue"
+        ) from error
     if found[0] == 0:
-        raise CorruptBatchError(f"{partition}: {len(data)} fetched bytes contain no complete batch")
+        raise CorruptBatchError(
+            f"{partition} from offset {offset}: {len(data)} fetched bytes contain no complete batch"
+        )
+    if found[1] <= offset:  # going on there would read the same again and again
+        raise CorruptBatchError(
+            f"{partition} from offset {offset}: the fetched batches end at offset {found[1]}, before it; "
+            "seek() to a later offset to continue"
+        )
     return found
 
 
@@ -33,7 +46,10 @@ def take_good(state: PartitionState, verify_crc: bool, partition: TopicPartition
     """
     chunk = state.chunks[0]
     if verify_crc:
-        size, next_offset, count = scan(chunk.data, True, partition)
+        try:
+            size, next_offset, count = native.scan(chunk.data)
+        except CorruptBatch as error:
+            raise undecodable(chunk, partition, error) from error
         if size < len(chunk.data):
             rest = chunk._replace(
                 data=chunk.data[size:], offset=next_offset, record_count=chunk.record_count - count
@@ -43,27 +59,39 @@ def take_good(state: PartitionState, verify_crc: bool, partition: TopicPartition
     return state.take_chunk()
 
 
-def decode(chunk: Chunk, partition: TopicPartition, limit: int) -> list[Record]:
-    """Returns the records of a chunk at or after its offset.
+def decode(chunk: Chunk, partition: TopicPartition, limit: int) -> tuple[list[Record], int, Chunk | None]:
+    """Decodes the records of a chunk at or after its offset, up to the first bad batch.
 
     Args:
         limit: most bytes that a batch may decompress to.
 
+    Returns:
+        The records, the offset behind them, and what is left from the bad batch on.
+
     Raises:
-        CorruptBatchError: records are malformed or cannot be decompressed.
+        CorruptBatchError: records of the first batch are malformed or cannot be decompressed.
     """
     aborted = () if chunk.aborted is None else chunk.aborted
     try:
-        return native.decode_records(
+        records, size, next_offset = native.decode_good_records(
             Record, *partition, chunk.data, chunk.offset, aborted=aborted, limit=limit
         )
     except (CorruptBatch, compression.CompressionError) as error:
         raise undecodable(chunk, partition, error) from error
+    if size >= len(chunk.data):
+        return records, chunk.next_offset, None
+    count = max(0, chunk.record_count - len(records))
+    return (
+        records,
+        next_offset,
+        chunk._replace(data=chunk.data[size:], offset=next_offset, record_count=count),
+    )
 
 
 def undecodable(chunk: Chunk, partition: TopicPartition, error: Exception) -> CorruptBatchError:
-    """Returns the error for a chunk whose records cannot be decoded."""
+    """Returns the error for a chunk that begins with a bad batch."""
     reason = compression.explained(error, "max_decompressed_batch_bytes")
+    following = max(chunk.offset + 1, end_of_first(chunk.data) or 0)
     return CorruptBatchError(
-        f"{partition} from offset {chunk.offset}: {reason}; seek() past {chunk.next_offset - 1} to continue"
+        f"{partition} from offset {chunk.offset}: {reason}; seek() to {following} to continue"
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from bowstring.clients.consumer import record_batches
-from bowstring.clients.consumer.partition_state import PartitionState, Positions
+from bowstring.clients.consumer.partition_state import Chunk, PartitionState, Positions
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.records import Record, TopicPartition
@@ -57,7 +57,8 @@ class RecordReading:
 
         Raises:
             OffsetOutOfRangeError, NoOffsetError: with auto_offset_reset="none".
-            CorruptBatchError: a batch fails its CRC or cannot be decoded.
+            CorruptBatchError: a batch fails its CRC or cannot be decoded; records before it came first. The
+                message names the offset to seek to.
             ClientError: an error that another poll cannot solve.
         """
         limit = most_records(max_records, self._max_poll_records)
@@ -184,15 +185,18 @@ class RecordReading:
         """
         while not state.is_decoded and state.chunks:
             chunk = record_batches.take_good(state, self._check_crcs, partition)
+            rest: Chunk | None = chunk
             try:
-                state.decoded = record_batches.decode(chunk, partition, self._max_decompressed_batch_bytes)
-            except CorruptBatchError:
-                state.put_back(chunk)
-                raise
+                state.decoded, next_offset, rest = record_batches.decode(
+                    chunk, partition, self._max_decompressed_batch_bytes
+                )
+            finally:
+                if rest is not None:
+                    state.put_back(rest)
             state.decoded_at = 0
-            state.decoded_next_offset = chunk.next_offset
+            state.decoded_next_offset = next_offset
             if not state.decoded:
-                state.position = chunk.next_offset
+                state.position = next_offset
         return state.is_decoded
 
     def _take_raw(self, taken: list[RawBatches]) -> bool:

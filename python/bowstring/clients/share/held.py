@@ -54,6 +54,13 @@ class HeldRange:
         for offset in offsets:
             self.said[offset - self.first] = OPEN
 
+    def reject(self, first: int, last: int) -> None:
+        """Rejects the gaps from `first` to `last`: their batch cannot be read."""
+        start, end = max(0, first - self.first), max(0, last - self.first + 1)
+        part = self.said[start:end]
+        gap, rejected = bytes([Acknowledgement.GAP]), bytes([Acknowledgement.REJECT])
+        self.said[start:end] = part.replace(gap, rejected)
+
 
 class HeldRecords:
     """The records that one consumer holds, by partition and offset."""

@@ -12,10 +12,10 @@ from bowstring._native.record.types import CorruptBatch
 from bowstring.clients.arrow.arrow_format import COLUMNS, ArrowFormat, pyarrow
 from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.errors import CorruptBatchError
-from bowstring.clients.share.decode import decode, unreadable
+from bowstring.clients.share.decode import Unreadable, decode, reject, unreadable
 from bowstring.clients.share.fetcher import Delivered, ShareFetcher
 from bowstring.clients.share.held import HeldRecords
-from bowstring.clients.share.records import Acknowledgement, ShareRecord
+from bowstring.clients.share.records import ShareRecord
 from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import seconds
 
@@ -30,6 +30,9 @@ ROWS_MAX = (1 << 31) - 2
 BYTES_MAX = (1 << 31) - 1
 ITERATION_WAIT_S = 1.0
 
+# What was delivered, how many rows each of its ranges has, and its bad batches.
+Taken = list[tuple[Delivered, list[int], list[Unreadable]]]
+
 
 class ShareReading:
     """Mixed into ShareConsumer, which provides the connections."""
@@ -42,6 +45,7 @@ class ShareReading:
     _owner: SingleThread
     _begin_poll: Callable[[], None]
     _await_delivered: Callable[[float], None]
+    _postponed: tuple[CorruptBatchError, ...] = ()
 
     def poll(self, timeout: float | None = 1.0) -> list[ShareRecord]:
         """Returns records that the group gives to this consumer; waits for the first up to `timeout` seconds.
@@ -54,21 +58,23 @@ class ShareReading:
 
         Raises:
             ConfigError: explicit mode, and a record of the poll before is not acknowledged.
-            CorruptBatchError: a batch fails its CRC or cannot be decoded; its records are rejected.
+            CorruptBatchError: a batch fails its CRC or cannot be decoded; its records are rejected. Records
+                of other batches came with the poll before.
             ClientError: an error that another poll cannot solve.
         """
         deadline = time.monotonic() + seconds(timeout)
         with self._owner:
             self._begin_poll()
+            self._raise_postponed()
             self._await_delivered(deadline)
             records: list[ShareRecord] = []
             for delivered in self._take_delivered():
-                try:
-                    records += decode(delivered, self._check_crcs, self._max_decompressed_batch_bytes)
-                except CorruptBatchError:
-                    self._reject(delivered)
-                    raise
+                found, errors = decode(delivered, self._check_crcs, self._max_decompressed_batch_bytes)
                 self._hold(delivered)
+                records += found
+                self._postponed += tuple(errors)
+            if not records:
+                self._raise_postponed()
             return records
 
     def poll_arrow(
@@ -102,51 +108,62 @@ class ShareReading:
         rows = form.rows(ROWS_MAX, BYTES_MAX)
         topics: dict[str, int] = {}
         counts = array.array("h")
-        ends: list[tuple[Delivered, list[int]]] = []
+        taken: Taken = []
         deadline = time.monotonic() + seconds(timeout)
         with self._owner:
             self._begin_poll()
+            self._raise_postponed()
             self._await_delivered(deadline)
             for delivered in self._take_delivered():
                 number = topics.setdefault(delivered.partition.topic, len(topics))
-                ends.append((delivered, self._append(rows, delivered, number)))
-                for held, size in zip(delivered.ranges, ends[-1][1], strict=True):
+                taken.append((delivered, *self._append(rows, delivered, number)))
+                for held, size in zip(delivered.ranges, taken[-1][1], strict=True):
                     counts.extend(array.array("h", [held.delivery_count]) * size)
             batch = form.batch(rows, tuple(topics))
-            self._note_gaps(batch.column(0), ends)
+            self._note_gaps(batch.column(0), taken)
+            if not batch.num_rows:
+                self._raise_postponed()
         return _with_counts(batch, counts, names)
 
-    def _append(self, rows: ArrowRows, delivered: Delivered, number: int) -> list[int]:
-        """Appends the acquired records; returns how many rows each range has."""
-        sizes = []
+    def _append(
+        self, rows: ArrowRows, delivered: Delivered, number: int
+    ) -> tuple[list[int], list[Unreadable]]:
+        """Appends the acquired records; returns how many rows each range has, and the bad batches."""
+        sizes: list[int] = []
+        bad: dict[int, Unreadable] = {}  # by position: a batch may be met for several ranges
         for held in delivered.ranges:
-            before = rows.rows
-            try:
-                if delivered.data:
-                    rows.append(
-                        delivered.data,
-                        held.first,
+            before, at, offset = rows.rows, 0, held.first
+            while at < len(delivered.data) and offset <= held.last:
+                data = delivered.data[at:]
+                try:
+                    size, offset, _ = rows.append(
+                        data,
+                        offset,
                         held.last + 1,
                         topic=number,
                         partition=delivered.partition.partition,
                         verify_crc=self._check_crcs,
                         limit=self._max_decompressed_batch_bytes,
                     )
-            except (CorruptBatch, CompressionError) as error:
-                self._reject(delivered)
-                raise unreadable(delivered, error) from error
+                except (CorruptBatch, CompressionError) as error:
+                    found = bad.setdefault(at, unreadable(delivered, data, offset, error))
+                    size, offset = found.size_bytes, max(offset, found.last + 1)
+                if not size:
+                    break  # what follows is not complete
+                at += size
             sizes.append(rows.rows - before)
-        return sizes
+        return sizes, list(bad.values())
 
-    def _note_gaps(self, offsets: pa.Array, taken: list[tuple[Delivered, list[int]]]) -> None:
+    def _note_gaps(self, offsets: pa.Array, taken: Taken) -> None:
         at = 0
-        for delivered, sizes in taken:
+        for delivered, sizes, bad in taken:
             for held, size in zip(delivered.ranges, sizes, strict=True):
                 if size == len(held.said):
                     held.has_all()
                 else:
                     held.has(offsets.slice(at, size).to_pylist())
                 at += size
+            self._postponed += tuple(reject(delivered, bad))
             self._hold(delivered)
 
     # ------------------------------------------------------------ taking what has arrived
@@ -163,10 +180,12 @@ class ShareReading:
         for held in delivered.ranges:
             self._held.add(delivered.partition, held)
 
-    def _reject(self, delivered: Delivered) -> None:
-        for held in delivered.ranges:
-            held.said = bytearray([Acknowledgement.REJECT]) * len(held.said)
-        self._hold(delivered)
+    def _raise_postponed(self) -> None:
+        """Raises the first error that records came before."""
+        if self._postponed:
+            first, *others = self._postponed
+            self._postponed = tuple(others)
+            raise first
 
     def __iter__(self) -> Iterator[ShareRecord]:
         """Yields records without end; ends when the consumer is closed meanwhile. Each poll's records are

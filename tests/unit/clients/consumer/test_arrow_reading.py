@@ -2,6 +2,7 @@
 
 import gc
 import random
+import struct
 import threading
 import time
 
@@ -242,11 +243,27 @@ def test_what_comes_before_a_corrupt_batch_is_given_and_nothing_is_lost(poll):
         count = given[0].record_count if poll == "poll_batches" else len(given)
         assert count == 20
         for _ in range(2):
-            with pytest.raises(CorruptBatchError, match=r"t-0.*CRC.*seek"):
+            with pytest.raises(CorruptBatchError, match=r"t-0 from offset 20: .*CRC.*seek\(\) to 30"):
                 getattr(consumer, poll)(timeout=HANG_S)
             assert consumer.position(("t", 0)) == 20, "it stays before the bad batch"
         consumer.seek(("t", 0), 30)
         assert consumer.poll(timeout=HANG_S)[0].offset == 30
+
+
+@pytest.mark.parametrize("poll", ["poll", "poll_arrow"])
+def test_a_header_that_lies_about_its_records(poll):
+    """It reserves no memory for them, and takes no good batch with it."""
+    greedy = bytearray(numbered(10))
+    struct.pack_into(">i", greedy, 57, (1 << 31) - 1)
+    with (
+        FetchLog([numbered(0), greedy, numbered(20)]).serve() as broker,
+        fetching(broker, check_crcs=False) as consumer,
+    ):
+        assert len(getattr(consumer, poll)(timeout=HANG_S)) == 10
+        with pytest.raises(CorruptBatchError, match=r"t-0 from offset 10: .*seek\(\) to 20"):
+            getattr(consumer, poll)(timeout=HANG_S)
+        consumer.seek(("t", 0), 20)
+        assert len(getattr(consumer, poll)(timeout=HANG_S)) == 10
 
 
 @pytest.mark.parametrize("codec", [0, 4])

@@ -72,6 +72,18 @@ def test_offsets_without_a_record_are_said_to_be_gaps():
     assert held.take(A) == {P: [Said(0, 1, b"\1"), Said(4, 4, b"\1")]}
 
 
+def test_what_cannot_be_read_is_rejected():
+    held = HeldRange(A, 10, 15, 1)
+    held.has([11, 14])
+    for first, last in ((0, 9), (16, 20), (13, 12)):
+        held.reject(first, last)
+    assert held.said == bytearray([0, 255, 0, 0, 255, 0])
+    held.reject(5, 12)
+    assert held.said == bytearray([3, 255, 3, 0, 255, 0])
+    held.reject(15, 99)
+    assert held.said == bytearray([3, 255, 3, 0, 255, 3])
+
+
 def test_gaps_go_with_the_records_around_them():
     held = HeldRecords()
     gapped = HeldRange(A, 0, 5, 2)
