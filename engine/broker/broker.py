@@ -17,7 +17,7 @@ from bowstring.engine.broker.node import make_plane, new_log_directories, node_i
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import PartitionImage, TopicImage
-from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
+from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC
 from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
 from bowstring.engine.protocol.records.cluster_metadata.security import (
     AccessControlEntryRecord,
@@ -195,12 +195,10 @@ class Broker(BrokerServices, ABC):
         """Starts serving. Call on the control loop, after `open`."""
 
     async def _serve(self) -> None:
-        if GROUPS_TOPIC in self.metadata.image.topics:
-            self.groups  # noqa: B018 - whose offsets are read before the first member asks
-        if TRANSACTIONS_TOPIC in self.metadata.image.topics:
-            self.transactions  # noqa: B018 - which ends what was decided before this broker stopped
-        if SHARE_TOPIC in self.metadata.image.topics:
-            self.share_coordinator  # noqa: B018 - whose log is read before the first share partition asks
+        for topic in self.coordinators.topics:
+            if topic in self.metadata.image.topics:
+                # Its log is read before the first request, and what was decided before the stop goes on.
+                self.coordinators.of(topic)
         self.descriptors.start()
         self.directories.when_told = self._look_at_directories
         self.descriptors.when_over = self.logs.durability.when_stuck = self.healer.look
@@ -276,12 +274,7 @@ class Broker(BrokerServices, ABC):
 
     def _topic_deleted(self, name: str, topic_id: bytes) -> None:
         self.cleaner.topic_deleted(name)
-        if self._groups is not None:
-            self._groups.topic_deleted(name, topic_id)
-        if self._transactions is not None:
-            self._transactions.topic_deleted(name)
-        if self._share_coordinator is not None:
-            self._share_coordinator.topic_deleted(name, topic_id)
+        self.coordinators.topic_deleted(name, topic_id)
         if self._share_partitions is not None:
             self._share_partitions.topic_deleted(topic_id)
 
@@ -302,12 +295,9 @@ class Broker(BrokerServices, ABC):
 
     def _log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         self.cleaner.log_replaced(topic, index, log)
-        if self._groups is not None and topic == GROUPS_TOPIC:
-            self._groups.log_replaced(index, log)
-        if self._transactions is not None and topic == TRANSACTIONS_TOPIC:
-            self._transactions.log_replaced(index, log)
-        if self._share_coordinator is not None and topic == SHARE_TOPIC:
-            self._share_coordinator.log_replaced(index, log)
+        coordinator = self.coordinators.get(topic)
+        if coordinator is not None:
+            coordinator.log_replaced(index, log)
 
     # ------------------------------------------------------------ stop
 
@@ -346,15 +336,18 @@ class Broker(BrokerServices, ABC):
 
     def group_shards(self) -> Iterable[tuple[int, Any]]:
         """Returns the shards of groups that this broker coordinates; none before the first member asks."""
-        return () if self._groups is None else self._groups.shards()
+        groups = self.coordinators.get(GROUPS_TOPIC)
+        return () if groups is None else groups.shards()
 
     def share_lags(self) -> Iterable[tuple[str, str, int, int, int]]:
         """Returns `ShareCoordinatorService.unread` of this broker."""
-        return () if self._share_coordinator is None else self._share_coordinator.unread()
+        coordinator = self.coordinators.get(SHARE_TOPIC)
+        return () if coordinator is None else coordinator.unread()
 
     def group_rebalances(self) -> Mapping[str, int]:
         """Returns how many rebalances this broker has coordinated since it started, by group type."""
-        return {} if self._groups is None else self._groups.rebalances
+        groups = self.coordinators.get(GROUPS_TOPIC)
+        return {} if groups is None else groups.rebalances
 
     def led_share_partitions(self) -> Iterable[tuple[str, str, int, int]]:
         """Returns `SharePartitions.in_flight` of this broker."""
@@ -369,16 +362,11 @@ class Broker(BrokerServices, ABC):
 
     async def stop_coordinators(self) -> None:
         """Stops the coordinators that have begun; requests that wait for them are refused."""
-        if self._transactions is not None:
-            await self._transactions.stop()
-        if self._groups is not None:
-            await self._groups.stop()
         if self._share_partitions is not None:
             await self._share_partitions.stop()
+        await self.coordinators.stop()
         if self._persister is not None:
             await self._persister.stop()
-        if self._share_coordinator is not None:
-            await self._share_coordinator.stop()
         if self._latest_offsets is not None:
             self._latest_offsets.stop()
 

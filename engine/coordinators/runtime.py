@@ -186,6 +186,16 @@ class CoordinatorRuntime(Generic[S]):
         """Whether logs are being read on another thread."""
         return self._loading is not None and not self._loading.done()
 
+    def topic_deleted(self, topic: str, topic_id: bytes) -> None:
+        """Deletes what is held of a deleted topic; ends all shards when it is the internal one."""
+        if topic == self.topic.name:
+            self._internal_topic_deleted()
+        else:
+            self._other_topic_deleted(topic, topic_id)
+
+    def _other_topic_deleted(self, topic: str, topic_id: bytes) -> None:
+        """What a coordinator does when a topic of clients, or of another coordinator, is deleted."""
+
     def _internal_topic_deleted(self) -> None:
         for partition in list(self._hosted):
             self._resign(partition)
@@ -676,6 +686,11 @@ class CoordinatorRuntime(Generic[S]):
         if not hosted.dismissed:
             self._plane.durable(self.topic.name, hosted.partition)
             self.advanced(hosted.partition)
+
+    def high_watermark_advanced(self, topic: str, partition: int) -> None:
+        """Continues what waited for a high watermark, of any topic."""
+        if topic == self.topic.name:
+            self.advanced(partition)
 
     def advanced(self, partition: int) -> None:
         """Finishes what waited for the partition's high watermark. Call it when `DataPlane.take_advanced`

@@ -129,11 +129,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         """Whether a timer will wake the control loop."""
         return self._alarm is not None
 
-    def topic_deleted(self, topic: str, topic_id: bytes) -> None:
-        """Deletes the offsets of a deleted topic."""
-        if topic == GROUPS_TOPIC:
-            self._internal_topic_deleted()
-            return
+    def _other_topic_deleted(self, topic: str, topic_id: bytes) -> None:
         for hosted in list(self._hosted.values()):
             if hosted.shard.loading:
                 _groups(hosted).deleted_topics.append((topic, topic_id))

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, cast
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.coordinators.coordinators import Coordinators
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import ImageChange, Metadata
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
@@ -110,9 +112,6 @@ class BrokerServices:
     random: Randomness = NO_RANDOMNESS
     time_slices: TimeSlices
     disk_reads: DiskReads
-    _groups: "GroupCoordinatorService | None" = None
-    _transactions: "TransactionCoordinatorService | None" = None
-    _share_coordinator: "ShareCoordinatorService | None" = None
     _persister: "NetworkPersister | None" = None
     _latest_offsets: "LatestOffsets | None" = None
     _share_partitions: "SharePartitions | None" = None
@@ -127,54 +126,63 @@ class BrokerServices:
         """The log directory with the metadata log; usually the only one."""
         return self.directories.metadata
 
+    @cached_property
+    def coordinators(self) -> Coordinators:
+        """The coordinators, by internal topic."""
+        return Coordinators(
+            {
+                TRANSACTIONS_TOPIC: self._new_transactions,
+                GROUPS_TOPIC: self._new_groups,
+                SHARE_TOPIC: self._new_share_coordinator,
+            }
+        )
+
     @property
     def groups(self) -> "GroupCoordinatorService":
         """The group coordinator; created and started on first use, on the control loop."""
-        if self._groups is None:
-            from bowstring.engine.groups.service import GroupCoordinatorService
+        return cast("GroupCoordinatorService", self.coordinators.of(GROUPS_TOPIC))
 
-            self._groups = GroupCoordinatorService(
-                self.configs,
-                self.metadata,
-                self.logs,
-                self.plane,
-                self.changes,
-                persister=lambda: self.persister,
-            )
-            self._groups.start()
-        return self._groups
+    def _new_groups(self) -> "GroupCoordinatorService":
+        from bowstring.engine.groups.service import GroupCoordinatorService
+
+        return GroupCoordinatorService(
+            self.configs,
+            self.metadata,
+            self.logs,
+            self.plane,
+            self.changes,
+            persister=lambda: self.persister,
+        )
 
     @property
     def transactions(self) -> "TransactionCoordinatorService":
         """The transaction coordinator; created and started on first use, on the control loop."""
-        if self._transactions is None:
-            from bowstring.engine.transactions.service import TransactionCoordinatorService
+        return cast("TransactionCoordinatorService", self.coordinators.of(TRANSACTIONS_TOPIC))
 
-            self._transactions = TransactionCoordinatorService(
-                self.configs,
-                self.metadata,
-                self.logs,
-                self.plane,
-                changes=self.changes,
-                producer_ids=self.producer_ids,
-                node_id=self.node_id,
-                address=self.broker_address,
-                mark_group=self._mark_group,
-            )
-            self._transactions.start()
-        return self._transactions
+    def _new_transactions(self) -> "TransactionCoordinatorService":
+        from bowstring.engine.transactions.service import TransactionCoordinatorService
+
+        return TransactionCoordinatorService(
+            self.configs,
+            self.metadata,
+            self.logs,
+            self.plane,
+            changes=self.changes,
+            producer_ids=self.producer_ids,
+            node_id=self.node_id,
+            address=self.broker_address,
+            mark_group=self._mark_group,
+        )
 
     @property
     def share_coordinator(self) -> "ShareCoordinatorService":
         """The share coordinator; created and started on first use, on the control loop."""
-        if self._share_coordinator is None:
-            from bowstring.engine.share.coordinator.service import ShareCoordinatorService
+        return cast("ShareCoordinatorService", self.coordinators.of(SHARE_TOPIC))
 
-            self._share_coordinator = ShareCoordinatorService(
-                self.configs, self.metadata, self.logs, self.plane, self.changes
-            )
-            self._share_coordinator.start()
-        return self._share_coordinator
+    def _new_share_coordinator(self) -> "ShareCoordinatorService":
+        from bowstring.engine.share.coordinator.service import ShareCoordinatorService
+
+        return ShareCoordinatorService(self.configs, self.metadata, self.logs, self.plane, self.changes)
 
     @property
     def persister(self) -> "NetworkPersister":
@@ -265,25 +273,14 @@ class BrokerServices:
 
     def high_watermark_advanced(self, topic: str, partition: int) -> None:
         """Passes on what `DataPlane.watch` has requested."""
-        if self._groups is not None and topic == GROUPS_TOPIC:
-            self._groups.advanced(partition)
-        if self._transactions is not None:
-            if topic == TRANSACTIONS_TOPIC:
-                self._transactions.advanced(partition)
-            self._transactions.writer.advanced(topic, partition)
-        if self._share_coordinator is not None and topic == SHARE_TOPIC:
-            self._share_coordinator.advanced(partition)
+        self.coordinators.high_watermark_advanced(topic, partition)
 
     def coordinator_role_changed(self, topic: str, partition: int) -> None:
         """Lets the coordinators follow a change of who leads a partition. Call it on the control loop after
         the data plane has the new role.
         """
-        if topic == GROUPS_TOPIC:
-            self.groups.role_changed(partition)
-        elif topic == TRANSACTIONS_TOPIC:
-            self.transactions.role_changed(partition)
-        elif topic == SHARE_TOPIC:
-            self.share_coordinator.role_changed(partition)
+        if topic in self.coordinators.topics:
+            self.coordinators.of(topic).role_changed(partition)
         elif self._share_partitions is not None:
             self._share_partitions.role_changed(topic, partition)
 

@@ -121,11 +121,15 @@ class TransactionCoordinatorService(CoordinatorRuntime[TransactionShard]):
         self.writer.stop()
         await super().stop()
 
-    def topic_deleted(self, topic: str) -> None:
+    def topic_deleted(self, topic: str, topic_id: bytes) -> None:
         """Ends what waits in the topic, and all shards when it is that of transactions."""
         self.writer.topic_deleted(topic)
-        if topic == TRANSACTIONS_TOPIC:
-            self._internal_topic_deleted()
+        super().topic_deleted(topic, topic_id)
+
+    def high_watermark_advanced(self, topic: str, partition: int) -> None:
+        """Continues what waited for a high watermark, and markers in partitions of any topic."""
+        super().high_watermark_advanced(topic, partition)
+        self.writer.advanced(topic, partition)
 
     # ------------------------------------------------------------ shards
 

@@ -101,11 +101,6 @@ PRIVATE = {
         "_replayed": "the same",
         "_send_heartbeat": "the same",
     },
-    "simulation/nodes/invariants.py": {
-        "_groups": "rules look at the coordinators of a shipped node, which shows them to nobody",
-        "_share_coordinator": "the same",
-        "_transactions": "the same",
-    },
     "simulation/nodes/leftovers.py": dict.fromkeys(
         (
             *(
@@ -121,15 +116,14 @@ PRIVATE = {
             *(
                 "_forwards",
                 "_free",
-                "_groups",
                 "_hosted",
                 "_left",
                 "_missing_since_s",
                 "_on_their_way",
                 "_others",
             ),
-            *("_queues", "_running", "_sender", "_serving", "_share_coordinator", "_tasks", "_to_load"),
-            *("_transactions", "_turns", "_urgent", "_waiting"),
+            *("_queues", "_running", "_sender", "_serving", "_tasks", "_to_load"),
+            *("_turns", "_urgent", "_waiting"),
         ),
         "what waits in a shipped node is of no use to others, and must go all the same",
     ),

@@ -126,7 +126,8 @@ ENGINE_PACKAGES = {
         *("_native.log", "_native.record", "_native.server", "_native.share"),
     },
     "engine.requests": {
-        *("engine", "engine.configs", "engine.controller", "engine.groups", "engine.metadata"),
+        *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
+        "engine.metadata",
         *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.share"),
         *("engine.share.coordinator", "engine.share.leader", "engine.share.persister", "engine.storage"),
         "engine.transactions",

@@ -78,11 +78,7 @@ class ShareCoordinatorService(CoordinatorRuntime[ShareShard]):
         self._spawn(self._repeat(prune_ms, self.prune))
         self._spawn(self._repeat(snapshot_ms, lambda: self.snapshot_cold(wall_ms())))
 
-    def topic_deleted(self, topic: str, topic_id: bytes) -> None:
-        """Deletes the state of a deleted topic; ends all shards when it is the topic with the states."""
-        if topic == SHARE_TOPIC:
-            self._internal_topic_deleted()
-            return
+    def _other_topic_deleted(self, topic: str, topic_id: bytes) -> None:
         for hosted in list(self._hosted.values()):
             if hosted.shard.loading:
                 self._deleted.setdefault(hosted.partition, set()).add(topic_id)

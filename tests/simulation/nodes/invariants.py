@@ -2,7 +2,6 @@
 
 from bowstring._native.record.decode import batch_headers
 from bowstring.engine.metadata.image import MetadataError
-from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.metadata.snapshot import image_records
 from bowstring.engine.protocol.records.cluster_metadata.markers import AbortTransactionRecord
 from bowstring.engine.protocol.records.cluster_metadata.nodes import (
@@ -166,11 +165,8 @@ class CoordinatorsAreLoaded(Rule):
     def why_not_healthy(self):
         image = self.image()
         for node, broker in self.brokers():
-            for runtime, name in (
-                (broker._groups, GROUPS_TOPIC),
-                (broker._transactions, TRANSACTIONS_TOPIC),
-                (broker._share_coordinator, SHARE_TOPIC),
-            ):
+            for name in broker.coordinators.topics:
+                runtime = broker.coordinators.get(name)
                 topic = image.topics.get(name) if image is not None else None
                 if topic is None:
                     continue

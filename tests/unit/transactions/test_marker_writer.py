@@ -65,7 +65,7 @@ def test_topic_deleted_and_created_again():
         writing = asyncio.create_task(write(coordinator))
         await wait_until_async(lambda: plane.watched == 1)
         plane.log = None
-        coordinator.topic_deleted("t")
+        coordinator.topic_deleted("t", b"i" * 16)
         assert await writing is Errors.UNKNOWN_TOPIC_OR_PARTITION
 
         plane.create()
