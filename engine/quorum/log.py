@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.record.decode import batch_headers
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
@@ -20,6 +20,7 @@ from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.protocol.ids import METADATA_TOPIC_ID
 from bowstring.engine.quorum.synced_end import SyncedEnd
 from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
+from bowstring.engine.raft.log import NotAppendedError
 from bowstring.engine.storage.checkpoints import sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY, LogDirectory
@@ -142,12 +143,22 @@ class MetadataRaftLog:
         return 0 if latest is None else latest.epoch
 
     def append(self, batch: bytes) -> None:
-        """Appends record batches whose offsets and epochs are assigned and checked."""
+        """Appends record batches whose offsets and epochs are assigned and checked.
+
+        Raises:
+            NotAppendedError: There are no descriptors or no memory now; batches before one are appended.
+            LogError: The disk fails.
+        """
         now_ms = time.time_ns() // 1_000_000
         for header in batch_headers(batch):
             end = header.position + header.size_bytes
             whole = batch if end - header.position == len(batch) else batch[header.position : end]
-            self._log.append(whole, _AS_WRITTEN, now_ms)
+            try:
+                self._log.append(whole, _AS_WRITTEN, now_ms)
+            except LogError as error:
+                if self._log.refuses and not self._log.failed:
+                    raise NotAppendedError(str(error)) from error
+                raise
 
     def truncate_to(self, offset: int) -> None:
         """Removes the records from `offset` on. It is durable on return."""

@@ -13,7 +13,7 @@ from bowstring.engine.raft.effects import Effect
 from bowstring.engine.raft.election_state import ElectionState
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch
 from bowstring.engine.raft.leader import ADD, REMOVE, LeaderState, VoterChange
-from bowstring.engine.raft.log import RaftLog, end_of
+from bowstring.engine.raft.log import NotAppendedError, RaftLog, end_of
 from bowstring.engine.raft.messages import (
     AddVoterResponse,
     FetchResponse,
@@ -78,6 +78,7 @@ class RaftCore:
         self._flushes: list[tuple[int, int]] = []
         self._last_flush_id = 0
         self._told = (NO_LEADER, -1)
+        self._is_refused = False
 
     # ------------------------------------------------------------ effects
 
@@ -143,8 +144,30 @@ class RaftCore:
         """
         return not self._flushes and self.installing is None
 
-    def append(self, batch: bytes, headers: list[BatchHeader] | None = None) -> None:
-        """Appends checked batches to the log, and lets control records take effect."""
+    def append(self, batches: Sequence[bytes], headers: list[BatchHeader] | None = None) -> bool:
+        """Appends checked batches to the log, all or none, and lets control records take effect.
+
+        Returns whether they are in the log; when they are not, another try may succeed.
+
+        Args:
+            headers: Those of the only element of `batches`, if they are known.
+        """
+        start = self.log.end_offset
+        try:
+            for batch in batches:
+                self._append(batch, headers)
+        except NotAppendedError as error:
+            # Nobody has read them: the replica handles no event in between.
+            if self.log.end_offset > start:
+                self.truncate_to(start)
+            if not self._is_refused:
+                self.note(f"the metadata log takes no records now, which is tried again: {error}")
+            self._is_refused = True
+            return False
+        self._is_refused = False
+        return True
+
+    def _append(self, batch: bytes, headers: list[BatchHeader] | None) -> None:
         self.log.append(batch)
         voters = self.control.voters
         self.control.batches_appended(batch, headers or batch_headers(batch))

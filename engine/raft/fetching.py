@@ -97,12 +97,13 @@ def expire_delayed(core: RaftCore, leader: LeaderState, now_ms: int) -> None:
             core.respond(each.token, fetch_response(core, leader, each.request))
 
 
-def append_collected(core: RaftCore, leader: LeaderState) -> None:
-    """Writes the records that were collected, and requests a sync."""
-    for batch in leader.accumulator.drain():
-        core.append(batch)
+def append_collected(core: RaftCore, leader: LeaderState) -> bool:
+    """Writes the records that were collected, and requests a sync; returns whether they could be written."""
+    if not core.append(leader.accumulator.drain()):
+        return False
     core.flush()
     complete_delayed(core, leader)
+    return True
 
 
 def leader_log_flushed(core: RaftCore, leader: LeaderState, durable_end_offset: int, now_ms: int) -> None:
@@ -168,7 +169,7 @@ def fetched(core: RaftCore, state: Follower, now_ms: int) -> None:
 
 
 def append_fetched(core: RaftCore, records: bytes) -> bool:
-    """Appends what the leader sent, if it is whole and continues the log."""
+    """Appends what the leader sent, if it is whole and continues the log; returns whether it did."""
     try:
         headers = batch_headers(records)
     except CorruptBatch as error:
@@ -182,7 +183,8 @@ def append_fetched(core: RaftCore, records: bytes) -> bool:
         core.note(f"the records of the leader are refused: {wrong}, after {core.end}")
         return False
     # The last batch of an answer may be cut off by its limit.
-    core.append(records[: headers[-1].position + headers[-1].size_bytes], headers)
+    if not core.append([records[: headers[-1].position + headers[-1].size_bytes]], headers):
+        return False
     if core.can_become_voter or core.quorum.is_voter:
         core.flush()
     return True

@@ -6,11 +6,17 @@ from typing import NamedTuple, Protocol
 from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
 
 
+class NotAppendedError(Exception):
+    """A batch could not be appended now, as for want of descriptors; nothing of it is in the log, and another
+    try may succeed.
+    """
+
+
 class RaftLog(Protocol):
     """The metadata log and its snapshots. Reads see what was appended, durable or not.
 
     Nothing here waits for the medium: `FlushLog` and `InstallSnapshot` ask the shell for that. Every error of
-    the disk ends the replica; the shell stops it.
+    the disk but `NotAppendedError` ends the replica; the shell stops it.
     """
 
     @property
@@ -29,7 +35,11 @@ class RaftLog(Protocol):
         ...
 
     def append(self, batch: bytes) -> None:
-        """Appends one record batch whose offsets and epoch are assigned and checked."""
+        """Appends record batches whose offsets and epochs are assigned and checked.
+
+        Raises:
+            NotAppendedError: Those before one of them were appended, and no more.
+        """
         ...
 
     def truncate_to(self, offset: int) -> None:

@@ -37,8 +37,10 @@ def _poll_leader(core: RaftCore, leader: LeaderState, now_ms: int) -> float:
     drain_at_ms = leader.accumulator.drain_at_ms
     # No record of the epoch before it is durable that this replica leads it: after a crash it would not know
     # that, and could be elected and write other records at the same offsets.
-    if drain_at_ms is not None and drain_at_ms <= now_ms and core.is_persisted:
-        fetching.append_collected(core, leader)
+    writes = drain_at_ms is not None and drain_at_ms <= now_ms and core.is_persisted
+    if writes and not fetching.append_collected(core, leader):
+        core.to_resigned(now_ms)  # the records have offsets that others must not get; another may write them
+        return now_ms
     if leader.begin_quorum_epoch_at_ms <= now_ms:
         for key in leader.silent_voters(now_ms):
             _send_to_voter(core, key, elections.begin_quorum_epoch_request, now_ms)

@@ -38,7 +38,7 @@ class Harness:
             self.disk.snapshots[OffsetAndEpoch(0, 0)] = bootstrap_snapshot(voters(*ids))
         self.now, self.auto = 1000, True
         self.sent, self.answers, self.persisted, self.high_watermarks = [], {}, [], []
-        self.flushes, self.installs = [], []
+        self.flushes, self.installs, self.notes = [], [], []
         self.config = QuorumConfig(append_linger_ms=0, **config)
         self.replica = RaftReplica(
             voter(id),
@@ -75,6 +75,8 @@ class Harness:
                     self.answers[effect.token] = effect.response
                 case effects.HighWatermarkAdvanced():
                     self.high_watermarks.append(effect.offset)
+                case effects.Note():
+                    self.notes.append(effect.text)
 
     def flush(self):
         """Ends the syncs that were asked for."""

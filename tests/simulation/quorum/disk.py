@@ -11,6 +11,7 @@ from typing import NamedTuple
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.types import CorruptBatch
 from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
+from bowstring.engine.raft.log import NotAppendedError
 from tests.simulation.quorum.batches import SnapshotDamaged, read_snapshot
 
 
@@ -93,6 +94,8 @@ class Disk:
         self.synced = 0
         self.durable_end = 0
         self.damaged = False
+        # How many more batches can be appended until there are descriptors again; None: any number.
+        self.room: int | None = None
         # (disk, first new batch) after each append; set by the world.
         self.on_append = lambda batch: None
         self.on_truncate = lambda offset: None
@@ -117,6 +120,10 @@ class Disk:
     def append(self, data):
         at = 0
         for header in batch_headers(data):
+            if self.room is not None:
+                if self.room == 0:
+                    raise NotAppendedError("there is no room")
+                self.room -= 1
             end = at + header.size_bytes
             batch = Batch(
                 header.base_offset, header.last_offset + 1, header.leader_epoch, bytes(data[at:end])

@@ -291,9 +291,10 @@ def high_watermark_of_an_older_epoch(patches):
 @fault("A leader counts itself before its log is synced", "CommittedIsOnAMajority", "CommittedIsNeverLost")
 def leader_counts_what_is_not_durable(patches):
     def append(core, leader):
-        right(core, leader)
-        if leader.update_local_end(core.log.end_offset):
+        written = right(core, leader)
+        if written and leader.update_local_end(core.log.end_offset):
             fetching.high_watermark_rose(core, leader, 0)
+        return written
 
     right = fetching.append_collected
     patches.set(fetching, "append_collected", append)
@@ -413,6 +414,21 @@ def patch_request(patches, handler, other):
     table = dict(replica.REQUESTS)
     table.update({cls: other for cls, each in table.items() if each is handler})
     patches.set(replica, "REQUESTS", table)
+
+
+@fault(
+    "A leader goes on after records that it could not write",
+    "CoreAssertion",
+    voters=3,
+)
+def goes_on_after_what_it_could_not_write(patches):
+    right = fetching.append_collected
+
+    def append(core, leader):
+        right(core, leader)
+        return True
+
+    patches.set(fetching, "append_collected", append)
 
 
 @fault(

@@ -113,6 +113,11 @@ def _draw_actions(plan, random):
         plan.actions.append(Action(at, kind, random.randrange(100), numbers))
     for at in _times(random, random.choice([60, 150, 400]), plan.trouble_ms):
         plan.actions.append(Action(at, "append", random.randrange(100), (random.randrange(1, 4),)))
+    # With random numbers of their own: they came later than the seeds that find the faults.
+    other = Random(f"{plan.seed} room")
+    for at in _times(other, other.choice([1_000, 3_000, 100_000]), plan.trouble_ms):
+        numbers = tuple(other.randrange(1 << 30) for _ in range(4))
+        plan.actions.append(Action(at, "no_room", other.randrange(100), numbers))
     plan.actions.sort(key=lambda each: each.at_ms)
 
 

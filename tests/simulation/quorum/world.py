@@ -273,6 +273,16 @@ class World:
         if node.is_up and isinstance(node.state, LeaderState):
             node.carry_out(node.replica.resign(node.state.epoch, node.now_ms()))
 
+    def act_no_room(self, node, numbers):
+        """Lets the leader, or any node, append only a few batches for a while."""
+        leaders = [each for each in self.nodes if each.is_up and isinstance(each.state, LeaderState)]
+        chosen = leaders[0] if leaders and numbers[0] % 3 else node
+        chosen.disk.room = numbers[1] % 3
+        self.after(numbers[2] % 3000, self.make_room, (chosen.disk,))
+
+    def make_room(self, disk):
+        disk.room = None
+
     def act_snapshot(self, node, numbers):
         if node.is_up and node.replica is not None and node.disk.part is None:
             node.take_snapshot(numbers)
@@ -350,6 +360,7 @@ class World:
         for node in self.nodes:
             self.move_back(node)
         for node in self.nodes:
+            node.disk.room = None
             node.paused_until = 0.0
             if node.is_up and node.bootstrap != self.facts_for(node):
                 node.crash((0, 1, 1))  # others have moved since; its settings are mended

@@ -1,5 +1,6 @@
 """The replica's log on disk, and its synced end."""
 
+import errno
 import os
 
 import pytest
@@ -15,8 +16,10 @@ from bowstring.engine.quorum.state_file import QuorumStateFile
 from bowstring.engine.quorum.synced_end import FILE_NAME, SyncedEnd
 from bowstring.engine.raft.election_state import ElectionState
 from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
+from bowstring.engine.raft.log import NotAppendedError
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import LogDirectory
+from tests.support import faults
 
 
 class Opened:
@@ -87,6 +90,17 @@ def test_several_batches_are_appended_at_once(opened):
     opened.log.truncate_to(0)
     opened.log.append(both)
     assert opened.log.end_offset == 2
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_an_append_that_fails_for_want_of_descriptors_or_memory_may_be_repeated(opened, error):
+    opened.add(1)
+    opened.again()
+    with faults.failing("open", error), pytest.raises(NotAppendedError):
+        opened.add(2)
+    assert opened.log.end_offset == 1
+    opened.add(2)
+    assert (opened.log.end_offset, opened.log.last_epoch) == (2, 2)
 
 
 def test_a_cut_takes_epochs_and_the_synced_end_back(opened):

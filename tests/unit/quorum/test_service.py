@@ -250,6 +250,34 @@ def test_a_disk_that_fails_under_a_decision_is_no_bug(tmp_path, caplog, operatio
     assert "bug" not in caplog.text and "Traceback" not in caplog.text
 
 
+def test_a_decision_that_finds_no_descriptors_is_taken_back(tmp_path, caplog):
+    """The controller discards what it had decided, and decides again when it leads again."""
+
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        controller = leader.server.controller
+        await wait_until_async(lambda: controller.is_active)
+        epoch, end = leader.quorum.epoch, leader.quorum.log_end_offset
+        pause(0.05, "the next append begins a segment after 10 ms")
+        with faults.failing("open", errno.EMFILE), pytest.raises(KafkaError) as refused:
+            async with controller.changing() as changing:
+                await changing.commit([topic(1)])
+        assert refused.value.error is Errors.NOT_CONTROLLER
+        assert not leader.quorum.has_failed and not controller.is_active
+        assert leader.quorum.log_end_offset == end
+        await wait_until_async(lambda: controller.is_active)
+        assert leader.quorum.epoch > epoch and not controller.image.topics
+        async with controller.changing() as changing:
+            await changing.commit([topic(1)])
+        assert names(leader) == {"t1"}
+
+    run(
+        tmp_path, scenario, count=1, **{"metadata.log.segment.ms": "10", "metadata.max.idle.interval.ms": "0"}
+    )
+    assert "takes no records now" in caplog.text and "bug" not in caplog.text
+
+
 def test_what_keeps_a_node_alive_does_not_wait_behind_clients(tmp_path):
     """The controller is busy, and more requests of clients wait for it than there are connections."""
 

@@ -8,11 +8,13 @@ from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.messages import (
     BeginQuorumEpochRequest,
     DescribeQuorumRequest,
+    EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
     LeaderAndEpoch,
 )
-from bowstring.engine.raft.states import Follower
+from bowstring.engine.raft.states import Follower, Resigned
+from bowstring.engine.raft.voters import VoterSet
 from tests.support.raft_harness import Harness, batch, key, log_of, stored, voter
 
 
@@ -185,6 +187,49 @@ def test_a_follower_takes_over_where_its_leader_listens_now():
     moved = LeaderAndEpoch(1, 1, voter(1, port=9009).endpoints)
     node.answer(FetchResponse(moved))
     assert node.sent[-1].destination.port == 9009
+
+
+def test_a_leader_that_cannot_write_takes_all_back_and_resigns():
+    """The records before the one that did not fit are gone as well, and nobody has seen them."""
+    node = Harness().lead()
+    end, voters = node.disk.end_offset, node.replica.voters
+    assert node.ask(fetch(1, end, 1, high_watermark=end, wait=500)) is None
+    node.state.append_voters(VoterSet([voter(0), voter(1)]), node.now)
+    node.disk.room = 1
+    node.carry_out(node.replica.append(1, [(None, b"x")], node.now)[1])
+    assert isinstance(node.state, Resigned)
+    assert (node.disk.end_offset, node.replica.voters) == (end, voters)
+    assert node.answers["token"].error is Errors.NOT_LEADER_OR_FOLLOWER and not node.answers["token"].records
+    assert node.requests(EndQuorumEpochRequest)
+
+
+def test_a_leader_of_one_leads_again_when_it_can_write():
+    node = Harness(ids=(0,))
+    end = node.disk.end_offset
+    node.disk.room = 0
+    node.carry_out(node.replica.append(1, [(None, b"x")], node.now)[1])
+    node.wait(10_000)
+    assert node.state.epoch > 2 and node.disk.end_offset == end
+    node.disk.room = None
+    node.wait(10_000)
+    assert isinstance(node.state, LeaderState)
+    node.carry_out(node.replica.append(node.state.epoch, [(None, b"y")], node.now)[1])
+    assert node.high_watermarks[-1] == node.disk.end_offset > end
+
+
+def test_a_follower_that_cannot_write_fetches_again():
+    node, epoch = follower()
+    records = batch(0, epoch) + batch(1, epoch)
+    node.disk.room = 1
+    for _ in range(2):
+        node.answer(FetchResponse(says(epoch=epoch), high_watermark=2, records=records))
+        assert isinstance(node.state, Follower) and node.disk.end_offset == 0
+        node.wait(node.config.retry_backoff_ms)
+        node.disk.room = 0
+    assert len(node.notes) == 1
+    node.disk.room = None
+    node.answer(FetchResponse(says(epoch=epoch), high_watermark=2, records=records))
+    assert node.disk.end_offset == node.high_watermarks[-1] == 2
 
 
 def test_only_the_leader_appends():
