@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bowstring.clients.errors import ClientError, CommitFailedError, broker_error
-from bowstring.clients.group.offset_requests import commit_request, commit_results, coordinator_request
+from bowstring.clients.errors import BrokerError, ClientError, CommitFailedError, broker_error
+from bowstring.clients.group.offset_requests import commit_request, commit_results
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
+from bowstring.clients.net.coordinators import coordinator_request, found_coordinator
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
@@ -128,19 +129,16 @@ class CoordinatedMember(ABC):
                 self.error = pending.error
             self._pause()
             return
-        answer = pending.response
-        found = answer.coordinators[0] if answer.coordinators else answer
-        if found.error_code:
-            error = broker_error(
-                found.error_code, f"coordinator of group {self._group_id!r}", found.error_message
-            )
+        try:
+            coordinator = found_coordinator(pending.response, self._group_id)
+        except BrokerError as error:
             if not error.retriable:
                 self.error = error
             self._note(error)
             self._pause()
             return
         self._over()
-        self._coordinator = Node(found.node_id, found.host, found.port)
+        self._coordinator = coordinator
 
     @property
     def coordinator(self) -> Node | None:

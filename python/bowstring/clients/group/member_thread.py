@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bowstring.clients import forks
-from bowstring.clients.errors import ClientError, ForkedError, broker_error
+from bowstring.clients.errors import ClientError, ForkedError
 from bowstring.clients.group.membership import Membership, Phase, Place, Refusal
-from bowstring.clients.group.offset_requests import coordinator_request
 from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.coordinators import coordinator_request, found_coordinator
 from bowstring.clients.records import Node
 from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 
@@ -198,14 +198,8 @@ class MemberThread:
             request = coordinator_request(self._membership.group_id)
             try:
                 answer = client.wait(client.send(node, FindCoordinatorRequest, request))
+                return found_coordinator(answer, self._membership.group_id)
             except ClientError as error:
                 failure = error
-                continue
-            found = answer.coordinators[0] if answer.coordinators else answer
-            if not found.error_code:
-                return Node(found.node_id, found.host, found.port)
-            failure = broker_error(
-                found.error_code, f"coordinator of group {self._membership.group_id!r}", found.error_message
-            )
         assert failure is not None
         raise failure

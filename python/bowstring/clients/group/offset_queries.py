@@ -10,11 +10,11 @@ from bowstring.clients.errors import ClientError, NoBrokerError, broker_error
 from bowstring.clients.group.offset_requests import (
     commit_request,
     commit_results,
-    coordinator_request,
     fetch_request,
     fetched_offsets,
     list_offsets_request,
 )
+from bowstring.clients.net.coordinators import coordinator_request, found_coordinator
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from bowstring.engine.errors import Errors
@@ -114,10 +114,7 @@ def find_coordinator(cluster: ClusterMetadata, group: str, timeout_s: float) -> 
 
     def attempt(left_s: float) -> Node:
         answer = cluster.call(cluster.any_node, FindCoordinatorRequest, coordinator_request(group), left_s)
-        found = answer.coordinators[0] if answer.coordinators else answer
-        if found.error_code:
-            raise broker_error(found.error_code, f"coordinator of group {group!r}", found.error_message)
-        return Node(found.node_id, found.host, found.port)
+        return found_coordinator(answer, group)
 
     return retried(cluster, timeout_s, attempt)
 

@@ -8,7 +8,6 @@ from bowstring.clients.errors import BrokerError, ClientError, broker_error
 from bowstring.clients.group.protocol import by_topic
 from bowstring.clients.records import OffsetAndMetadata, Record, TopicPartition
 from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -27,9 +26,6 @@ from bowstring.engine.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-
-# From this version on FindCoordinator takes several keys (KIP-699).
-COORDINATOR_KEYS_VERSION = 4
 
 # From this version on one request may name several groups (KIP-709).
 GROUPS_VERSION = 8
@@ -171,21 +167,6 @@ def fetched_offsets(
 def is_about_member(error: ClientError) -> bool:
     """Whether `error` says that the group has changed since the member that asked heard of it."""
     return isinstance(error, BrokerError) and error.code in _MEMBER_CHANGED
-
-
-# What a coordinator coordinates.
-GROUP, TRANSACTION = 0, 1
-
-
-def coordinator_request(key: str, kind: int = GROUP) -> Callable[[int], FindCoordinatorRequest]:
-    """Returns a request for the coordinator of a group, or of a transactional id."""
-
-    def build(version: int) -> FindCoordinatorRequest:
-        if version >= COORDINATOR_KEYS_VERSION:
-            return FindCoordinatorRequest(coordinator_keys=[key], key_type=kind)
-        return FindCoordinatorRequest(key=key, key_type=kind if version else 0)
-
-    return build
 
 
 # Consumers ask the leader; whoever asks as the other one is answered by every replica.

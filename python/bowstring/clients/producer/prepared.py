@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from bowstring.clients.errors import BrokerError, ClientError, broker_error
 from bowstring.clients.group.offset_queries import retried
-from bowstring.clients.group.offset_requests import TRANSACTION
 from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.coordinators import TRANSACTION, coordinator_request, found_coordinators
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.transaction_messages import end_transaction
 from bowstring.clients.records import Node
@@ -19,8 +19,6 @@ from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorR
 
 _FENCED = (Errors.PRODUCER_FENCED.code, Errors.INVALID_PRODUCER_EPOCH.code)
 _ENDED_OTHERWISE = (Errors.PRODUCER_FENCED.code, Errors.INVALID_TXN_STATE.code)
-# From this version on FindCoordinator takes several keys (KIP-699).
-_KEYS_VERSION = 4
 
 
 class PreparedTransaction(NamedTuple):
@@ -140,21 +138,13 @@ def _coordinators(cluster: ClusterMetadata, names: Iterable[str], timeout_s: flo
     """Returns the broker that coordinates each transactional id."""
     keys = list(names)
 
-    def build(version: int) -> FindCoordinatorRequest:
-        if version >= _KEYS_VERSION:
-            return FindCoordinatorRequest(coordinator_keys=keys, key_type=TRANSACTION)
-        return FindCoordinatorRequest(key=keys[0], key_type=TRANSACTION)
-
-    answer = cluster.call(cluster.any_node, FindCoordinatorRequest, build, timeout_s)
-    if not answer.coordinators:  # a broker before Kafka 3.0
-        _check(answer.error_code, f"looking for the coordinator of {keys[0]!r}")
-        first = {keys[0]: Node(answer.node_id, answer.host, answer.port)}
-        return first | (_coordinators(cluster, keys[1:], timeout_s) if keys[1:] else {})
-    found = {}
-    for each in answer.coordinators:
-        _check(each.error_code, f"looking for the coordinator of {each.key!r}")
-        found[each.key] = Node(each.node_id, each.host, each.port)
-    return found
+    request = coordinator_request(*keys, kind=TRANSACTION)
+    answer = cluster.call(cluster.any_node, FindCoordinatorRequest, request, timeout_s)
+    found = found_coordinators(answer, keys, TRANSACTION)
+    if answer.coordinators:
+        return found
+    others = keys[1:]  # which a broker before Kafka 3.0 finds one by one
+    return found | (_coordinators(cluster, others, timeout_s) if others else {})
 
 
 def _ending(transaction: PreparedTransaction) -> str:

@@ -14,9 +14,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from bowstring._native.client.accumulator import Lane
-from bowstring.clients.errors import CommitFailedError, TransactionFailedError, broker_error
-from bowstring.clients.group.offset_requests import GROUP, TRANSACTION, coordinator_request
+from bowstring.clients.errors import BrokerError, CommitFailedError, TransactionFailedError, broker_error
 from bowstring.clients.net.connection import Api, Body, Pending
+from bowstring.clients.net.coordinators import (
+    GROUP,
+    TRANSACTION,
+    coordinator_name,
+    coordinator_request,
+    found_coordinator,
+)
 from bowstring.clients.producer import transaction_messages as messages
 from bowstring.clients.records import GroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from bowstring.clients.troubles import GRACE_S
@@ -204,14 +210,14 @@ class TransactionRequests:
     def _find(self, kind: int, key: str) -> None:
         def found(pending: Pending) -> None:
             self._pending = None
-            answer = pending.response
-            if pending.error is None:
-                answer = answer.coordinators[0] if answer.coordinators else answer
-                if answer.error_code == 0:
+            error = pending.error
+            if error is None:
+                try:
+                    self._coordinators[(kind, key)] = found_coordinator(pending.response, key, kind)
                     self._retries = 0
-                    self._coordinators[(kind, key)] = Node(answer.node_id, answer.host, answer.port)
                     return
-            error = pending.error or broker_error(answer.error_code, self._name(kind, key))
+                except BrokerError as refusal:
+                    error = refusal
             if error.retriable:
                 self._client.troubles.note(self._name(kind, key), error, grace_s=GRACE_S)
                 self._pause()
@@ -223,12 +229,12 @@ class TransactionRequests:
         self._pending = self._client.send(
             self._sender.cluster.any_node(),
             FindCoordinatorRequest,
-            coordinator_request(key, kind),
+            coordinator_request(key, kind=kind),
             callback=found,
         )
 
     def _name(self, kind: int, key: str) -> str:
-        return f"coordinator of {'group' if kind == GROUP else 'transactional id'} {key!r}"
+        return coordinator_name(key, kind)
 
     def _pause(self, first_s: float | None = None) -> None:
         """Waits before the next request; each time twice as long."""
