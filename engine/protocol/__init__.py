@@ -2,7 +2,7 @@
 declarations.
 
 Imported by: cli, clients.*, cluster, engine.*.
-May import: _native.protocol, _native.server.
+May import: _native.protocol.
 """
 
 from bowstring._native.protocol.message_codec import ProtocolError, decode, decode_prefix, encode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring._native.protocol.message_codec import (
     ProtocolError,
@@ -13,13 +13,14 @@ from bowstring._native.protocol.message_codec import (
 )
 from bowstring._native.protocol.message_layout import StructBase
 from bowstring._native.protocol.message_steps import Encoding
-from bowstring._native.server.control_request import LargeBody
 from bowstring.engine.protocol.headers import RequestHeader, ResponseHeader
 from bowstring.engine.protocol.schema import Request, Response
 from bowstring.engine.protocol.versions import API_VERSIONS
 
-Buffer = bytes | bytearray | memoryview
-Body = Buffer | LargeBody
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Frame = bytes | bytearray | memoryview
 
 
 class DecodedHeader(NamedTuple):
@@ -47,7 +48,7 @@ def encode_request(body: Request, version: int, correlation_id: int, client_id: 
     return encode(body, version, header, API_VERSIONS[body.api_key].request_header_version(version))
 
 
-def decode_request_header(frame: Buffer) -> DecodedHeader:
+def decode_request_header(frame: Frame) -> DecodedHeader:
     """Decodes the header of a request frame (without its length). The version may be unknown.
 
     Raises:
@@ -66,7 +67,7 @@ def decode_request_header(frame: Buffer) -> DecodedHeader:
     return DecodedHeader(api_key, api_version, header.correlation_id, header.client_id, end)
 
 
-def decode_request(api_key: int, version: int, frame: Body, body_offset: int = 0) -> Request:
+def decode_request(api_key: int, version: int, frame: Buffer, body_offset: int = 0) -> Request:
     """Decodes the body of a request from `body_offset` on. Like Kafka, ignores bytes after it: librdkafka's
     Metadata request for all topics has three extra bytes.
 
@@ -78,7 +79,7 @@ def decode_request(api_key: int, version: int, frame: Body, body_offset: int = 0
     return body
 
 
-def decode_large_request(api_key: int, version: int, body: Body) -> Request:
+def decode_large_request(api_key: int, version: int, body: Buffer) -> Request:
     """Decodes the body of a large request. Its large arrays are not lists: they have a length and can be
     iterated, and each iteration creates new elements. The arrays are complete; a string that is not UTF-8
     raises when its element is reached.
@@ -113,7 +114,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, body: Struc
     return encode(body, version, ResponseHeader(correlation_id=correlation_id), header_version)
 
 
-def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Response]:
+def decode_response(api_key: int, version: int, frame: Frame) -> tuple[int, Response]:
     """Decodes correlation id and body of a response frame (without its length).
 
     A broker answers an unknown version of ApiVersions in version 0. Decode as that version when error_code,

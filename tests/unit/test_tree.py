@@ -83,7 +83,7 @@ NATIVE_PACKAGES = {
 # serve.py, is a package of its own here.
 ENGINE_PACKAGES = {
     "engine": set(),
-    "engine.protocol": {"_native.protocol", "_native.server"},
+    "engine.protocol": {"_native.protocol"},
     "engine.configs": set(),
     "engine.metadata": {"engine", "engine.configs", "engine.protocol", "_native.protocol", "_native.record"},
     "engine.storage": {"engine", "engine.configs", "engine.metadata", "engine.protocol"}
