@@ -1,6 +1,6 @@
 """Holds the table of topic and broker configs, reads config files, and computes the values in force.
 
-Imported by: broker, cli, cluster, engine.*, pipeline, serve, spark.
+Imported by: broker, cli, cluster, engine.*, serve.
 May import: nothing.
 """
 
@@ -12,7 +12,7 @@ from bowstring.engine.configs.broker_configs import (
     shown,
     validate_topic_configs,
 )
-from bowstring.engine.configs.config_key import ConfigError, ConfigKey, ConfigType, nearest
+from bowstring.engine.configs.config_key import ConfigError, ConfigKey, ConfigType
 from bowstring.engine.configs.table import BROKER_CONFIGS, TOPIC_CONFIGS, broker_key
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "ConfigType",
     "Origin",
     "broker_key",
-    "nearest",
     "rendered",
     "shown",
     "validate_topic_configs",

@@ -205,17 +205,10 @@ OUTER_PACKAGES = {
     "tables": {"clients", "clients.arrow", "clients.consumer", "kernels"},
     "pytest_plugin": {"broker", "clients", "clients.admin", "cluster"},
     "spark": {
-        *(
-            "clients",
-            "clients.config",
-            "clients.consumer",
-            "clients.group",
-            "clients.net",
-            "clients.producer",
-        ),
-        *("engine", "engine.configs", "kernels", "bowstring"),
+        *("bowstring", "clients", "clients.config", "clients.consumer", "clients.group", "clients.net"),
+        *("clients.producer", "engine", "kernels"),
     },
-    "pipeline": {"clients", "clients.admin", "engine.configs", "spark"},
+    "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
     "demo": {
         "broker",
         "clients",

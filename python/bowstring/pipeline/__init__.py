@@ -4,5 +4,5 @@
 without running it. The command line is `bowstring pipeline`.
 
 Imported by: cli.
-May import: clients, clients.admin, engine.configs, spark.
+May import: clients, clients.admin, clients.config, spark.
 """

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from bowstring.clients.config.config_table import nearest
 from bowstring.clients.errors import ClientError, ConfigError
-from bowstring.engine.configs.config_key import nearest
 from bowstring.spark.option_names import check_names
 
 Format = Literal["none", "text", "json", "avro", "protobuf"]

@@ -6,9 +6,9 @@ accepts options of the source and vice versa, because a table has one set of opt
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
+from bowstring.clients.config.config_table import nearest
 from bowstring.clients.errors import ConfigError
 
 # OptionNames.java has the same list for the columnar engine; a test compares them.
@@ -109,7 +109,7 @@ def _hint(name: str) -> str:
     setting = name.replace("_", ".").removeprefix(KAFKA)
     if is_known_setting(setting):
         return f"did you mean {KAFKA}{setting}?"
-    near = difflib.get_close_matches(name, _LOWER, 1, 0.6)
-    if near:
-        return f"did you mean {_LOWER[near[0]]}?"
+    near = nearest(name, _LOWER)
+    if near is not None:
+        return f"did you mean {_LOWER[near]}?"
     return f"there are {', '.join(OURS)}, and kafka.* for the settings of Kafka's clients"

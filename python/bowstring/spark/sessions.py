@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bowstring.clients.config.config_table import nearest
 from bowstring.clients.errors import ClientError, ConfigError
-from bowstring.engine.configs.config_key import nearest
 from bowstring.spark.jar import JarMissingError, jar_path
 from bowstring.spark.worker_python import choose_worker_python
 

@@ -264,10 +264,15 @@ class ConfigTable:
     def _unknown(self, name: str) -> str:
         known = {**{row.name: row.name for row in self.rows.values()}}
         known.update({row.argument: row.argument for row in self.rows.values() if row.argument})
-        near = difflib.get_close_matches(name, known, 1, _SUGGESTION_LIKENESS)
-        near = near or difflib.get_close_matches(name.replace("_", "."), known, 1, _SUGGESTION_LIKENESS)
-        hint = f"did you mean {near[0]}?" if near else "see docs/guide/clients.md for the known names"
+        near = nearest(name, known) or nearest(name.replace("_", "."), known)
+        hint = f"did you mean {near}?" if near else "see docs/guide/clients.md for the known names"
         return f"{self.client} has no setting {name!r}; {hint}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Returns the known name most similar to `name`, or None when none is close."""
+    near = difflib.get_close_matches(name, list(known), 1, _SUGGESTION_LIKENESS)
+    return near[0] if near else None
 
 
 def _check_first(client: str, given: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
