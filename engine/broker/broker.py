@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
-from bowstring.engine.broker.broker_addresses import inter_broker_listener
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
@@ -19,6 +18,7 @@ from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import PartitionImage, TopicImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC
 from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
+from bowstring.engine.network.broker_addresses import inter_broker_listener
 from bowstring.engine.protocol.records.cluster_metadata.security import (
     AccessControlEntryRecord,
     UserScramCredentialRecord,

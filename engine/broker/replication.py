@@ -12,12 +12,12 @@ from typing import Final
 from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.server.replicas import Replicas
 from bowstring.engine import background, event_log
-from bowstring.engine.broker.broker_addresses import BrokerAddresses, inter_broker_listener
 from bowstring.engine.broker.corrupt_repair import CorruptRepair
 from bowstring.engine.broker.role_changes import SLICE_NS, RoleChanges
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
+from bowstring.engine.network.broker_addresses import BrokerAddresses, inter_broker_listener
 from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey

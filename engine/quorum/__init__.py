@@ -1,9 +1,11 @@
 """Runs a replica of the metadata quorum: disk, network and timers around the pure core of engine.raft.
 
-Files: `service` carries out the core's effects; `log`, `synced_end` and `state_file` are the disk, `network`
-and `exchanges` the connections to other nodes; `applier` follows the committed records with the image of the
-cluster, and `own_snapshots` writes it down; `settings` reads the configs; `formatting` prepares directories.
+Files: `service` carries out the core's effects; `log`, `synced_end` and `state_file` are the disk,
+`connections` and `exchanges` send messages to other nodes, `forwards` the requests of clients to the leader;
+`applier` follows the committed records with the image of the cluster, and `own_snapshots` writes it down;
+`settings` reads the configs; `formatting` prepares directories.
 
-Imported by: cli, cluster, engine.*.
-May import: _native.log, _native.record, configs, engine, metadata, metadata.store, protocol, raft, storage.
+Imported by: api, broker, cli, cluster, requests.
+May import: _native.log, _native.record, configs, engine, metadata, metadata.store, network, protocol, raft,
+storage.
 """

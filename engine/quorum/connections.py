@@ -7,9 +7,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from bowstring.engine.network.connection import has_ended
+from bowstring.engine.network.peers import Peers
 from bowstring.engine.protocol.schema import Request
 from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
-from bowstring.engine.quorum.network import Peers, has_ended
 from bowstring.engine.raft.voters import Node
 from bowstring.engine.storage.log_directory import LogDirectory
 

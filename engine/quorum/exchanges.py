@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from bowstring.engine import event_log
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
+from bowstring.engine.network.peers import Peers
 from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.engine.protocol.messages.describe_cluster import DescribeClusterRequest
 from bowstring.engine.protocol.schema import Request
-from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
 from bowstring.engine.raft import messages, wire
 from bowstring.engine.raft.voters import Node
 from bowstring.engine.storage.log_directory import LogDirectory

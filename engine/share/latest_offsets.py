@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
+from bowstring.engine.network.peers import Peers
 from bowstring.engine.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ImageSource

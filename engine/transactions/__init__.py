@@ -15,5 +15,5 @@ with the coordinator of a produced batch.
 
 Imported by: api, requests.
 May import: _native.log, _native.protocol, _native.record, _native.server, configs, coordinators, engine,
-metadata, metadata.store, protocol, quorum, storage.
+metadata, metadata.store, network, protocol, storage.
 """

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring.engine import background, event_log
 from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
+from bowstring.engine.network.peers import Peers
 from bowstring.engine.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
 from bowstring.engine.transactions.partitions import Producer
 from bowstring.engine.transactions.transaction import EPOCH_BUMP, TopicPartition
 

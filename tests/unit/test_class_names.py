@@ -11,7 +11,6 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMESAKE_LINES = 80
 OTHERWISE_NAMED = {
     "engine/controller/service.py": "QuorumController is Kafka's name; `service.py` is what runs a pure core",
-    "engine/quorum/network.py": "PeerConnection and Peers, which holds them",
     "engine/groups/modern/assignor.py": "what an assignor is, and the MemberSpec that it gets",
     "python/bowstring/clients/group/protocol_choice.py": "UndecidedMember is a member until its protocol is chosen",
     "python/bowstring/spark/python_source.py": "a class for each part that Spark asks of a source in Python",

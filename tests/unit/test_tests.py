@@ -187,15 +187,15 @@ PRIVATE = {
     "unit/metadata/test_image_check.py": {
         "_transaction": "an image in the middle of a metadata transaction",
     },
+    "unit/network/test_connection.py": {
+        "_reader": "a connection that its peer has closed while it was idle",
+    },
     "unit/quorum/test_forwards.py": {
         "_bytes": "what is counted is given back on every way out",
         "_count": "the same",
         "_free": "the same",
         "_on_their_way": "the same",
         "_waiting": "the same",
-    },
-    "unit/quorum/test_network.py": {
-        "_reader": "a connection that its peer has closed while it was idle",
     },
     "unit/quorum/test_repair.py": {
         "_append": "writes records that a controller refuses to write",

@@ -103,27 +103,28 @@ ENGINE_PACKAGES = {
     },
     "engine.replication": {"engine", "engine.metadata", "engine.protocol"},
     "engine.raft": {"engine", "engine.protocol", "_native.protocol", "_native.record"},
+    "engine.network": {"engine", "engine.configs", "engine.metadata", "engine.protocol", "engine.storage"},
     "engine.quorum": {
-        *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
-        *("engine.raft", "engine.storage", "_native.log", "_native.record"),
+        *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.network"),
+        *("engine.protocol", "engine.raft", "engine.storage", "_native.log", "_native.record"),
     },
     "engine.controller": {"engine", "engine.configs", "engine.metadata", "engine.protocol"},
     "engine.transactions": {
-        *("engine", "engine.configs", "engine.coordinators", "engine.metadata", "engine.metadata.store"),
-        *("engine.protocol", "engine.quorum", "engine.storage"),
+        *("engine", "engine.configs", "engine.coordinators", "engine.metadata"),
+        *("engine.metadata.store", "engine.network", "engine.protocol", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
-    "engine.share": {"engine", "engine.metadata", "engine.protocol", "engine.quorum"},
-    "engine.share.persister": {"engine", "engine.protocol", "engine.quorum"},
+    "engine.share": {"engine", "engine.metadata", "engine.network", "engine.protocol"},
+    "engine.share.persister": {"engine", "engine.network", "engine.protocol"},
     "engine.share.coordinator": {
         *("engine", "engine.configs", "engine.coordinators", "engine.groups", "engine.metadata"),
         *("engine.metadata.store", "engine.protocol", "engine.share.persister", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.share.leader": {
-        *("engine", "engine.configs", "engine.metadata", "engine.protocol", "engine.quorum"),
-        *("engine.share", "engine.share.persister", "engine.storage"),
-        *("_native.log", "_native.record", "_native.server", "_native.share"),
+        *("engine", "engine.configs", "engine.metadata", "engine.network", "engine.protocol"),
+        *("engine.share", "engine.share.persister", "engine.storage", "_native.log", "_native.record"),
+        *("_native.server", "_native.share"),
     },
     "engine.requests": {
         *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
@@ -144,9 +145,10 @@ ENGINE_PACKAGES = {
         *("_native.log", "_native.protocol", "_native.record", "_native.share"),
     },
     "engine.broker": {
-        *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local", "engine.metadata"),
-        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.raft", "engine.replication"),
-        *("engine.requests", "engine.storage", "_native.log", "_native.protocol", "_native.server"),
+        *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local"),
+        *("engine.metadata", "engine.metadata.store", "engine.network", "engine.protocol"),
+        *("engine.quorum", "engine.raft", "engine.replication", "engine.requests", "engine.storage"),
+        *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
@@ -507,6 +509,16 @@ def test_background_tasks_of_the_broker_log_their_failures():
         "engine/broker/dispatcher.py",
         "engine/metadata/store/log.py",
     ]
+
+
+def test_nodes_connect_in_one_place():
+    """TLS and SASL between nodes go there."""
+    found = [
+        relative(path)
+        for path in SOURCES
+        if relative(path).startswith("engine/") and "open_connection(" in path.read_text()
+    ]
+    assert found == ["engine/network/connection.py"]
 
 
 # Where API keys stood as bare integers. Their places are ApiKeys, the messages and the table of APIs.

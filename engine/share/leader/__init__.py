@@ -5,6 +5,6 @@ and time, `share_fetch` waits for records and reads them, `share_partitions` kee
 `dead_letters` copies records to dead-letter topics (KIP-1191), `dead_letter_batches` says what copies hold.
 
 Imported by: api, requests.
-May import: _native.log, _native.record, _native.server, _native.share, configs, engine, metadata, protocol,
-quorum, share, share.persister, storage.
+May import: _native.log, _native.record, _native.server, _native.share, configs, engine, metadata, network,
+protocol, share, share.persister, storage.
 """

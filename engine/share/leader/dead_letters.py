@@ -13,12 +13,13 @@ from bowstring.engine.configs.table_groups import GROUPS
 from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ClusterImage, ImageSource
 from bowstring.engine.metadata.topic_changes import NewTopic
+from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
+from bowstring.engine.network.peers import Peers
 from bowstring.engine.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
-from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
 from bowstring.engine.share.leader.dead_letter_batches import (
     NO_CONTENT,
     DeadLetter,

@@ -4,5 +4,5 @@ Files: `interface` has the types and the interface, `network` implements it; `st
 share coordinators.
 
 Imported by: engine.*.
-May import: engine, protocol, quorum.
+May import: engine, network, protocol.
 """

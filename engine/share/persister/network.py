@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring.engine import background, event_log
 from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
+from bowstring.engine.network.peers import Peers
 from bowstring.engine.protocol.messages import (
     delete_share_group_state,
     initialize_share_group_state,
@@ -14,7 +16,6 @@ from bowstring.engine.protocol.messages import (
     read_share_group_state_summary,
     write_share_group_state,
 )
-from bowstring.engine.quorum.network import NoAnswerError, Peers, UnsupportedByPeerError
 from bowstring.engine.share.persister.interface import (
     ReadState,
     SharePartitionKey,

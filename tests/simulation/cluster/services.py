@@ -18,8 +18,8 @@ from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.coordinators import runtime
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.state import RequestContext
+from bowstring.engine.network.connection import NoAnswerError
 from bowstring.engine.protocol import API_VERSIONS
-from bowstring.engine.quorum.network import NoAnswerError
 from bowstring.engine.requests import broker_services
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.time_slices import TimeSlices

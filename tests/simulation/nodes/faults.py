@@ -17,8 +17,8 @@ from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.service import GroupCoordinatorService
+from bowstring.engine.network.connection import PeerConnection
 from bowstring.engine.quorum import connections, forwards
-from bowstring.engine.quorum.network import PeerConnection
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.requests.broker_services import BrokerServices

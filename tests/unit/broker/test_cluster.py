@@ -8,6 +8,7 @@ from bowstring.engine.api import describe_producers, forwarded
 from bowstring.engine.controller.partition_index import NO_LEADER
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import NewTopic
+from bowstring.engine.network.peers import Peers
 from bowstring.engine.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -31,7 +32,6 @@ from bowstring.engine.protocol.messages.unregister_broker import UnregisterBroke
 from bowstring.engine.protocol.messages.unregister_controller import UnregisterControllerRequest
 from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
-from bowstring.engine.quorum.network import Peers
 from bowstring.engine.requests.request import Request
 from tests.support.broker_cluster import BROKERS, run
 from tests.support.first_levels import write_first_levels

@@ -7,6 +7,7 @@ import pytest
 
 from bowstring.engine.api import envelope, forwarded
 from bowstring.engine.errors import Errors, KafkaError
+from bowstring.engine.network.peers import Peers
 from bowstring.engine.protocol import encode, encode_request
 from bowstring.engine.protocol.messages.create_topics import (
     CreatableTopic,
@@ -22,7 +23,6 @@ from bowstring.engine.protocol.messages.describe_quorum import (
 from bowstring.engine.protocol.messages.envelope import EnvelopeRequest
 from bowstring.engine.protocol.messages.metadata import MetadataRequest
 from bowstring.engine.protocol.records.principal import DefaultPrincipalData
-from bowstring.engine.quorum.network import Peers
 from bowstring.engine.requests.request import Request
 from tests.support.broker_cluster import run
 

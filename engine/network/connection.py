@@ -1,4 +1,4 @@
-"""Sends requests to other nodes of the cluster: one connection for each destination, versions negotiated.
+"""Sends requests to another node over one connection, in versions that both nodes have.
 
 A connection is made when it is needed and closed when a request fails on it or gets no answer in time.
 Requests on one connection are answered in order.
@@ -36,11 +36,20 @@ class UnsupportedByPeerError(Exception):
     """The node does not have the API in a version that this one has."""
 
 
+async def open_stream(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connects to a node, the only place that does. Has descriptors in reserve when none are left.
+
+    Raises:
+        OSError: Nobody listens there, or the node cannot be reached.
+    """
+    return await with_reserve_async(lambda: asyncio.open_connection(host, port))
+
+
 async def has_ended(host: str, port: int) -> bool:
     """Whether the process that listened at an address has ended: the connection is refused, not only slow."""
     try:
         async with asyncio.timeout(_LOOK_S):
-            _, writer = await with_reserve_async(lambda: asyncio.open_connection(host, port))
+            _, writer = await open_stream(host, port)
     except ConnectionRefusedError:
         return True
     except (OSError, TimeoutError):
@@ -104,9 +113,7 @@ class PeerConnection:
         return version
 
     async def _connect(self) -> None:
-        self._reader, self._writer = await with_reserve_async(
-            lambda: asyncio.open_connection(self.host, self.port)
-        )
+        self._reader, self._writer = await open_stream(self.host, self.port)
         asked = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="1")
         answer: Any = await self._send(asked, _ASKED_VERSION)
         if answer.error_code == Errors.UNSUPPORTED_VERSION.code:
@@ -140,25 +147,3 @@ class PeerConnection:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-
-
-class Peers:
-    """The connections to other nodes by node id."""
-
-    def __init__(self, client_id: str) -> None:
-        self._client_id = client_id
-        self._connections: dict[int, PeerConnection] = {}
-
-    def at(self, id: int, host: str, port: int) -> PeerConnection:
-        """Returns the connection to a node; one to another address of it is closed."""
-        connection = self._connections.get(id)
-        if connection is None or (connection.host, connection.port) != (host, port):
-            if connection is not None:
-                connection.close()
-            connection = self._connections[id] = PeerConnection(host, port, self._client_id)
-        return connection
-
-    def close(self) -> None:
-        """Closes them."""
-        for connection in self._connections.values():
-            connection.close()
