@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bowstring.engine import background
+
 if TYPE_CHECKING:
     from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 
@@ -43,13 +45,13 @@ class Coordinators:
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> None:
         """Deletes what coordinators hold of a deleted topic."""
-        for each in self:
-            each.topic_deleted(topic, topic_id)
+        listeners = [each.topic_deleted for each in self]
+        background.call_all(listeners, topic, topic_id, doing="a deleted topic")
 
     def high_watermark_advanced(self, topic: str, partition: int) -> None:
         """Passes on what `DataPlane.watch` has requested."""
-        for each in self:
-            each.high_watermark_advanced(topic, partition)
+        listeners = [each.high_watermark_advanced for each in self]
+        background.call_all(listeners, topic, partition, doing="a high watermark that advanced")
 
     async def stop(self) -> None:
         """Stops those that have begun; requests that wait for them are refused."""

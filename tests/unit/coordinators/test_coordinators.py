@@ -65,6 +65,21 @@ def test_events_reach_those_that_have_begun():
     ]
 
 
+def test_a_coordinator_that_fails_keeps_events_from_no_other():
+    log = []
+    coordinators = made(log)
+    failing = coordinators.of("user")
+
+    def fail(*facts):
+        raise RuntimeError(facts)
+
+    failing.topic_deleted = failing.high_watermark_advanced = fail
+    log.clear()
+    coordinators.topic_deleted("t", b"i")
+    coordinators.high_watermark_advanced("t", 3)
+    assert log == [("used", "deleted", "t", b"i"), ("used", "advanced", "t", 3)]
+
+
 def test_each_internal_topic_has_its_coordinator():
     """A fourth one is a topic, a service and a row in `BrokerServices.coordinators`."""
     assert set(BrokerServices().coordinators.topics) == INTERNAL_TOPICS
