@@ -385,10 +385,14 @@ class QuorumService:
     def upgrade_kraft_version(self, version: int) -> "asyncio.Future[int]":
         """Raises kraft.version, which puts the configured voters into the log (KIP-853).
 
-        The future is that of `append`.
+        The future is that of `append`. Where the level stays, it ends with what was appended before.
         """
         done: asyncio.Future[int] = self._loop.create_future()
         state = self._replica.state
+        if not isinstance(state, LeaderState):
+            done.set_exception(self._not_controller())
+            return done
+        end = state.accumulator.next_offset  # the leadership may end in the step below
         try:
             offset, out = self._replica.upgrade_kraft_version(state.epoch, version, self._now_ms())
         except (KafkaError, OSError, LogError) as error:
@@ -396,10 +400,12 @@ class QuorumService:
                 self._fail(error)
             done.set_exception(self._not_controller())
             return done
-        if offset is None:
-            done.set_result(self.next_offset)
+        if offset is not None:
+            end = offset + 1
+        if end <= self._applier.applied:
+            done.set_result(end)
         else:
-            self.commits.appended(offset + 1, state.epoch, done)
+            self.commits.appended(end, state.epoch, done)
         self._event(lambda: out)  # what was due has been done meanwhile, also where the level does not change
         return done
 

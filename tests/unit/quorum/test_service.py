@@ -94,6 +94,40 @@ def test_what_is_due_is_done_where_the_kraft_version_stays(tmp_path):
     run(tmp_path, scenario, **{"controller.quorum.append.linger.ms": "25"})
 
 
+def test_a_kraft_version_that_stays_is_answered_behind_what_was_appended_before(tmp_path):
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        appended = leader.quorum.append([topic(1)])
+        answered = leader.quorum.upgrade_kraft_version(leader.quorum.kraft_version)
+        assert not answered.done()
+        async with asyncio.timeout(HANG_S):
+            assert await answered == await appended
+            assert await leader.quorum.upgrade_kraft_version(leader.quorum.kraft_version) >= await appended
+
+    run(tmp_path, scenario, **{"controller.quorum.append.linger.ms": "25"})
+
+
+def test_a_leadership_may_end_while_the_kraft_version_is_asked_for(tmp_path):
+    """The leader finds in this step that a majority has not fetched for too long."""
+
+    async def scenario(controllers):
+        await controllers.start()
+        leader = await controllers.leader()
+        appended = leader.quorum.append([topic(1)])
+        pause(1.5, "a majority is silent for longer than the quorum's fetch timeout, and half of it more")
+        answered = leader.quorum.upgrade_kraft_version(leader.quorum.kraft_version)
+        async with asyncio.timeout(HANG_S):
+            for each in (answered, appended):
+                with pytest.raises(KafkaError) as refused:
+                    await each
+                assert refused.value.error is Errors.NOT_CONTROLLER
+            await (await controllers.leader()).quorum.append([topic(2)])
+        assert not leader.quorum.has_failed
+
+    run(tmp_path, scenario, **{"controller.quorum.fetch.timeout.ms": "500"})
+
+
 def test_only_the_leader_appends(tmp_path):
     async def scenario(controllers):
         await controllers.start()
