@@ -228,12 +228,19 @@ class PartitionChange:
             record.last_known_elr = [self._partition.leader]
         elif last_known and (record.leader >= 0 or not self._last_known()):
             record.last_known_elr = []
+        elif not last_known and record.leader < 0 and not self.in_sync and not self._eligible:
+            # Eligible leaders came while it had no leader. Kafka names no one then, and no one leads again.
+            last = [*self._partition.in_sync, *self._partition.eligible_leaders]
+            record.last_known_elr = [each for each in last if self._may_be_last_known(each)][:1] or None
 
     def _last_known(self) -> tuple[int, ...]:
         """Returns the last known leader, unless its log is gone: it names another directory than the one that
         the replica was in, which it has no more. Kafka elects it, although others may have the records.
         """
         return tuple(each for each in self._partition.last_known_leaders if not self._has_lost(each))
+
+    def _may_be_last_known(self, replica: int) -> bool:
+        return replica in self.replicas and not self._has_lost(replica)
 
     def _has_lost(self, replica: int) -> bool:
         partition, broker = self._partition, self._rules.brokers.get(replica)

@@ -156,6 +156,25 @@ def test_the_last_replica_is_not_forgotten_with_another_minimum(stopped_uncleanl
     assert cluster.partition().in_sync == (1,)
 
 
+def test_the_last_replica_of_a_partition_without_a_leader_is_the_last_known_one():
+    """Found by seed 618 of whole nodes: the feature was turned on while the partition had no leader, and its last
+    replica had stopped uncleanly. No one led ever after.
+    """
+    cluster = ControllerCluster()
+    cluster.register(1)
+    cluster.heartbeat(1)
+    cluster.add_topic([1])
+    cluster.fence(1)
+    assert (cluster.partition().leader, cluster.partition().in_sync) == (-1, (1,))
+    update(cluster, (ELR, 1, UPGRADE))
+    cluster.now_ms += 9001
+    cluster.register(1, incarnation=2)
+    assert cluster.partition().in_sync == cluster.partition().eligible_leaders == ()
+    assert cluster.partition().last_known_leaders == (1,)
+    cluster.heartbeat(1)
+    assert (cluster.partition().leader, cluster.partition().last_known_leaders) == (1, ())
+
+
 def test_who_leads_alone_under_a_lower_minimum_has_no_eligible_ones_beside():
     cluster = ControllerCluster(2, eligible_leaders=True, min_insync_replicas="2")
     cluster.add_topic([1, 2])
