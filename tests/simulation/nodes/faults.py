@@ -14,12 +14,14 @@ from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.replication import Replication, _ServedLogs
 from bowstring.engine.broker.transaction_checks import TransactionChecks
+from bowstring.engine.controller.partition_change import PartitionChange
 from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.network.connection import PeerConnection
 from bowstring.engine.quorum import connections, forwards
 from bowstring.engine.quorum.service import QuorumService
+from bowstring.engine.raft import fetching
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.storage.log_manager import LogManager
@@ -560,3 +562,21 @@ def metadata_counts_before_it_is_synced(patches):
         "    self._on_disk(lambda: self._log.sync(end, cuts), flushed)",
         "    self._loop.call_soon(flushed, None)",
     )
+
+
+@fault(
+    "Followers get other voters before the leader has them on its medium, and it loses them",
+    "BecomesHealthy",
+    first=406,
+)
+def voters_are_sent_too_early(patches):
+    patches.set(fetching, "_holds_voters_back", lambda core, leader: False)
+
+
+@fault(
+    "Nobody is the last known leader of a partition without a leader whose last replica stopped uncleanly",
+    "BecomesHealthy",
+    first=618,
+)
+def nobody_is_the_last_known_leader(patches):
+    patches.set(PartitionChange, "_may_be_last_known", lambda self, replica: False)

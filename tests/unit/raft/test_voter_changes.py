@@ -76,6 +76,36 @@ def test_an_answer_at_the_append():
     assert node.answers["token"].error is Errors.NONE
 
 
+def test_other_voters_are_sent_once_the_leader_has_them_on_its_medium():
+    """Found by seed 406 of whole nodes: the leader lost the record, and the node without a vote in it no vote more."""
+    node = leader(ids=(0, 1))
+    node.auto = False
+    assert node.ask(remove(1)) is None
+    assert node.replica.voters == voters(0)
+    begin = OffsetAndEpoch(node.state.high_watermark, 1)
+    waits = FetchRequest("c", key(1), 1, begin, begin.offset, 100, 1 << 20)
+    assert node.ask(waits, "waits") is None
+    at_once = waits._replace(max_wait_ms=0)
+    assert node.ask(at_once, "at once").records == b""
+    node.flush()
+    assert node.answers["waits"].records == node.ask(at_once, "at once").records != b""
+    assert node.answers["token"].error is Errors.NONE
+
+
+def test_records_before_other_voters_are_sent_at_once():
+    node = leader()
+    node.auto = False
+    node.carry_out(node.replica.append(1, [(None, b"v")], node.now)[1])
+    begin = OffsetAndEpoch(node.state.high_watermark, 1)
+    fetched = FetchRequest("c", key(1), 1, begin, begin.offset, 0, 1 << 20)
+    before = node.ask(fetched).records
+    assert before and node.flushes
+    node.disk.sync(node.disk.written)
+    node.carry_out(node.replica.log_flushed(node.flushes.pop(), node.now))
+    node.ask(remove(2), "removed")
+    assert node.ask(fetched).records == before
+
+
 def test_an_observer_that_has_not_caught_up_is_not_added():
     node = leader()
     node.ask(add())
