@@ -44,6 +44,8 @@ cdef int16_t leader_fetched(Reactor *r, FetchRequest *request, FetchPart *part, 
 cdef bint leader_advance(Partition *p, int64_t now_ms) noexcept nogil:
     cdef int64_t high_watermark = -1
     cdef bint moved
+    if p.log == NULL:                                    # its directory is offline
+        return False
     pthread_mutex_lock(&p.replicas_lock)
     if p.replicas != NULL:
         high_watermark = replica_high_watermark(p.replicas, own_end(p), now_ms)

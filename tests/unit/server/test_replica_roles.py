@@ -174,3 +174,21 @@ def test_a_follower_without_an_address_of_its_leader_stops_in_the_same_epoch(tmp
         planes.await_equal(0)
     finally:
         planes.close()
+
+
+def test_a_partition_whose_directory_is_offline_takes_every_role(tmp_path):
+    planes = Planes(tmp_path, lag_max_ms=LAG_MS, wait_max_ms=20)
+    try:
+        plane, replicas = planes.served[0].plane, planes.replicas[0]
+        plane.add_partition("lost", bytes(16), 0, None)
+        for epoch in (1, 2):
+            replicas.lead("lost", 0, leader_epoch=epoch, replicas=(0, 1), isr=(0, 1))
+            replicas.set_min_in_sync("lost", 0, 2)
+            replicas.set_isr("lost", 0, (0,), leaving=(1,), changing=True)
+            assert not replicas.try_join("lost", 0, 1, leader_epoch=epoch)
+            replicas.check_lag()
+            plane.durable("lost", 0)
+            replicas.follow("lost", 0, leader_epoch=epoch, leader_id=1, host="127.0.0.1", port=1)
+        replicas.stop("lost", 0)
+    finally:
+        planes.close()
