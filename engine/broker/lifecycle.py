@@ -290,10 +290,14 @@ class BrokerLifecycle:
     # ------------------------------------------------------------ the end
 
     async def _until_it_may_stop(self) -> None:
-        """Waits for the controller's consent; not for one that does not answer, as when all nodes stop."""
+        """Waits for the controller's consent; not for one that does not answer, as when all nodes stop, nor
+        where the replica of the metadata log has failed: nobody can be asked without it.
+        """
         loop = asyncio.get_running_loop()
         self._heard_s = possible_s = loop.time()
         while not self._may_stop.is_set() and loop.time() < self._heard_s + NO_CONTROLLER_S:
+            if self._quorum.has_failed:
+                return
             try:
                 async with asyncio.timeout(_RETRY_S):
                     await self._beaten.wait()

@@ -64,6 +64,7 @@ class Beating:
         wanting: How often a broker that wants to stop is told to wait.
         is_silent: Whether there is no controller.
         is_stale: Whether the controller refuses the broker's epoch.
+        has_failed: Whether this node's replica of the metadata log has failed.
         lost: Whether the processes of a majority of the voters have ended.
         registered: The features that the broker registered with.
     """
@@ -71,7 +72,7 @@ class Beating:
     def __init__(self):
         self.heard = []
         self.wanting = 0
-        self.is_silent = self.lost = self.is_stale = False
+        self.is_silent = self.lost = self.is_stale = self.has_failed = False
         self.end_offset = 7
         self.other = SimpleNamespace(id=2, fenced=False, in_controlled_shutdown=False)
         self.own = SimpleNamespace(id=1, epoch=5, fenced=False, in_controlled_shutdown=False)
@@ -197,6 +198,21 @@ def test_a_broker_does_not_wait_for_a_controller_that_cannot_be(monkeypatch, cap
         quorum = Beating()
         lifecycle = await started(quorum)
         quorum.is_silent = quorum.lost = True
+        async with asyncio.timeout(HANG_S):
+            await lifecycle.stop()
+
+    asyncio.run(scenario())
+    assert "did not confirm" in caplog.text
+
+
+def test_a_broker_whose_metadata_log_has_failed_does_not_wait(monkeypatch, caplog):
+    monkeypatch.setattr(lifecycle_module, "NO_CONTROLLER_S", FOR_EVER_MS)
+    monkeypatch.setattr(lifecycle_module, "STOP_TIMEOUT_S", FOR_EVER_MS)
+
+    async def scenario():
+        quorum = Beating()
+        lifecycle = await started(quorum)
+        quorum.is_silent = quorum.has_failed = True
         async with asyncio.timeout(HANG_S):
             await lifecycle.stop()
 
