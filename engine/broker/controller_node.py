@@ -53,6 +53,7 @@ class ControllerServer(BrokerServices):
         self.listeners = []
         self.advertised = []
         self.handlers, self.offered = BY_CONTROLLER
+        self._is_started = False
 
     def bind(self) -> None:
         """Binds the listeners.
@@ -83,13 +84,17 @@ class ControllerServer(BrokerServices):
         self.controller.start()
         self._registration = ControllerRegistration(self.quorum, self.node_id, lambda: self.advertised)
         self._registration.start()
+        self._is_started = True
         self.dispatcher.start()
         self.plane.start()
 
     async def stop(self) -> None:
-        """Closes the listeners and the connections."""
-        self._registration.stop()
-        self.controller.stop()
+        """Closes the listeners and the connections, also where the node's start has failed before that of
+        this server.
+        """
+        if self._is_started:
+            self._registration.stop()
+            self.controller.stop()
         await self.dispatcher.stop()
         self.plane.stop()
 

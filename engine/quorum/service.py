@@ -110,6 +110,7 @@ class QuorumService:
         self._is_blocked = False
         self._is_carrying_out = False
         self._is_open = False
+        self._is_started = False
         self._is_stopped = False
         self._timer: asyncio.TimerHandle | None = None
         self._high_watermark = 0
@@ -274,6 +275,7 @@ class QuorumService:
             listener=self.listener,
             can_become_voter=CONTROLLER in settings.roles,
         )
+        self._is_started = True
         self._wait_for_leader()
         self._event(lambda: self._replica.start(self._stored, self._now_ms()))
 
@@ -281,11 +283,15 @@ class QuorumService:
         """Hands a leadership over, ends the replica and closes the log."""
         if self._is_stopped:
             return
+        if self._is_started:
+            await self._hand_over(timeout_ms)
+        await self._end()
+
+    async def _hand_over(self, timeout_ms: int) -> None:
         self._event(lambda: self._replica.shutdown(timeout_ms, self._now_ms()))
         deadline = self._loop.time() + timeout_ms / 1000
         while not self._is_handed_over() and self._loop.time() < deadline:
             await asyncio.sleep(0.005)  # few leaders stop, and no message says that all is done
-        await self._end()
 
     def _is_handed_over(self) -> bool:
         """Whether all voters that can be reached know that this node does not lead any more."""

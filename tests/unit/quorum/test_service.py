@@ -7,7 +7,9 @@ import time
 
 import pytest
 
+from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import decode_batches
+from bowstring.engine.broker.controller_node import ControllerNode
 from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest
@@ -248,6 +250,30 @@ def test_a_replica_that_has_ended_answers_that(tmp_path):
         assert late.error is Errors.BROKER_NOT_AVAILABLE
 
     run(tmp_path, scenario)
+
+
+def test_a_replica_whose_log_cannot_be_read_at_its_start_ends_with_that(tmp_path, caplog):
+    """Its end says nothing else."""
+
+    async def scenario(controllers):
+        await controllers.start()
+        await controllers.leader()
+        await controllers.stop(1)
+        node = ControllerNode(controllers.settings(1))
+        node.open()
+        with (
+            faults.all_replaced({each: refuses for each in ("open", "pread")}),
+            pytest.raises(LogError, match="read from"),
+        ):
+            await node.start()
+        await node.stop(0)
+
+    run(tmp_path, scenario, count=1)
+    assert "AttributeError" not in caplog.text
+
+
+def refuses(original):
+    return lambda *arguments: -errno.EIO
 
 
 def fetch_of(node, leader):
