@@ -19,7 +19,6 @@ SEEDS_FOR_A_FAULT = 100
 SEEDS_AT_A_TIME, SEEDS_THAT_ASK = 20, 120
 NOT_ASKED = {
     "controller:59": "FetchSnapshot: a life is too short for a log that no longer has its beginning",
-    "controller:73": "AssignReplicasToDirs: each node has one directory",
 }
 FIRST_VIOLATION = re.compile(r"^seed (\d+): (\w+): ", re.MULTILINE)
 

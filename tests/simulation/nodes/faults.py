@@ -8,6 +8,7 @@ import sys
 import textwrap
 from contextlib import asynccontextmanager
 
+from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower
@@ -39,12 +40,12 @@ from tests.support.waiting import pause_async
 FAULTS: list[Fault] = []
 fault = into(FAULTS)
 
-FILES_OPEN = {"without": ("no_descriptors",), "commit_mode": False}
+FILES_OPEN = {"without": ("no_descriptors",), "commit_mode": False, "disks": 0}
 ADMINISTRATION = {"mostly": "administration", "stall": 0.03, "think_ms": 5, "names": 4, **FILES_OPEN}
-DESCRIPTORS = {"mostly": "administration", "names": 4, "commit_mode": False}
+DESCRIPTORS = {"mostly": "administration", "names": 4, "commit_mode": False, "disks": 0}
 PRODUCERS = {"mostly": "producers", **FILES_OPEN}
 MEMBERS = {"mostly": "members", **FILES_OPEN}
-IN_COMMIT_MODE = {"without": ("no_descriptors",), "commit_mode": True}
+IN_COMMIT_MODE = {"without": ("no_descriptors",), "commit_mode": True, "disks": 0}
 BROKEN_CONNECTIONS = {**PRODUCERS, "without": tuple(each for each in TROUBLES if each != "break_connections")}
 ISOLATED = {
     **PRODUCERS,
@@ -52,10 +53,13 @@ ISOLATED = {
     "think_ms": 5,
     "session_ms": 300,
 }
+# Nothing but disks that fail.
+DISKS = {"without": tuple(TROUBLES), "disks": 1.0}
 # Nothing but many clients.
 CROWD = {
     "mostly": "administration",
     "without": tuple(TROUBLES),
+    "disks": 0,
     "clients": 40,
     "think_ms": 1,
     "session_ms": 300,
@@ -552,7 +556,7 @@ def written_markers_are_kept(patches):
 @fault(
     "The quorum counts records of the metadata log before they are on the medium",
     *("CommittedMetadataIsKept", "BecomesHealthy", "StartsAgain", "AppendedRecordsApply", "MetadataApplies"),
-    **{"without": ("no_descriptors",), "commit_mode": True, "sync_ms": (1.0, 25.0), "thread_ms": (1.0, 15.0)},
+    **{**IN_COMMIT_MODE, "sync_ms": (1.0, 25.0), "thread_ms": (1.0, 15.0)},
 )
 def metadata_counts_before_it_is_synced(patches):
     change(
@@ -568,6 +572,7 @@ def metadata_counts_before_it_is_synced(patches):
     "Followers get other voters before the leader has them on its medium, and it loses them",
     "BecomesHealthy",
     first=406,
+    disks=0,
 )
 def voters_are_sent_too_early(patches):
     patches.set(fetching, "_holds_voters_back", lambda core, leader: False)
@@ -577,6 +582,40 @@ def voters_are_sent_too_early(patches):
     "Nobody is the last known leader of a partition without a leader whose last replica stopped uncleanly",
     "BecomesHealthy",
     first=618,
+    disks=0,
 )
 def nobody_is_the_last_known_leader(patches):
     patches.set(PartitionChange, "_may_be_last_known", lambda self, replica: False)
+
+
+# ---------------------------------------------------------------- disks
+
+
+@fault(
+    "A node whose log directories have all failed goes on",
+    "BecomesHealthy",
+    first=13,
+    **DISKS,
+)
+def lost_node_goes_on(patches):
+    change(patches, Broker, "_look_at_directories", "self.lost.set()", "pass")
+
+
+@fault(
+    "The controller is not told which log directories have failed",
+    "BecomesHealthy",
+    first=7,
+    **DISKS,
+)
+def failed_directories_are_not_reported(patches):
+    change(patches, BrokerLifecycle, "_send_heartbeat", "if each.health.failed]", "if False]")
+
+
+@fault(
+    "What the quorum cannot write beside its log, such as its votes, is forgotten",
+    "BecomesHealthy",
+    first=22,
+    **DISKS,
+)
+def failed_votes_are_dropped(patches):
+    change(patches, QuorumService, "_on_disk", "            self._fail(error)\n", "            pass\n")

@@ -1,5 +1,6 @@
 """What must hold in a run; each class is one rule. The methods are hooks, which are called where they are told."""
 
+from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import batch_headers
 from bowstring.engine.metadata.image import MetadataError
 from bowstring.engine.metadata.snapshot import image_records
@@ -46,9 +47,12 @@ class Rule:
 
 
 class MetadataApplies(Rule):
-    """Every committed metadata record applies on every node: no replica of the quorum ends by itself."""
+    """Every committed metadata record applies on every node: no replica of the quorum ends by itself, but where the disk
+    of its log fails."""
 
     def quorum_failed(self, node, error):
+        if isinstance(error, (OSError, LogError)) and self.world.disks.has_met(node):
+            return
         self.fail(f"{node.name}: {error!r}")
 
 

@@ -10,6 +10,7 @@ from bowstring.engine.storage.directory_wal import DirectoryWal
 from tests.simulation.nodes.kernel import MS
 
 METADATA_FILE = "partition.metadata"
+RETRY_MS = 50
 
 
 class SimulatedLog(PartitionLog):
@@ -58,8 +59,9 @@ class Files:
         refuses: By node, until when (simulated ns) its files cannot be opened, and the error.
     """
 
-    def __init__(self, kernel):
+    def __init__(self, kernel, disks):
         self.kernel = kernel
+        self.disks = disks
         self.refuses: dict[str, tuple[int, int]] = {}
         self._random = kernel.random("files")
 
@@ -97,7 +99,9 @@ class Files:
             try:
                 if self._random.random() < 0.5:
                     self.check(path)
+                self.disks.check(path, makes=True)
                 os.mkdir(path)
+                self.disks.check(path, grows=True)
                 with open(f"{path}/{METADATA_FILE}", "wb") as file:
                     file.write(metadata)
                 self.check(path)  # so a directory without its log is left, which has to go
@@ -119,6 +123,9 @@ class SimulatedWriteAheadLog:
         self.failure = None
         self.control_is_to_know = False
         self.when_synced = None
+        self.path = str(path)
+        self.disks = None
+        self.when_lacking = None
         self._staged: deque[tuple[int, SimulatedLog, int, int]] = deque()
         self._after: list[tuple[int, object]] = []
 
@@ -147,8 +154,16 @@ class SimulatedWriteAheadLog:
         self._after.append((log.frame, call))
 
     def _synced(self, frame):
-        if frame <= self.durable_frame:
+        if frame <= self.durable_frame or self.failure is not None:
             return
+        if self.path in self.disks.broken:
+            self._fail()
+            return
+        if self.path in self.disks.without_segment:
+            self.plane.node.after(RETRY_MS, self._synced, frame)
+            self.when_lacking(True)
+            return
+        self.when_lacking(False)
         self.durable_frame = frame
         logs = {}
         while self._staged and self._staged[0][0] <= frame:
@@ -161,12 +176,26 @@ class SimulatedWriteAheadLog:
             self.plane.log_synced(log)
         for call in due:
             call()
+        self._tell()
+
+    def _tell(self):
         if self.control_is_to_know and self.when_synced is not None:
             self.control_is_to_know = False
             self.plane.node.loop.arrives("write-ahead log", self.when_synced)
 
+    def _fail(self):
+        """The disk has failed: who waits is answered so."""
+        self.failure = "Input/output error"
+        self.plane.owner.say("has a write-ahead log that failed")
+        due, self._after = self._after, []
+        for _, call in due:
+            call()
+        self.control_is_to_know = True
+        self._tell()
+
     def stop(self):
         """Brings everything to the medium."""
+        self.disks.without_segment.discard(self.path)
         self._synced(self.staged_frame)
 
     def stats(self):
@@ -179,11 +208,19 @@ class SimulatedWal(DirectoryWal):
     def __init__(self, path, configs, plane, when_checkpointed, last_frame):
         super().__init__(path, configs, plane, when_checkpointed, last_frame)
         self.wal.plane = plane.reactors
+        self.wal.disks = plane.node.world.disks
         self.wal.when_synced = self.call_waiters
+        self.wal.when_lacking = self._lacks_segment
 
     def start(self, loop):
         self._loop = loop
         loop.call_soon(self.call_waiters)
+
+    def _lacks_segment(self, lacks):
+        if lacks != self.is_stuck:
+            self.is_stuck = lacks
+            self.wal.plane.owner.say(f"has {'no' if lacks else 'a'} segment for its write-ahead log")
+            self.wal.plane.owner.loop.arrives("supply of segments", self.when_stuck)
 
 
 def _join(log, wal, topic_id, partition):

@@ -1,12 +1,15 @@
 """A node of the simulated cluster through its lives: each is a ClusterBroker as it ships, on a loop of its own."""
 
+import asyncio
 import os
 from dataclasses import replace
 
+from bowstring._native.log.partition_log import LogError
 from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.broker.node_format import format_plan
 from bowstring.engine.protocol.ids import format_uuid
 from bowstring.engine.quorum.formatting import FormatOptions, carry_out
+from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import META_PROPERTIES
 from tests.simulation.nodes.kernel import MS
 from tests.simulation.nodes.loop import NodeLoop
@@ -14,6 +17,7 @@ from tests.simulation.nodes.power import Medium
 
 CLUSTER_ID = format_uuid(b"cluster-of-seeds")
 LISTENER_PORT, CONTROLLER_PORT = 9092, 9093
+DISK_ERRORS = (OSError, LogError, DataDirectoryError)
 
 
 def directory_id(node_id):
@@ -51,7 +55,8 @@ class Node:
         self.stopping = None
         self.troubled_until = 0
         self.clock_off_ns = 0
-        os.makedirs(self.path)
+        for each in self.disks:
+            os.makedirs(each)
 
     @property
     def host(self):
@@ -60,7 +65,24 @@ class Node:
     @property
     def directories(self):
         """Its log directories."""
-        return [self.path]
+        second = self.world.plan.directories == "two"
+        return [self.path, f"{self.world.path}/second/{self.name}"] if second else [self.path]
+
+    @property
+    def metadata_path(self):
+        """The directory of its metadata log."""
+        apart = self.world.plan.directories == "apart"
+        return f"{self.world.path}/metadata/{self.name}" if apart else self.path
+
+    @property
+    def disks(self):
+        """All its directories; each is on a disk of its own."""
+        return list(dict.fromkeys([self.metadata_path, *self.directories]))
+
+    @property
+    def broker_is_open(self):
+        """Whether it has a broker whose directories are open."""
+        return self.broker not in (None, _Starting)
 
     @property
     def is_up(self):
@@ -100,7 +122,7 @@ class Node:
             plan = format_plan(self.settings(), options)
             carry_out(replace(plan, metadata_directory_id=directory_id(self.id)))
             return
-        with open(f"{self.path}/{META_PROPERTIES}", "w") as file:
+        with open(f"{self.metadata_path}/{META_PROPERTIES}", "w") as file:
             file.write(
                 f"cluster.id={CLUSTER_ID}\ndirectory.id={format_uuid(directory_id(self.id))}\n"
                 f"node.id={self.id}\nversion=1\n"
@@ -116,6 +138,11 @@ class Node:
         )
         return {"controller.quorum.voters": voters}
 
+    def _disks(self):
+        if not self.world.disks.is_on:
+            return {}
+        return {"metadata.log.dir": self.metadata_path, "bowstring.log.dir.slow.ms": "0"}
+
     def settings(self):
         world = self.world
         listeners = f"PLAINTEXT://{self.host}:{LISTENER_PORT}"
@@ -125,7 +152,8 @@ class Node:
         return {
             "node.id": str(self.id),
             "process.roles": "broker,controller" if is_controller else "broker",
-            "log.dirs": self.path,
+            "log.dirs": ",".join(self.directories),
+            **self._disks(),
             "listeners": listeners,
             **self._quorum(),
             "bowstring.local.socket": "off",
@@ -165,15 +193,34 @@ class Node:
         try:
             await broker.start()
         except Exception as error:
-            self._failed(error)
+            if self.world.disks.has_met(self):
+                self.say(f"cannot start: {type(error).__name__}")
+                await self._ended_by_its_disks(broker)
+            else:
+                self._failed(error)
             return
         self.say("serves")
         self.is_starting = False
         self.world.tell("serves", self)
+        if self.world.disks.is_on:
+            await asyncio.wait(
+                {asyncio.ensure_future(broker.lost.wait()), broker.quorum.failed},
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if self.stopping is None:
+                await self._ended_by_its_disks(broker)
+
+    async def _ended_by_its_disks(self, broker):
+        """Ends the process as `serve` does, for a service manager that starts it again."""
+        self.say("ends")
+        self.stopping = self.kernel.now
+        await self._stop_broker()
+        self.kernel.after(200 * MS, self.world.start_again, self)
 
     def _failed(self, error):
         self.say(f"cannot start: {type(error).__name__}")
-        if isinstance(error, OSError) and self.world.files.is_refusing(self.name):
+        is_lost = self.world.disks.has_met(self) and isinstance(error, DISK_ERRORS)
+        if is_lost or (isinstance(error, OSError) and self.world.files.is_refusing(self.name)):
             self.kernel.after(0, self.kill)  # as a service manager sees it: it ends, and is started again
             self.kernel.after(200 * MS, self.world.start_again, self)
         else:
@@ -223,13 +270,14 @@ class Node:
         self.loop.call_soon(self._stop)
 
     def _stop(self):
-        self.loop.create_task(self._stopped())
+        self.loop.create_task(self._stop_broker())
 
-    async def _stopped(self):
+    async def _stop_broker(self):
         try:
             await self.broker.stop()
         except Exception as error:
-            self.kernel.violated("StopsCleanly", f"{self.name}: {error!r}")
+            if not (isinstance(error, DISK_ERRORS) and self.world.disks.has_met(self)):
+                self.kernel.violated("StopsCleanly", f"{self.name}: {error!r}")
         self.say("has stopped")
         self.kernel.after(0, self._end)
 

@@ -25,6 +25,8 @@ class NodesPlan:
         clients: How many there are, each with one request at a time.
         voters_in_log: Whether the voters of the quorum are in its log, so that they change (KIP-853).
         without: Kinds of trouble that do not happen.
+        disks: How often a seed has disks that fail.
+        directories: Which ones a node has then: one for all, two, or one for the metadata log alone.
         mostly: What most of them do: everything, administration, producers or members.
     """
 
@@ -45,6 +47,8 @@ class NodesPlan:
     think_ms: int = 30
     mostly: str = "everything"
     without: tuple[str, ...] = ()
+    disks: float = 0.25
+    directories: str = "one"
     actions: list[Action] = field(default_factory=list)
 
     @property
@@ -88,6 +92,8 @@ TROUBLES = {
     "break_connections": 3,
     "clock": 3,
 }
+# Of disks: in a stream of chance of their own.
+DISK_TROUBLES = {"full": 3, "broken": 2}
 # What commit mode is for: nothing acknowledged is lost when all nodes lose their power at once.
 POWER = {"power": 2, "blackout": 2}
 
@@ -115,6 +121,7 @@ def draw(seed, **forced):
         setattr(plan, name, value)
     if random.random() < 0.75 and set(plan.without) != set(TROUBLES):
         _draw_actions(plan, random)
+    _draw_disks(plan, Random(f"{seed} disks"))
     return plan
 
 
@@ -129,3 +136,17 @@ def _draw_actions(plan, random):
             Action(at, kind, random.randrange(100), tuple(random.randrange(1 << 20) for _ in range(3)))
         )
         at += 1 + int(random.expovariate(1 / every_ms))
+
+
+def _draw_disks(plan, random):
+    kinds = [each for each in DISK_TROUBLES if each not in plan.without]
+    if random.random() >= plan.disks or not kinds:
+        return
+    plan.directories = random.choice(["one", "two", "two", "apart"])
+    weights = [DISK_TROUBLES[each] for each in kinds]
+    for _ in range(random.choice([1, 1, 2, 3])):
+        at_ms = random.randrange(100, plan.trouble_ms)
+        kind = random.choices(kinds, weights)[0]
+        plan.actions.append(
+            Action(at_ms, kind, random.randrange(100), tuple(random.randrange(1 << 20) for _ in range(4)))
+        )

@@ -7,6 +7,7 @@ needs around it, under the names of _native/server/data_plane.pyi and replicas.p
 from functools import partial
 from types import SimpleNamespace
 
+from bowstring._native.log.partition_log import LogError
 from bowstring._native.protocol.message_steps import Encoding
 from bowstring._native.record.decode import batch_headers
 from bowstring.engine.errors import Errors
@@ -217,8 +218,11 @@ class NodePlane:
         for index, log, _, least, _, _ in partitions:
             if log is not None:
                 self.reactors.add(topic, topic_id, index, log, least)
+            else:
+                self.reactors.without_log.add((topic, index))
 
     def remove_topic(self, topic):
+        self.reactors.without_log = {key for key in self.reactors.without_log if key[0] != topic}
         for key in [key for key in self.reactors.stored if key[0] == topic]:
             self.reactors.forget(key)
 
@@ -429,12 +433,17 @@ class StoredLog:
 
 
 class Reactors(SimulatedPlane):
-    """The replicas of one life of a node."""
+    """The replicas of one life of a node.
+
+    Attributes:
+        without_log: Partitions whose directory is offline: whatever role they get, they serve nothing.
+    """
 
     def __init__(self, plane, node):
         self.plane = plane
         self.owner = node
         self.stored: dict[tuple[str, int], StoredLog] = {}
+        self.without_log: set[tuple[str, int]] = set()
         self.log_waiters: list = []
         self.is_stopped = False
         self.verifies = True
@@ -484,12 +493,52 @@ class Reactors(SimulatedPlane):
         self._least.pop((topic, partition), None)
         if (topic, partition) in self.parts:
             super().stop(topic, partition)
+        self.without_log.discard((topic, partition))
+
+    def lead(self, topic, partition, **role):
+        if (topic, partition) not in self.without_log:
+            super().lead(topic, partition, **role)
+
+    def set_isr(self, topic, partition, isr, **change):
+        if (topic, partition) not in self.without_log:
+            super().set_isr(topic, partition, isr, **change)
+
+    def try_join(self, topic, partition, *replica, **epoch):
+        return (topic, partition) not in self.without_log and super().try_join(
+            topic, partition, *replica, **epoch
+        )
+
+    def follow(self, topic, partition, **role):
+        if (topic, partition) not in self.without_log:
+            super().follow(topic, partition, **role)
+
+    def produce(self, key, *batch, **options):
+        if key in self.without_log:
+            batch[2](Errors.KAFKA_STORAGE_ERROR.code, -1)
+        else:
+            super().produce(key, *batch, **options)
 
     def log_synced(self, log):
         """What was appended to a log is on the medium."""
         for part in list(self.parts.values()):
             if part.log is log:
                 self.synced(part)
+
+    def written(self, part, waiting, acks):
+        if part.log.wal is not None and part.log.wal.failure is not None:
+            return waiting.answer(Errors.KAFKA_STORAGE_ERROR.code, -1)
+        return super().written(part, waiting, acks)
+
+    def fail(self, part, error):
+        super().fail(part, error)
+        if part.log.failed:
+            part.state = "failed"  # as the native follower does, until the next role
+
+    def cut(self, part, *args):
+        try:
+            super().cut(part, *args)
+        except LogError as refused:
+            self.fail(part, refused.code)
 
     def appended(self, part, before):
         super().appended(part, before)
@@ -517,7 +566,9 @@ class Reactors(SimulatedPlane):
                 self.owner.name, source.name, _arrive_in_life, source, life, "fetched", (fetch, found)
             )
 
-        if stored is None or stored.topic_id != topic_id:
+        if fetch.key in self.without_log:
+            answer(Fetched(Errors.KAFKA_STORAGE_ERROR.code))
+        elif stored is None or stored.topic_id != topic_id:
             answer(Fetched(Errors.UNKNOWN_TOPIC_ID.code))
         elif fetch.key not in self.parts:
             answer(Fetched(Errors.NOT_LEADER_OR_FOLLOWER.code))

@@ -1,9 +1,11 @@
 """Puts the simulation in the place of what a process has of its own: clocks, chance, descriptors, native threads."""
 
 import asyncio
+import errno
 import gc
 import importlib
 import logging
+import os
 import pkgutil
 import random
 import sys
@@ -14,19 +16,22 @@ from unittest.mock import patch
 
 import bowstring.engine
 from bowstring._native.log import many_logs
-from bowstring.engine.broker import dispatcher, replication
+from bowstring._native.server import replica_swap
+from bowstring.engine.broker import dispatcher, image_follower, replication
 from bowstring.engine.broker import node as node_module
 from bowstring.engine.coordinators import runtime
 from bowstring.engine.groups import service as group_service
 from bowstring.engine.protocol import ids
 from bowstring.engine.quorum import service as quorum_service
 from bowstring.engine.share.leader import share_partitions
-from bowstring.engine.storage import directory_wal, durability, log_opener
+from bowstring.engine.storage import directory_wal, durability, log_healer, log_opener, replica_moves
 from tests.simulation.nodes.kernel import MONOTONIC_NS, WALL_NS
 from tests.simulation.nodes.logs import DURABILITY, SimulatedLog, SimulatedWal, SimulatedWriteAheadLog
 from tests.simulation.nodes.plane import LogWaiters, NodePlane, NodeReplicas, VerifiedBatch
 
 LOGGER = logging.getLogger("bowstring")
+# A life is short.
+GIVE_UP_S = 0.5
 KEPT_CLOCKS = ("bowstring.engine.event_log",)
 
 
@@ -81,6 +86,7 @@ def simulated_process(world):
         put(many_logs, "open_logs", world.files.open_logs)
         put(many_logs, "create_logs", world.files.create_logs)
         put(log_opener, "PartitionLog", SimulatedLog)
+        put(replica_moves, "PartitionLog", SimulatedLog)
         put(durability, "DirectoryWal", SimulatedWal)
         put(durability, "durability", DURABILITY)
         put(directory_wal, "durability", DURABILITY)
@@ -88,6 +94,15 @@ def simulated_process(world):
         append, fail = quorum_service.QuorumService.append_all, quorum_service.QuorumService._fail
         put(quorum_service.QuorumService, "append_all", _told_append(world, append))
         put(quorum_service.QuorumService, "_fail", _told_failure(world, fail))
+        if world.disks.is_on:
+            simulated_os = world.disks.module()
+            for name, module in list(sys.modules.items()):
+                if name.startswith("bowstring.engine.") and getattr(module, "os", None) is os:
+                    put(module, "os", simulated_os)
+            put(log_healer, "GIVE_UP_S", GIVE_UP_S)
+            put(image_follower, "GIVE_UP_S", GIVE_UP_S)
+            put(replica_swap, "replace_log", lambda *swap: -errno.ENOMEM)
+            stack.enter_context(world.disks.failing())
         stack.enter_context(_logged_to(world))
         yield
 

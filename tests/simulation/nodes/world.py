@@ -10,6 +10,12 @@ import traceback
 import warnings
 
 from tests.simulation.nodes.clients import Clients
+from tests.simulation.nodes.disk_rules import (
+    EndsWithItsDisks,
+    LeadersLeaveFailedDirectories,
+    led_in_failed_directory,
+)
+from tests.simulation.nodes.disks import Disks
 from tests.simulation.nodes.invariants import RULES
 from tests.simulation.nodes.kernel import MS, Kernel
 from tests.simulation.nodes.leftovers import NothingIsLeft
@@ -17,6 +23,7 @@ from tests.simulation.nodes.logs import Files
 from tests.simulation.nodes.network import Network
 from tests.simulation.nodes.node import Node
 from tests.simulation.nodes.pace import Pace
+from tests.simulation.nodes.plan import DISK_TROUBLES
 from tests.simulation.nodes.power import CommittedMetadataIsKept
 from tests.simulation.nodes.process import simulated_process
 from tests.simulation.nodes.watchdog import EndlessError, watchdog
@@ -42,11 +49,13 @@ class World:
         self.kernel = Kernel(plan.seed)
         self.network = Network(self.kernel, plan.delay_ms)
         self.pace = Pace(plan.stall, plan.thread_ms)
-        self.files = Files(self.kernel)
+        self.disks = Disks(self.kernel, is_on=any(each.kind in DISK_TROUBLES for each in plan.actions))
+        self.files = Files(self.kernel, self.disks)
         self.path = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         self.nodes: dict[int, Node] = {}
         for id in range(1, plan.nodes + 1):
             self.nodes[id] = Node(self, id, self.path, is_voter=id <= plan.voters)
+            self.disks.add(self.nodes[id])
         self.buried: list = []
         self.asked: set[tuple[bool, int]] = set()
         self.is_calm = False
@@ -55,7 +64,8 @@ class World:
         self._paces = self.kernel.random("control threads")
         self._syncs = self.kernel.random("syncs")
         self._power_cuts = self.kernel.random("power")
-        self.rules = [rule(self) for rule in (*RULES, CommittedMetadataIsKept, NothingIsLeft)]
+        of_disks = (EndsWithItsDisks, LeadersLeaveFailedDirectories) if self.disks.is_on else ()
+        self.rules = [rule(self) for rule in (*of_disks, *RULES, CommittedMetadataIsKept, NothingIsLeft)]
         self._calls: dict[str, list] = {}
         self.clients = Clients(self)
 
@@ -175,8 +185,11 @@ class World:
 
     def _start_all(self):
         for node in self.nodes.values():
+            if self.disks.is_on:
+                self._repair(node)
             if node.broker is None:
                 node.start()
+                self.troubled_at = self.kernel.now
         self.kernel.after(LOOK_MS * MS, self._start_all)
 
     def _is_healthy(self):
@@ -287,6 +300,50 @@ class World:
     def _no_descriptors(self, node, numbers):
         error = errno.EMFILE if numbers[1] % 2 else errno.ENFILE
         self.files.refuses[node.name] = (self.kernel.now + (20 + numbers[0] % 400) * MS, error)
+
+    def _full(self, node, numbers):
+        """Some or all of a node's disks are full for a while."""
+        disks = self.disks
+        which = node.disks if numbers[1] % 2 else [node.disks[numbers[1] // 2 % len(node.disks)]]
+        until = self.kernel.now + (20 + numbers[0] % 1000) * MS
+        for each in which:
+            if self.plan.commit_mode and numbers[2] % 2:
+                disks.without_segment.add(each)
+            else:
+                disks.full[each] = errno.EDQUOT if numbers[3] % 4 == 0 else errno.ENOSPC
+        self.kernel.at(until, self._has_room, node)
+
+    def _has_room(self, node):
+        self.kernel.say(node.name, "has room again")
+        self.troubled_at = self.kernel.now
+        for each in node.disks:
+            self.disks.full.pop(each, None)
+            self.disks.without_segment.discard(each)
+
+    def _broken(self, node, numbers):
+        """One disk of a node fails for good: until somebody repairs it, which takes until later, or until the end."""
+        broken = node.disks[numbers[1] % len(node.disks)]
+        self.disks.broken.add(broken)
+        if numbers[2] % 2:
+            self.kernel.after((100 + numbers[0] % 1000) * MS, self._repaired, node, broken)
+
+    def _repaired(self, node, disk):
+        self.kernel.say(node.name, "has its disk repaired")
+        self.troubled_at = self.kernel.now
+        self.disks.broken.discard(disk)
+
+    def _repair(self, node):
+        """Repairs a node's disks, and has it started again where it goes on without a directory that has failed; but only
+        once others lead what is in there."""
+        if not node.broker_is_open or node.is_starting or node.stopping is not None:
+            self.disks.repair(node)
+            return
+        directories = node.broker.directories
+        if directories.all_online:
+            self.disks.repair(node)
+        elif directories.why_lost is None and led_in_failed_directory(node) is None:
+            self.disks.repair(node)
+            node.stop()
 
     def _break_connections(self, node, numbers):
         for end in list(self.network.ends.get(node.name, {}).values()):

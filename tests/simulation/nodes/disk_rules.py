@@ -1,0 +1,41 @@
+"""What must hold where disks fail."""
+
+from bowstring.engine.metadata.features import names_directories
+from tests.simulation.nodes.invariants import Rule
+
+
+class EndsWithItsDisks(Rule):
+    """A node that cannot go on with its disks ends: its metadata log, or all of its log directories, have failed."""
+
+    def why_not_healthy(self):
+        for node, broker in self.brokers():
+            why = broker.directories.why_lost
+            if why is not None:
+                return f"{node.name} goes on: {why.replace(self.world.path, '')}"
+        return None
+
+
+class LeadersLeaveFailedDirectories(Rule):
+    """What a broker has in a log directory that failed is led by another one, where one is in sync. Before, nobody
+    repairs the disk."""
+
+    def why_not_healthy(self):
+        for node, broker in self.brokers():
+            if not broker.directories.all_online:
+                name = led_in_failed_directory(node)
+                return f"{node.name} has a directory that failed" + (f", and leads {name}" if name else "")
+        return None
+
+
+def led_in_failed_directory(node):
+    """Returns a partition that a node leads in a failed directory although another replica is in sync; None without one."""
+    image = node.broker.quorum.image
+    if not names_directories(image.features):
+        return None  # the controller does not know what is in which directory
+    for topic in image.topics.values():
+        for index, partition in enumerate(topic.partitions):
+            if partition.leader == node.id and any(each != node.id for each in partition.in_sync):
+                log = node.broker.logs.get(topic.name, index)
+                if log is None or log.failed:
+                    return f"{topic.name}-{index}"
+    return None

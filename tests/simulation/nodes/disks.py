@@ -1,0 +1,213 @@
+"""Disks that are full for a while or fail for good, each of one log directory of a node.
+
+Native file operations fail in the table that all of them use (tests/support/faults.py), those of Python in the place of
+`os` in the engine's modules. What is refused, and when the node hears of it, comes from the seed.
+"""
+
+import ctypes
+import errno
+import os
+import select
+from types import SimpleNamespace
+
+from tests.simulation.nodes.kernel import MS
+from tests.support.faults import IoVec, all_replaced
+
+AT_CWD = "/proc/self/fd"
+SHORT_WRITES = 0.2
+# Of what makes a name. A full file system may have room for one, in a block that is there.
+NAMES = 0.5
+
+
+class Disks:
+    """The disks of all nodes.
+
+    Attributes:
+        is_on: Whether any of them ever fails in this run.
+        full: By directory, the error of what needs room.
+        broken: Directories whose files can only be read, if they are open.
+        without_segment: Directories whose write-ahead log gets no segment; other files have room yet.
+        met: The lives of nodes that have met an error.
+    """
+
+    def __init__(self, kernel, *, is_on):
+        self.kernel = kernel
+        self.is_on = is_on
+        self.full: dict[str, int] = {}
+        self.broken: set[str] = set()
+        self.without_segment: set[str] = set()
+        self.met: set[tuple[int, int]] = set()
+        self.nodes: dict[str, object] = {}
+        self._random = kernel.random("disks")
+
+    def add(self, node):
+        """Takes the directories of a node in."""
+        self.nodes |= dict.fromkeys(node.disks, node)
+
+    def has_met(self, node):
+        """Whether a disk has failed in the present life of a node."""
+        return (node.id, node.life) in self.met
+
+    def is_failing(self, node):
+        """Whether a disk of a node is full or broken now."""
+        return any(each in self.full or each in self.broken for each in node.disks)
+
+    def repair(self, node):
+        """Has a node's disks work again, with what is on them."""
+        for each in node.disks:
+            self.full.pop(each, None)
+            self.broken.discard(each)
+            self.without_segment.discard(each)
+
+    # ---- what is refused
+
+    def error(self, path, *, grows=False, makes=False):
+        """Returns the error that an operation on a file gets; 0 for none.
+
+        Args:
+            grows: It needs room for bytes.
+            makes: It makes a name.
+        """
+        if not (self.full or self.broken):
+            return 0
+        directory = self._directory(path)
+        if directory in self.broken:
+            return self._refuse(directory, path, errno.EIO)
+        if directory in self.full and (grows or (makes and self._random.random() < NAMES)):
+            return self._refuse(directory, path, self.full[directory])
+        return 0
+
+    def _directory(self, path):
+        for each in self.nodes:
+            if path.startswith(each) and path[len(each) : len(each) + 1] in ("", "/"):
+                return each
+        return None
+
+    def _refuse(self, directory, path, error):
+        node = self.nodes[directory]
+        self.met.add((node.id, node.life))
+        self.kernel.say(node.name, f"gets {errno.errorcode[error]} for {path[len(directory) :]}")
+        node.after(self._random.uniform(0.05, 5.0) * MS, self.wake, node)
+        return error
+
+    @staticmethod
+    def wake(node):
+        """Has the control thread look, if native code has told that a directory or a log has failed."""
+        if node.broker_is_open:
+            fd = node.broker.directories.event_fd
+            if fd >= 0 and select.select([fd], [], [], 0)[0]:
+                node.loop.readable(fd)
+
+    # ---- native file operations
+
+    def failing(self):
+        """Replaces the table of native file operations while it is open."""
+        checked = {
+            "open": self._open,
+            "pwritev": self._pwritev,
+            "write_durable": self._of_file({"grows": True}),
+            "reserve": self._of_file({"grows": True}),
+            "truncate": self._of_file({}),
+            "sync": self._of_file({}),
+            "rename": self._of_path({}),
+            "unlink": self._of_path({}),
+            "make_directory": self._of_path({"makes": True}),
+        }
+        return all_replaced(checked)
+
+    def _of_file(self, what):
+        def make(original):
+            def call(fd, *args):
+                error = self.error(name_of(fd), **what) if self._any() else 0
+                return -error if error else original(fd, *args)
+
+            return call
+
+        return make
+
+    def _of_path(self, what):
+        def make(original):
+            def call(path, *args):
+                error = self.error(os.fsdecode(path), **what) if self._any() else 0
+                return -error if error else original(path, *args)
+
+            return call
+
+        return make
+
+    def _any(self):
+        return bool(self.full or self.broken)
+
+    def _open(self, original):
+        def call(path, flags):
+            error = 0
+            if self._any():
+                name = os.fsdecode(path)
+                makes = bool(flags & os.O_CREAT) and not os.path.exists(name)
+                error = self.error(name, makes=makes)
+            return -error if error else original(path, flags)
+
+        return call
+
+    def _pwritev(self, original):
+        def call(fd, parts, n, position):
+            error = self.error(name_of(fd), grows=True) if self._any() else 0
+            if error == 0:
+                return original(fd, parts, n, position)
+            if error != errno.EIO and parts[0].size > 1 and self._random.random() < SHORT_WRITES:
+                # The last block of the file takes some bytes.
+                some = IoVec(parts[0].base, self._random.randrange(1, parts[0].size))
+                return original(fd, ctypes.pointer(some), 1, position)
+            return -error
+
+        return call
+
+    # ---- those of Python
+
+    def module(self):
+        """Returns what stands in for the module `os` in the engine."""
+        return SimpleNamespace(
+            **vars(os)
+            | {
+                "open": self._checked_open,
+                "write": self._checked(os.write, of=name_of, grows=True),
+                "pwrite": self._checked_pwrite,
+                "fsync": self._checked(os.fsync, of=name_of),
+                "replace": self._checked(os.replace),
+                "rename": self._checked(os.rename),
+                "unlink": self._checked(os.unlink),
+                "mkdir": self._checked(os.mkdir, makes=True),
+            }
+        )
+
+    def check(self, path, **what):
+        """Raises OSError where an operation is refused."""
+        error = self.error(os.fsdecode(path), **what)
+        if error:
+            raise OSError(error, os.strerror(error), str(path))
+
+    def _checked(self, call, of=os.fspath, **what):
+        def checked(path, *args, **options):
+            if self._any():
+                self.check(of(path), **what)
+            return call(path, *args, **options)
+
+        return checked
+
+    def _checked_open(self, path, flags, *args, **options):
+        if self._any():
+            self.check(os.fspath(path), makes=bool(flags & os.O_CREAT) and not os.path.exists(path))
+        return os.open(path, flags, *args, **options)
+
+    def _checked_pwrite(self, fd, data, position):
+        if self._any():
+            self.check(name_of(fd), grows=position + len(data) > os.fstat(fd).st_size)
+        return os.pwrite(fd, data, position)
+
+
+def name_of(fd):
+    """The path of an open file."""
+    try:
+        return os.readlink(f"{AT_CWD}/{fd}")
+    except OSError:
+        return ""
