@@ -1,11 +1,11 @@
-"""Records on their way out, gathered in batches by partition: the states of batches and lanes, and who changes them.
+"""Records on their way out, gathered in batches by partition: the states of batches and queues, and who changes them.
 
-The GIL is the lock. A method of these classes never releases it between looking at a lane's open batch, the
+The GIL is the lock. A method of these classes never releases it between looking at a queue's open batch, the
 counters and the lists of batches, and changing them; so any number of threads may send, and the sender thread
 takes batches beside them. What may run Python code (encoding text, packing headers, looking up a topic,
 waiting for room) comes before; what was read before such a call is read again after it.
 
-Callers call `open_batch`, `add`, `route`, `lane`, `flushing`, `waiting` and `ask`. Everything else belongs to the holder of the sender's turn (see sender_loop.pxd).
+Callers call `open_batch`, `add`, `route`, `queue`, `flushing`, `waiting` and `ask`. Everything else belongs to the holder of the sender's turn (see sender_loop.pxd).
 """
 from libc.stdint cimport int32_t, int64_t
 from bowstring._native.client.partitioner cimport Chooser
@@ -16,7 +16,7 @@ cdef enum:
     RECORD_OVERHEAD_BYTES = 24
 
 
-cdef class Lane:
+cdef class PartitionQueue:
     """The batches of one partition, oldest first, and its producer state: `waiting` to be sent, `in_flight` sent and
     unanswered."""
     cdef readonly object partition
@@ -45,7 +45,7 @@ cdef class TopicRoute:
     """Where records of a topic go, by one version of its metadata."""
     cdef readonly str topic
     cdef readonly int64_t version
-    cdef readonly list lanes             # by partition number, None where nothing was sent yet
+    cdef readonly list queues             # by partition number, None where nothing was sent yet
     cdef readonly list available         # partitions with a leader
     cdef Chooser chooser
 
@@ -55,8 +55,8 @@ cdef class TopicRoute:
 
 cdef class Accumulator:
     """What a producer's callers and its sender thread share. See accumulator.pyx."""
-    cdef readonly dict lanes             # TopicPartition → Lane
-    cdef readonly dict active            # lanes with something waiting, in the order they are looked at
+    cdef readonly dict queues             # TopicPartition → PartitionQueue
+    cdef readonly dict active            # queues with something waiting, in the order they are looked at
     cdef readonly set unfinished         # batches that are not done
     cdef readonly list completed         # batches with an outcome that is not published yet
     cdef dict routes                     # topic → TopicRoute
@@ -86,25 +86,25 @@ cdef class Accumulator:
     cdef readonly bint sleeping          # the sender waits, or is about to: what it must see has to wake it
     cdef readonly bint asked             # a caller needs a pass of the sender's thread: metadata, room
     cdef public bint callers_send        # who opens a batch sends it, if it can (linger is 0)
-    cdef Lane direct_lane                # whose open batch has yet to be sent so
+    cdef PartitionQueue direct_queue                # whose open batch has yet to be sent so
     cdef public int wake_descriptor      # -1 when there is nobody to wake
     cdef bint turn_due                   # a batch was filled: the sender may have its turn at the GIL
     cdef readonly int flushes            # threads in `flush`
     cdef readonly int waiters            # threads that wait for room or metadata
     cdef readonly int room_waiters       # those that wait for room
 
-    cdef void tell_of(self, Lane lane)
-    cdef void list_batch(self, Lane lane, Batch batch)
-    cdef Batch open_batch(self, Lane lane, Batch full)
-    cdef Lane lane_of(self, TopicRoute route, int32_t number)
+    cdef void tell_of(self, PartitionQueue queue)
+    cdef void list_batch(self, PartitionQueue queue, Batch batch)
+    cdef Batch open_batch(self, PartitionQueue queue, Batch full)
+    cdef PartitionQueue queue_of(self, TopicRoute route, int32_t number)
     cpdef void wake(self)
     cpdef void listen(self)
     cdef bint in_hurry(self) noexcept
     cdef bint identified(self)
-    cpdef take(self, Lane lane)
-    cpdef pass_over(self, Lane lane)
-    cdef void put_back(self, Lane lane, Batch batch)
-    cdef void remove(self, Lane lane, Batch batch)
+    cpdef take(self, PartitionQueue queue)
+    cpdef pass_over(self, PartitionQueue queue)
+    cdef void put_back(self, PartitionQueue queue, Batch batch)
+    cdef void remove(self, PartitionQueue queue, Batch batch)
     cpdef int seal(self, list batches, double now) except -1
     cpdef complete(self, Batch batch, error, int64_t base_offset=?, int64_t log_append_time_ms=?)
     cpdef bint publish(self)

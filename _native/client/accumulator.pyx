@@ -1,8 +1,8 @@
-"""The states of a producer's batches and lanes, and every step from one to the next.
+"""The states of a producer's batches and queues, and every step from one to the next.
 
 | batch | where it is | entered by |
 |---|---|---|
-| open | last of its lane's `waiting`; records may be appended | `open_batch` |
+| open | last of its queue's `waiting`; records may be appended | `open_batch` |
 | waiting | in `waiting`; complete | `open_batch` (of the next), `add` |
 | in flight | in `in_flight`; numbered and sealed by `seal` | `take` |
 | retrying | in `waiting`, before all that came after it | `retry` |
@@ -10,14 +10,14 @@
 | completed | in `completed`; it has an outcome | `complete` |
 | done | nowhere; futures and callbacks know | `publish` |
 
-| lane | means | entered by |
+| queue | means | entered by |
 |---|---|---|
 | unplaced | `leader_version` is not the metadata's: who leads it must be looked up | (new metadata) |
-| placed | `leader` is a broker, or None while nobody leads it | `Lane.place` |
+| placed | `leader` is a broker, or None while nobody leads it | `PartitionQueue.place` |
 | muted | something is sent again, so nothing newer goes beside it | `retry`; ends with its answer |
 | new | `known` is false: no batch of its id and epoch is acknowledged, so the first goes alone | `sequence` |
 | stale | the producer has another id, which is used once all that is in flight is answered | `identify` |
-| sequence gap | `epoch_bump`: numbers are missing, so the next batch begins the next epoch alone | `Lane.bump_epoch` |
+| sequence gap | `epoch_bump`: numbers are missing, so the next batch begins the next epoch alone | `PartitionQueue.bump_epoch` |
 
 See accumulator.pxd for threads and the GIL.
 """
@@ -38,10 +38,10 @@ cdef double ROOM_SHARE = 0.75
 cdef double NEVER = float("inf")
 cdef tuple NO_PRODUCER = (-1, -1)
 
-# ---------------------------------------------------------------- lanes and routes
+# ---------------------------------------------------------------- queues and routes
 
 
-cdef class Lane:
+cdef class PartitionQueue:
     """The batches of one partition, oldest first, and its producer state.
 
     While a batch is sent again nothing newer is sent beside it, so that order survives retries.
@@ -116,7 +116,7 @@ cdef class Lane:
 
     cpdef int32_t sequence(self, Batch batch, tuple producer):
         """The sequence number for a batch about to be sent; its identity is `batch.producer` if the batch has been
-        numbered before, else the lane's.
+        numbered before, else the queue's.
 
         After a gap all that is left starts again in the next epoch (KIP-360).
         """
@@ -146,15 +146,15 @@ cdef class TopicRoute:
 
     cdef void rechoose(self):
         """Draws the partition for the next records without a key: the shorter its queue, the likelier (KIP-794)."""
-        cdef Lane lane
+        cdef PartitionQueue queue
         cdef int64_t longest = 0, total = 0, at
         cdef list weights = []
         cdef int32_t number
         cdef int i = 0
         for i in range(len(self.available)):
             number = self.available[i]
-            lane = self.lanes[number]
-            at = 0 if lane is None else len(lane.waiting)
+            queue = self.queues[number]
+            at = 0 if queue is None else len(queue.waiting)
             longest = max(longest, at)
             weights.append(at)
         for i in range(len(weights)):
@@ -202,12 +202,12 @@ cdef class Waiting:
 cdef class Accumulator:
     """Open and waiting batches by partition, and how much memory they hold.
 
-    `settings` is a ProducerSettings. `partition_type` makes the key of a lane of (topic, number); `batch_type` is the
+    `settings` is a ProducerSettings. `partition_type` makes the key of a queue of (topic, number); `batch_type` is the
     Python class that completes Batch.
     """
 
     def __cinit__(self, partition_type, batch_type, settings):
-        self.lanes = {}
+        self.queues = {}
         self.active = {}
         self.unfinished = set()
         self.completed = []
@@ -278,19 +278,19 @@ cdef class Accumulator:
 
     def identify(self, int64_t producer_id, int epoch):
         """Numbers batches for this producer id from now on (KIP-98)."""
-        cdef Lane lane
+        cdef PartitionQueue queue
         self.producer = (producer_id, epoch)
-        for lane in self.lanes.values():
-            lane.stale = <int64_t>lane.producer[0] >= 0 and <int64_t>lane.producer[0] != producer_id
+        for queue in self.queues.values():
+            queue.stale = <int64_t>queue.producer[0] >= 0 and <int64_t>queue.producer[0] != producer_id
 
     def renumber(self, int64_t producer_id, int epoch):
         """Numbers every partition's batches from 0 on, for this id and epoch (KIP-890). Nothing may be on its way."""
-        cdef Lane lane
+        cdef PartitionQueue queue
         self.producer = (producer_id, epoch)
-        for lane in self.lanes.values():
-            lane.producer = NO_PRODUCER
-            lane.next_sequence = 0
-            lane.epoch_bump = lane.stale = lane.known = False
+        for queue in self.queues.values():
+            queue.producer = NO_PRODUCER
+            queue.next_sequence = 0
+            queue.epoch_bump = queue.stale = queue.known = False
 
     def forget_identity(self):
         """The epochs of the producer id are used up: nothing is numbered before another one is there."""
@@ -314,9 +314,9 @@ cdef class Accumulator:
         made.topic = topic
         made.version = version
         made.available = available
-        made.lanes = [None] * partitions
+        made.queues = [None] * partitions
         if before is not None:
-            made.lanes[: len(before.lanes)] = before.lanes[:partitions]
+            made.queues[: len(before.queues)] = before.queues[:partitions]
             made.chooser = before.chooser
         else:
             made.chooser = self.rule
@@ -330,137 +330,137 @@ cdef class Accumulator:
         self.last_route = made
         return made
 
-    cdef Lane lane_of(self, TopicRoute route, int32_t number):
-        """The lane of a partition that metadata knows."""
-        if not 0 <= number < len(route.lanes):
+    cdef PartitionQueue queue_of(self, TopicRoute route, int32_t number):
+        """The queue of a partition that metadata knows."""
+        if not 0 <= number < len(route.queues):
             raise IndexError(number)
-        if route.lanes[number] is None:
-            route.lanes[number] = self.lane(route.topic, number)
-        return route.lanes[number]
+        if route.queues[number] is None:
+            route.queues[number] = self.queue(route.topic, number)
+        return route.queues[number]
 
     def partition_count(self, topic):
         """Partitions of a topic by current metadata; -1 when it has to be looked up."""
         cdef TopicRoute route = self.routes.get(topic)
         if self.halted or route is None or route.version != self.metadata_version:
             return -1
-        return len(route.lanes)
+        return len(route.queues)
 
-    def lane(self, str topic not None, int number):
-        """The lane of a partition, made when there is none."""
+    def queue(self, str topic not None, int number):
+        """The queue of a partition, made when there is none."""
         partition = (topic, number)
-        found = self.lanes.get(partition)
+        found = self.queues.get(partition)
         if found is None:
-            made = Lane(self.partition_type(topic, number))
-            found = self.lanes.setdefault(made.partition, made)
+            made = PartitionQueue(self.partition_type(topic, number))
+            found = self.queues.setdefault(made.partition, made)
         return found
 
     # ------------------------------------------------------------ open, waiting
 
-    cdef void tell_of(self, Lane lane):
-        """Wakes the sender if a batch that was put last in the lane lets it do more than it could before.
+    cdef void tell_of(self, PartitionQueue queue):
+        """Wakes the sender if a batch that was put last in the queue lets it do more than it could before.
 
         The first may have to linger, the second makes the first due. With more the sender has seen that one is
         due, and waits for something else: an answer, a retry's time, a leader.
         """
-        if len(lane.waiting) <= 2:
+        if len(queue.waiting) <= 2:
             self.wake()
 
-    cdef void list_batch(self, Lane lane, Batch batch):
-        lane.order += 1
-        batch.order = lane.order
-        if lane.open is not None:
-            lane.open.state = BATCH_WAITING
-            lane.open = None
-        lane.waiting.append(batch)
+    cdef void list_batch(self, PartitionQueue queue, Batch batch):
+        queue.order += 1
+        batch.order = queue.order
+        if queue.open is not None:
+            queue.open.state = BATCH_WAITING
+            queue.open = None
+        queue.waiting.append(batch)
         self.unfinished.add(batch)
-        if not lane.listed:
-            lane.listed = True
-            self.active[lane] = None
+        if not queue.listed:
+            queue.listed = True
+            self.active[queue] = None
 
-    cdef Batch open_batch(self, Lane lane, Batch full):
-        """A batch to append to in the place of `full`, the lane's open batch or None; None when the producer halts.
+    cdef Batch open_batch(self, PartitionQueue queue, Batch full):
+        """A batch to append to in the place of `full`, the queue's open batch or None; None when the producer halts.
 
         Wakes the sender: it has a batch to wait for, or one that is full to send.
         """
         # Making an object may collect garbage, which may run Python code: another thread may come first meanwhile.
-        cdef Batch batch = self.batch_type(lane.partition, self.delivery_timeout_s)
+        cdef Batch batch = self.batch_type(queue.partition, self.delivery_timeout_s)
         if self.halted or self.outside:
             return None
-        if lane.open is not full:
-            return lane.open if lane.open is not None else self.open_batch(lane, None)
+        if queue.open is not full:
+            return queue.open if queue.open is not None else self.open_batch(queue, None)
         produce_memory_take(&batch.writer.out)
-        self.list_batch(lane, batch)
-        lane.open = batch
-        if self.callers_send and self.direct_lane is None:
-            self.direct_lane = lane
+        self.list_batch(queue, batch)
+        queue.open = batch
+        if self.callers_send and self.direct_queue is None:
+            self.direct_queue = queue
         else:
-            self.tell_of(lane)
+            self.tell_of(queue)
         self.turn_due = full is not None
         return batch
 
-    def add(self, Lane lane not None, Batch batch not None):
+    def add(self, PartitionQueue queue not None, Batch batch not None):
         """Puts a batch last that nothing is appended to; what comes after it opens a new one. False when the
         producer has halted: nobody would send it."""
         if self.halted or self.outside:
             return False
-        self.list_batch(lane, batch)
+        self.list_batch(queue, batch)
         batch.state = BATCH_WAITING
         self.buffered_bytes += batch.size_bytes
         self.record_count += batch.writer.count
-        self.tell_of(lane)
+        self.tell_of(queue)
         return True
 
     # ------------------------------------------------------------ in flight, retrying
 
-    cpdef take(self, Lane lane):
-        """Open, waiting or retrying → in flight: the lane's first waiting batch, which nothing is appended to now."""
-        cdef Batch batch = lane.waiting.popleft()
-        if batch is lane.open:
-            lane.open = None
+    cpdef take(self, PartitionQueue queue):
+        """Open, waiting or retrying → in flight: the queue's first waiting batch, which nothing is appended to now."""
+        cdef Batch batch = queue.waiting.popleft()
+        if batch is queue.open:
+            queue.open = None
         batch.state = BATCH_IN_FLIGHT
-        lane.in_flight.append(batch)
-        lane.sent_to = lane.leader
-        if not lane.waiting:
-            lane.listed = False
-            del self.active[lane]
+        queue.in_flight.append(batch)
+        queue.sent_to = queue.leader
+        if not queue.waiting:
+            queue.listed = False
+            del self.active[queue]
         return batch
 
-    cpdef pass_over(self, Lane lane):
-        """Lets other lanes come first at the next look."""
-        if lane.listed:
-            del self.active[lane]
-            self.active[lane] = None
+    cpdef pass_over(self, PartitionQueue queue):
+        """Lets other queues come first at the next look."""
+        if queue.listed:
+            del self.active[queue]
+            self.active[queue] = None
 
     cpdef int seal(self, list batches, double now) except -1:
         """Numbers batches in flight and seals those that are not sealed for the producer's present identity."""
         cdef Batch batch
-        cdef Lane lane
+        cdef PartitionQueue queue
         cdef tuple identity = NO_PRODUCER
         cdef int32_t base_sequence = -1
         for batch in batches:
             batch.attempts += 1
             batch.sent_at = now
             if self.idempotent:
-                lane = self.lanes[batch.partition]
-                base_sequence = lane.sequence(batch, self.producer)
-                identity = lane.producer if batch.base_sequence < 0 else batch.producer
+                queue = self.queues[batch.partition]
+                base_sequence = queue.sequence(batch, self.producer)
+                identity = queue.producer if batch.base_sequence < 0 else batch.producer
             batch.transactional = self.transactional
             if not batch.sealed or batch.base_sequence != base_sequence or batch.producer != identity:
                 batch.seal(identity, base_sequence, self.codec, self.codec_level)
         return 0
 
-    cdef void put_back(self, Lane lane, Batch batch):
+    cdef void put_back(self, PartitionQueue queue, Batch batch):
         """In flight → waiting or retrying, before the batches that came after it."""
         cdef Py_ssize_t at = 0
-        if batch in lane.in_flight:
-            lane.in_flight.remove(batch)
-        while at < len(lane.waiting) and (<Batch>lane.waiting[at]).order < batch.order:
+        if batch in queue.in_flight:
+            queue.in_flight.remove(batch)
+        while at < len(queue.waiting) and (<Batch>queue.waiting[at]).order < batch.order:
             at += 1
         batch.state = BATCH_RETRYING if batch.attempts else BATCH_WAITING
-        lane.waiting.insert(at, batch)
-        if not lane.listed:
-            lane.listed = True
-            self.active[lane] = None
+        queue.waiting.insert(at, batch)
+        if not queue.listed:
+            queue.listed = True
+            self.active[queue] = None
 
     def retry(self, Batch batch not None, double retry_at):
         """In flight → retrying: sent again from `retry_at` on, before all that came after it. A batch that has an
@@ -468,54 +468,54 @@ cdef class Accumulator:
         if batch.state >= BATCH_COMPLETED:
             return
         batch.retry_at = retry_at
-        self.put_back(self.lanes[batch.partition], batch)
+        self.put_back(self.queues[batch.partition], batch)
 
     def note_error(self, Batch batch not None, error):
         """Keeps why a batch was refused, for what is said when its time is over."""
-        (<Lane>self.lanes[batch.partition]).last_error = error
+        (<PartitionQueue>self.queues[batch.partition]).last_error = error
 
     def divide(self, Batch batch not None):
         """In flight → divided: its records go on as two batches, numbered as it was; done when both are. A batch that has
         an outcome already keeps it."""
-        cdef Lane lane = self.lanes[batch.partition]
+        cdef PartitionQueue queue = self.queues[batch.partition]
         cdef Batch first, second
         if batch.state >= BATCH_COMPLETED:
             return
         first, second = self.batch_type(batch.partition, 0.0), self.batch_type(batch.partition, 0.0)
         batch.divide(first, second)
-        self.remove(lane, batch)
+        self.remove(queue, batch)
         batch.state = BATCH_DIVIDED
         self.unfinished.discard(batch)                   # its bytes count with the halves from now on
         for half in (second, first):
             self.unfinished.add(half)
-            self.put_back(lane, half)
+            self.put_back(queue, half)
 
     # ------------------------------------------------------------ completed, done
 
-    cdef void remove(self, Lane lane, Batch batch):
-        """Takes a batch out of its lane, wherever it is."""
-        if lane.in_flight and lane.in_flight[0] is batch:
-            lane.in_flight.popleft()
-        elif batch in lane.in_flight:
-            lane.in_flight.remove(batch)
-        elif batch in lane.waiting:
-            lane.waiting.remove(batch)
-        if lane.open is batch:
-            lane.open = None
-        if lane.listed and not lane.waiting:
-            lane.listed = False
-            del self.active[lane]
+    cdef void remove(self, PartitionQueue queue, Batch batch):
+        """Takes a batch out of its queue, wherever it is."""
+        if queue.in_flight and queue.in_flight[0] is batch:
+            queue.in_flight.popleft()
+        elif batch in queue.in_flight:
+            queue.in_flight.remove(batch)
+        elif batch in queue.waiting:
+            queue.waiting.remove(batch)
+        if queue.open is batch:
+            queue.open = None
+        if queue.listed and not queue.waiting:
+            queue.listed = False
+            del self.active[queue]
 
     cpdef complete(self, Batch batch, error, int64_t base_offset=-1, int64_t log_append_time_ms=-1):
-        """Any state → completed: it is out of its lane and has an outcome, which `publish` tells. A batch that has
+        """Any state → completed: it is out of its queue and has an outcome, which `publish` tells. A batch that has
         one already keeps it."""
-        cdef Lane lane
+        cdef PartitionQueue queue
         if batch.state >= BATCH_COMPLETED:
             return
-        lane = self.lanes[batch.partition]
-        self.remove(lane, batch)
-        if error is None and batch.producer is lane.producer:
-            lane.known = True
+        queue = self.queues[batch.partition]
+        self.remove(queue, batch)
+        if error is None and batch.producer is queue.producer:
+            queue.known = True
         batch.state = BATCH_COMPLETED
         batch.error = error
         batch.base_offset = base_offset
@@ -529,12 +529,12 @@ cdef class Accumulator:
 
     def late(self, double now):
         """What waits and has reached its deadline; and the seconds until the next does."""
-        cdef Lane lane
+        cdef PartitionQueue queue
         cdef Batch batch
         cdef double nearest = NEVER
         cdef list found = []
-        for lane in list(self.active):
-            for batch in lane.waiting:
+        for queue in list(self.active):
+            for batch in queue.waiting:
                 if now < batch.deadline:
                     nearest = min(nearest, batch.deadline - now)
                     break

@@ -7,7 +7,7 @@ own) is a method of the Producer, called without anything half done.
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from bowstring._native.base.clock cimport wall_clock_ms
-from bowstring._native.client.accumulator cimport RECORD_OVERHEAD_BYTES, Accumulator, Lane, TopicRoute
+from bowstring._native.client.accumulator cimport RECORD_OVERHEAD_BYTES, Accumulator, PartitionQueue, TopicRoute
 from bowstring._native.client.partitioner cimport (
     NULL_RANDOM, NULL_ROUND_ROBIN, Chooser, chooser_by_key, chooser_keyed, chooser_random)
 from bowstring._native.client.producer_batch cimport Batch, RecordFuture
@@ -55,7 +55,7 @@ cdef class RecordSender:
             ClosedError: after close(). ForkedError: in a process forked from the one that made the producer.
         """
         cdef Accumulator shared = self.accumulator
-        cdef Lane lane
+        cdef PartitionQueue queue
         cdef Batch batch
         cdef RecordFuture future
         cdef const uint8_t *value_at, *key_at
@@ -87,11 +87,11 @@ cdef class RecordSender:
         future.timestamp = timestamp_ms
         if on_delivery is not None:
             batch.note_callback(on_delivery, future)
-        if shared.direct_lane is not None:
-            lane = shared.direct_lane
-            shared.direct_lane = None
+        if shared.direct_queue is not None:
+            queue = shared.direct_queue
+            shared.direct_queue = None
             try:
-                self.loop.send_now(lane)
+                self.loop.send_now(queue)
             except Exception:                            # no memory, no stack: the record is taken, the sender goes on
                 shared.wake()
         return future
@@ -111,10 +111,10 @@ cdef class RecordSender:
             batch: the batch; this producer sends it and gives it an outcome.
         """
         cdef Accumulator shared = self.accumulator
-        cdef Lane lane
+        cdef PartitionQueue queue
         while True:
-            lane = self.choose(shared, topic, None, NULL, -1, batch.size_bytes, partition)
-            if shared.add(lane, batch):
+            queue = self.choose(shared, topic, None, NULL, -1, batch.size_bytes, partition)
+            if shared.add(queue, batch):
                 return
 
     cdef Batch append(
@@ -123,7 +123,7 @@ cdef class RecordSender:
             object partition, int32_t *index):
         """The batch that took the record, and the record's index in it."""
         cdef Accumulator shared = self.accumulator
-        cdef Lane lane
+        cdef PartitionQueue queue
         cdef Batch batch
         cdef AppendResult result
         cdef int64_t size = RECORD_OVERHEAD_BYTES + headers_length
@@ -131,15 +131,15 @@ cdef class RecordSender:
         if size > shared.request_bytes:
             raise self._too_large(topic, size)
         while True:
-            lane = self.choose(shared, topic, key, key_at, key_length, size, partition)
-            batch = lane.open if lane.open is not None else shared.open_batch(lane, None)
+            queue = self.choose(shared, topic, key, key_at, key_length, size, partition)
+            batch = queue.open if queue.open is not None else shared.open_batch(queue, None)
             result = APPEND_FULL
             while batch is not None:
                 result = batch_writer_append(&batch.writer, key_at, key_length, value_at, value_length, timestamp_ms,
                                              headers_at, headers_length, shared.batch_bytes)
                 if result != APPEND_FULL:
                     break
-                batch = shared.open_batch(lane, batch)
+                batch = shared.open_batch(queue, batch)
             if batch is not None:
                 break                                    # else it was closed just now: choose() says so
         if result != APPENDED:
@@ -151,10 +151,10 @@ cdef class RecordSender:
         index[0] = batch.writer.count - 1
         return batch
 
-    cdef Lane choose(
+    cdef PartitionQueue choose(
             self, Accumulator shared, object topic, object key, const uint8_t *key_at, int64_t key_length,
             int64_t size, object partition):
-        """The lane for a record, with room for it. What follows this in `append` does not let the GIL go."""
+        """The queue for a record, with room for it. What follows this in `append` does not let the GIL go."""
         cdef TopicRoute route
         cdef Chooser *chooser
         cdef int32_t number
@@ -177,7 +177,7 @@ cdef class RecordSender:
                 self._send_room(size)
                 continue
             if asked is None and shared.partitioner is not None:
-                asked = shared.partitioner(key, list(range(len(route.lanes))), route.available)
+                asked = shared.partitioner(key, list(range(len(route.queues))), route.available)
                 continue                                 # which may have taken long
             break
         if route is not shared.last_route:
@@ -190,9 +190,9 @@ cdef class RecordSender:
             number = chooser_keyed(chooser, key_at, key_length)
         else:
             number = self.unkeyed(route, size)
-        if not 0 <= number < len(route.lanes):
-            raise self._no_partition(topic, number, len(route.lanes))
-        return route.lanes[number] if route.lanes[number] is not None else shared.lane_of(route, number)
+        if not 0 <= number < len(route.queues):
+            raise self._no_partition(topic, number, len(route.queues))
+        return route.queues[number] if route.queues[number] is not None else shared.queue_of(route, number)
 
     cdef int32_t unkeyed(self, TopicRoute route, int64_t size) except -1:
         """The partition for a record that its key does not place."""

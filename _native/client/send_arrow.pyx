@@ -260,7 +260,7 @@ cdef class ArrowRecords:
         """Places the next rows of the array in partitions; False when there are no more. The accumulator knows the
         topic's route."""
         cdef TopicRoute route = shared.routes[topic]
-        cdef int64_t partitions = len(route.lanes), at = 0, rows, number
+        cdef int64_t partitions = len(route.queues), at = 0, rows, number
         cdef int64_t piece_bytes = shared.batch_bytes, limit = shared.request_bytes
         cdef Slice *s = &self.slice
         cdef Placed placed
@@ -312,7 +312,7 @@ cdef class ArrowRecords:
         cdef const uint8_t *at
         cdef int64_t i, length
         cdef bint valid
-        everywhere = list(range(len(route.lanes)))
+        everywhere = list(range(len(route.queues)))
         for i in range(self.slice.rows):
             self.slice.partition[i] = -1
             number_get(&self.targets, self.slice.begin + i, &valid)

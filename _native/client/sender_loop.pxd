@@ -5,7 +5,7 @@ takes it for one batch (`send_now`). Whoever holds it owns the network client, t
 batches from `Accumulator.take` to `Accumulator.publish`. Every holder holds the GIL too, and releases it with the turn kept
 only to wait for a socket.
 """
-from bowstring._native.client.accumulator cimport Accumulator, Lane
+from bowstring._native.client.accumulator cimport Accumulator, PartitionQueue
 from bowstring._native.client.produce_channel cimport ProduceChannel, ProduceChannels
 from bowstring._native.client.socket_io cimport Poller
 from libc.stdint cimport int64_t
@@ -48,9 +48,9 @@ cdef class SenderLoop:
     cdef int64_t in_flight_max
     cdef readonly double due             # when there is more to send, in seconds of the monotonic clock
     cdef list found                      # (descriptor, events) that the client must look at
-    cdef list unplaced                   # lanes whose leader, or topic on its channel, must be looked up
-    cdef list unreached                  # lanes that have no leader, or none that requests can go to natively
-    cdef list unjoined                   # lanes whose partitions must be added to the transaction first
+    cdef list unplaced                   # queues whose leader, or topic on its channel, must be looked up
+    cdef list unreached                  # queues that have no leader, or none that requests can go to natively
+    cdef list unjoined                   # queues whose partitions must be added to the transaction first
     cdef bint room                       # callers that wait for room may go on
     cdef readonly int64_t sent_by_callers
 
@@ -61,6 +61,6 @@ cdef class SenderLoop:
     cdef NodeLoad load_of(self, dict loads, object node, dict others)
     cdef list collect(self, double now, dict others)
     cdef double queue(self, ProduceChannel channel, list batches) except -1
-    cdef int send_now(self, Lane lane) except -1
-    cdef ProduceChannel channel_of(self, Lane lane)
-    cdef bint send_alone(self, Lane lane) except -1
+    cdef int send_now(self, PartitionQueue queue) except -1
+    cdef ProduceChannel channel_of(self, PartitionQueue queue)
+    cdef bint send_alone(self, PartitionQueue queue) except -1

@@ -15,7 +15,7 @@ switched off.
 from libc.stdint cimport int64_t, uint32_t
 from posix.unistd cimport read
 from bowstring._native.base.clock cimport monotonic_ns
-from bowstring._native.client.accumulator cimport Accumulator, Lane
+from bowstring._native.client.accumulator cimport Accumulator, PartitionQueue
 from bowstring._native.client.produce_channel cimport ProduceChannel, ProduceChannels
 from bowstring._native.client.producer_batch cimport Batch
 from bowstring._native.client.socket_io cimport Poller, send_queue
@@ -131,17 +131,17 @@ cdef class SenderLoop:
         return found
 
     def take_unplaced(self):
-        """Lanes with something due whose leader must be looked up, or whose topic its channel does not know."""
+        """Queues with something due whose leader must be looked up, or whose topic its channel does not know."""
         found, self.unplaced = self.unplaced, []
         return found
 
     def take_unreached(self):
-        """Lanes with something due that has nowhere to go: no leader, or one that `send` was not given."""
+        """Queues with something due that has nowhere to go: no leader, or one that `send` was not given."""
         found, self.unreached = self.unreached, []
         return found
 
     def take_unjoined(self):
-        """Lanes with something due whose partitions must be added to the transaction first. Each is named once for each
+        """Queues with something due whose partitions must be added to the transaction first. Each is named once for each
         transaction."""
         found, self.unjoined = self.unjoined, []
         return found
@@ -218,7 +218,7 @@ cdef class SenderLoop:
     cdef list collect(self, double now, dict others):
         """Takes a batch of each partition that has one to be sent, by leader."""
         cdef Accumulator shared = self.shared
-        cdef Lane lane
+        cdef PartitionQueue queue
         cdef NodeLoad load = None
         cdef double due_s, wait_s = NEVER
         cdef bint hurry = shared.in_hurry()
@@ -226,41 +226,41 @@ cdef class SenderLoop:
         cdef dict loads = {}
         if self.unplaced or self.unreached:
             self.unplaced, self.unreached = [], []
-        for lane in list(shared.active):
-            due_s = lane.due_in_s(now, self.linger_s, shared.batch_bytes, hurry)
+        for queue in list(shared.active):
+            due_s = queue.due_in_s(now, self.linger_s, shared.batch_bytes, hurry)
             if due_s > 0:
                 wait_s = min(wait_s, due_s)
                 continue
-            if shared.adds_partitions and lane.joined != shared.transaction:
-                if lane.joining != shared.transaction:
-                    lane.begin_join(shared.transaction)
-                    self.unjoined.append(lane)
+            if shared.adds_partitions and queue.joined != shared.transaction:
+                if queue.joining != shared.transaction:
+                    queue.begin_join(shared.transaction)
+                    self.unjoined.append(queue)
                 continue
-            if lane.leader_version != version:
-                self.unplaced.append(lane)
+            if queue.leader_version != version:
+                self.unplaced.append(queue)
                 continue
-            if lane.leader is None:
-                self.unreached.append(lane)
+            if queue.leader is None:
+                self.unreached.append(queue)
                 continue
-            if shared.idempotent and lane.in_flight and lane.sent_to is not lane.leader and lane.sent_to != lane.leader:
+            if shared.idempotent and queue.in_flight and queue.sent_to is not queue.leader and queue.sent_to != queue.leader:
                 continue                                 # the broker that led before answers first
-            if load is None or load.node is not lane.leader:
-                load = self.load_of(loads, lane.leader, others)
+            if load is None or load.node is not queue.leader:
+                load = self.load_of(loads, queue.leader, others)
             if not load.reachable:
-                self.unreached.append(lane)
+                self.unreached.append(queue)
                 continue
             if load.in_flight >= self.in_flight_max:
                 continue                                 # an answer will come first
-            if load.channel is not None and not load.channel.knows(lane.partition[0]):
-                self.unplaced.append(lane)
+            if load.channel is not None and not load.channel.knows(queue.partition[0]):
+                self.unplaced.append(queue)
                 continue
-            size = (<Batch>lane.waiting[0]).size_bytes
+            size = (<Batch>queue.waiting[0]).size_bytes
             if load.size_bytes and load.size_bytes + size > shared.request_bytes:
                 continue                                 # it is in the next request
-            load.taken.append(shared.take(lane))
+            load.taken.append(shared.take(queue))
             load.size_bytes += size
             # What was passed over comes first in the next request.
-            shared.pass_over(lane)
+            shared.pass_over(queue)
         self.due = now + wait_s
         return [load for load in loads.values() if load.taken]
 
@@ -277,14 +277,14 @@ cdef class SenderLoop:
         """Whether the turn is free: the sender's thread sleeps, or has ended."""
         return not self.turn.locked()
 
-    cdef int send_now(self, Lane lane) except -1:
-        """Sends the lane's batch in the thread that calls, or wakes the sender."""
+    cdef int send_now(self, PartitionQueue queue) except -1:
+        """Sends the queue's batch in the thread that calls, or wakes the sender."""
         cdef bint sent = False
         cdef int collecting
         if self.turn.acquire(False):
             collecting = PyGC_Disable()
             try:
-                sent = self.send_alone(lane)
+                sent = self.send_alone(queue)
             finally:
                 self.turn.release()
                 if collecting:
@@ -293,38 +293,38 @@ cdef class SenderLoop:
             self.shared.wake()
         return 0
 
-    cdef ProduceChannel channel_of(self, Lane lane):
-        """The channel for the lane's only batch; None when there is none, or something is in the way."""
+    cdef ProduceChannel channel_of(self, PartitionQueue queue):
+        """The channel for the queue's only batch; None when there is none, or something is in the way."""
         cdef Accumulator shared = self.shared
         cdef ProduceChannel channel
-        if lane.leader is None or lane.leader_version != shared.metadata_version or not shared.identified():
+        if queue.leader is None or queue.leader_version != shared.metadata_version or not shared.identified():
             return None
-        if shared.adds_partitions and lane.joined != shared.transaction:
+        if shared.adds_partitions and queue.joined != shared.transaction:
             return None
-        channel = self.channels.by_node.get(lane.leader)
-        if channel is None or shared.halted or len(lane.waiting) != 1 or not channel.knows(lane.partition[0]):
+        channel = self.channels.by_node.get(queue.leader)
+        if channel is None or shared.halted or len(queue.waiting) != 1 or not channel.knows(queue.partition[0]):
             return None
         if len(channel.in_flight) >= self.in_flight_max or len(channel.out) > 0:
             return None
-        if lane.due_in_s(0.0, 0.0, 0, True) != 0.0 or (<Batch>lane.waiting[0]).attempts != 0:
+        if queue.due_in_s(0.0, 0.0, 0, True) != 0.0 or (<Batch>queue.waiting[0]).attempts != 0:
             return None
-        if lane.in_flight and lane.sent_to != lane.leader:
+        if queue.in_flight and queue.sent_to != queue.leader:
             return None
         return channel
 
-    cdef bint send_alone(self, Lane lane) except -1:
+    cdef bint send_alone(self, PartitionQueue queue) except -1:
         """False when there is something for the sender to do."""
-        cdef ProduceChannel channel = self.channel_of(lane)
+        cdef ProduceChannel channel = self.channel_of(queue)
         cdef Batch batch
         cdef double deadline
         if channel is None:
             return False
-        batch = self.shared.take(lane)
+        batch = self.shared.take(queue)
         try:
             deadline = self.queue(channel, [batch])
         except Exception:                                # most likely no memory; the sender will tell
             batch.attempts = 0
-            self.shared.put_back(lane, batch)
+            self.shared.put_back(queue, batch)
             return False
         self.sent_by_callers += 1
         try:

@@ -46,8 +46,8 @@ class OfflineProducer(RecordSender):
     def batches(self, producer=(7, 0), sequence=0):
         """Returns the sealed bytes of the waiting batches, by partition."""
         found = {}
-        for partition, lane in sorted(self.accumulator.lanes.items()):
-            for batch in lane.waiting:
+        for partition, queue in sorted(self.accumulator.queues.items()):
+            for batch in queue.waiting:
                 batch.seal(producer, sequence, self.settings.compression, self.settings.compression_level)
                 found.setdefault(partition.partition, []).append(bytes(batch.wire()))
         return found

@@ -237,7 +237,7 @@ class ProducerLife:
         assert not shared.unfinished and not shared.active and not shared.completed
         assert shared.buffered_bytes == 0, shared.buffered_bytes
         assert (shared.waiters, shared.room_waiters, shared.flushes) == (0, 0, 0)
-        assert all(not lane.in_flight and not lane.waiting for lane in shared.lanes.values())
+        assert all(not queue.in_flight and not queue.waiting for queue in shared.queues.values())
         assert len(self.called) == self.asked_to_be_called, "each callback is called once"
 
     def _check_stored(self, cluster: ProduceCluster, *, once: bool) -> None:

@@ -9,7 +9,7 @@ Calls go down this list, never up. What a lower module finds that it cannot deal
                                     share of it that a caller runs with linger 0
     produce_channel.pyx             a connection's requests in flight
     produce_requests.pyx            the bytes of requests and answers
-    accumulator.pyx                 batches and lanes (producer_batch.pyx)
+    accumulator.pyx                 batches and queues (producer_batch.pyx)
 
 The states, and the module that has the steps from one to the next:
 
@@ -17,7 +17,7 @@ The states, and the module that has the steps from one to the next:
                                  │ ▲  └────▶ divided ──────▲
                                  ▼ │
                                 retrying
-    lane     unplaced ─▶ placed, or without a leader; muted; new; stale;        accumulator.pyx
+    queue     unplaced ─▶ placed, or without a leader; muted; new; stale;        accumulator.pyx
              sequence gap
     channel  none ─▶ open ─▶ full; broken ─▶ none                               produce_channel.pyx
     thread   asleep (its turn is free, or lent to a caller) ◀─▶ in a round      sender_loop.pyx
@@ -29,7 +29,7 @@ A pass begins with what is rare, sends, and then enters the loop, which makes ro
     TIME         a deadline, or a sample of metrics is due       makes the next pass
     CALLED       a caller asked (`Accumulator.ask`), or closed   makes the next pass
     UNREADY      there is no channel, or no producer id          makes the next pass, which sends from Python
-    UNREACHED    a lane is due and its leader has no channel     makes the next pass, which sends from Python
+    UNREACHED    a queue is due and its leader has no channel     makes the next pass, which sends from Python
     SOCKETS      something arrived that is no acknowledgement    lets the client serve it; next pass
     BROKEN       reading or writing failed                       lets the client drop it; next pass
     UNMENTIONED  an answer left a batch out                      tries it again; next pass
@@ -48,7 +48,7 @@ import threading
 import time
 
 from bowstring._native.client import produce_requests
-from bowstring._native.client.accumulator import Accumulator, Lane
+from bowstring._native.client.accumulator import Accumulator, PartitionQueue
 from bowstring._native.client.produce_channel import ProduceChannel, ProduceChannels, SentBatches
 from bowstring._native.client.sender_loop import Event, SenderLoop
 from bowstring.clients.errors import (
@@ -303,12 +303,12 @@ class Sender:
         for connection in self._channels.take_full():
             self.client.watch(connection)
 
-    def _place(self, lanes: list[Lane]) -> None:
+    def _place(self, queues: list[PartitionQueue]) -> None:
         """Looks up who leads these partitions, and has the leader's channel know their topics."""
-        for lane in lanes:
-            topic = lane.partition.topic
-            leader = self.cluster.leader(*lane.partition)
-            lane.place(leader, self.cluster.version)
+        for queue in queues:
+            topic = queue.partition.topic
+            leader = self.cluster.leader(*queue.partition)
+            queue.place(leader, self.cluster.version)
             if leader is not None and (channel := self._channels.by_node.get(leader)) is not None:
                 self._introduce(channel, topic)
 
@@ -358,8 +358,8 @@ class Sender:
         if corked and self.config.acks == 0:
             due = 0.0  # what was written is done, and no answer will say that there may be more
         unreached = self.loop.take_unreached()
-        for lane in unreached:
-            self.cluster.want(lane.partition.topic)
+        for queue in unreached:
+            self.cluster.want(queue.partition.topic)
         if unreached:
             self.cluster.invalidate()
             due = min(due, time.monotonic() + self.config.retry_backoff_s)
@@ -455,11 +455,11 @@ class Sender:
             self._refused_in_transaction(batch, part.error_code, error)
             return
         if part.error_code in _SEQUENCE_ERRORS and self.config.idempotent:
-            lane = self.accumulator.lanes[batch.partition]
+            queue = self.accumulator.queues[batch.partition]
             # With an earlier batch still to come the gap closes by itself; else the producer's state is lost.
-            if not lane.has_earlier(batch):
-                lane.bump_epoch()
-                self._renew_identity(lane)
+            if not queue.has_earlier(batch):
+                queue.bump_epoch()
+                self._renew_identity(queue)
             self._retry_or_fail(batch, error, retriable=True)
             return
         self._retry_or_fail(batch, error)
@@ -472,7 +472,7 @@ class Sender:
             self.accumulator.retry(batch, time.monotonic() + min(pause_s, self.config.retry_backoff_s))
             return
         # With an earlier batch still to come the gap closes by itself.
-        gap = self.accumulator.lanes[batch.partition].has_earlier(batch)
+        gap = self.accumulator.queues[batch.partition].has_earlier(batch)
         self._retry_or_fail(batch, error, retriable=gap and code in _SEQUENCE_ERRORS)
 
     def _retry_or_fail(self, batch: ProduceBatch, error: Exception, retriable: bool | None = None) -> None:
@@ -496,13 +496,13 @@ class Sender:
 
     def _retry_pause_s(self, batch: ProduceBatch, error: Exception) -> float:
         """How long the batch waits before it is sent again, unless another leader is found before."""
-        lane = self.accumulator.lanes[batch.partition]
+        queue = self.accumulator.queues[batch.partition]
         factor: float = 2 ** min(batch.attempts - 1, 8)
         pause_s = min(self.config.retry_backoff_s * factor, self.config.retry_backoff_max_s)
         if isinstance(error, BrokerError) and error.code not in _METADATA_ERRORS:
             return pause_s
         leader = self.cluster.leader(*batch.partition)
-        if leader is not None and lane.sent_to is not None and leader.id != lane.sent_to.id:
+        if leader is not None and queue.sent_to is not None and leader.id != queue.sent_to.id:
             return 0.0
         self._astray[batch.partition] = (leader, self.cluster.leader_epoch(*batch.partition))
         return min(pause_s, LEADER_PAUSE_S * factor) if isinstance(error, BrokerError) else pause_s
@@ -510,7 +510,7 @@ class Sender:
     def _recall(self) -> None:
         """Sends at once what waits to be tried again and has a new leader; asks again about the rest."""
         for partition, before in list(self._astray.items()):
-            waiting = list(self.accumulator.lanes[partition].waiting)
+            waiting = list(self.accumulator.queues[partition].waiting)
             leader = self.cluster.leader(*partition)
             if not waiting or not waiting[0].attempts:
                 del self._astray[partition]
@@ -523,15 +523,15 @@ class Sender:
 
     def _fail(self, batch: ProduceBatch, error: Exception) -> None:
         if self.config.idempotent and self.transactions is None and batch.base_sequence >= 0:
-            lane = self.accumulator.lanes[batch.partition]
-            lane.skip_numbers(batch)
-            self._renew_identity(lane)
+            queue = self.accumulator.queues[batch.partition]
+            queue.skip_numbers(batch)
+            self._renew_identity(queue)
         self.accumulator.complete(batch, error)
 
-    def _renew_identity(self, lane: Lane) -> None:
-        """Requests another producer id when the lane needs an epoch that there is not."""
-        used_up = lane.epoch_bump and lane.producer[1] >= EPOCH_MAX - 1
-        if used_up and lane.producer[0] == self.accumulator.producer[0]:
+    def _renew_identity(self, queue: PartitionQueue) -> None:
+        """Requests another producer id when the queue needs an epoch that there is not."""
+        used_up = queue.epoch_bump and queue.producer[1] >= EPOCH_MAX - 1
+        if used_up and queue.producer[0] == self.accumulator.producer[0]:
             self.accumulator.forget_identity()
 
     def _publish(self) -> None:
@@ -564,16 +564,16 @@ class Sender:
         """Fails batches that waited for delivery_timeout_ms; seconds until the next may."""
         late, nearest_s = self.accumulator.late(time.monotonic())
         for batch in late:
-            self._fail(batch, self._timed_out(self.accumulator.lanes[batch.partition]))
+            self._fail(batch, self._timed_out(self.accumulator.queues[batch.partition]))
         return nearest_s
 
-    def _timed_out(self, lane: Lane) -> ClientTimeoutError:
-        reason = lane.last_error
-        if reason is None and self.cluster.leader(*lane.partition) is None:
-            code = self.cluster.topic_errors.get(lane.partition.topic)
+    def _timed_out(self, queue: PartitionQueue) -> ClientTimeoutError:
+        reason = queue.last_error
+        if reason is None and self.cluster.leader(*queue.partition) is None:
+            code = self.cluster.topic_errors.get(queue.partition.topic)
             reason = BrokerError(code) if code else ClientError("its leader is not known")
         return ClientTimeoutError(
-            f"records for {lane.partition} could not be delivered within "
+            f"records for {queue.partition} could not be delivered within "
             f"{self.config.delivery_timeout_s:g} s (delivery_timeout_ms): {reason or 'no answer yet'}"
         )
 

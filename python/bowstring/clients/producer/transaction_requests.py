@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from bowstring._native.client.accumulator import Lane
+from bowstring._native.client.accumulator import PartitionQueue
 from bowstring.clients.errors import BrokerError, CommitFailedError, TransactionFailedError, broker_error
 from bowstring.clients.net.connection import Api, Body, Pending
 from bowstring.clients.net.coordinators import (
@@ -117,7 +117,7 @@ class TransactionRequests:
         self._accumulator = sender.accumulator
         self._operations: deque[Operation] = deque()
         self._running: Operation | None = None
-        self._joining: dict[TopicPartition, Lane] = {}
+        self._joining: dict[TopicPartition, PartitionQueue] = {}
         self._coordinators: dict[tuple[int, str], Node] = {}
         self._pending: Pending | None = None
         self._retry_at = 0.0
@@ -135,10 +135,10 @@ class TransactionRequests:
         if operation in self._operations:
             self._operations.remove(operation)
 
-    def join(self, lanes: list[Lane]) -> None:
+    def join(self, queues: list[PartitionQueue]) -> None:
         """Adds partitions to the transaction; their batches go when the coordinator has them."""
-        for lane in lanes:
-            self._joining[lane.partition] = lane
+        for queue in queues:
+            self._joining[queue.partition] = queue
 
     def uses_version_2(self) -> bool:
         """Whether brokers add partitions by themselves, and each end gives a new epoch (KIP-890)."""
@@ -305,16 +305,16 @@ class TransactionRequests:
         self._ask(TRANSACTION, self.id, InitProducerIdRequest, body, answered)
 
     def _add_partitions(self) -> None:
-        lanes = dict(self._joining)
+        queues = dict(self._joining)
         transaction = self._accumulator.transaction
 
         def answered(response: Any, _: Pending) -> None:
             codes = messages.added_partitions(response)
-            for partition, lane in lanes.items():
+            for partition, queue in queues.items():
                 code = codes.get(partition, Errors.OPERATION_NOT_ATTEMPTED.code)
                 if code == 0:
                     self._joining.pop(partition, None)
-                    lane.join(transaction)
+                    queue.join(transaction)
             # OPERATION_NOT_ATTEMPTED is the echo of another partition's error
             refused = {code for code in codes.values() if code}
             told = min(refused - {Errors.OPERATION_NOT_ATTEMPTED.code}, default=0)
@@ -322,7 +322,7 @@ class TransactionRequests:
                 self._joining.clear() if not refused else self._pause()
 
         self.begun = True
-        body = messages.add_partitions(self.id, self._accumulator.producer, lanes)
+        body = messages.add_partitions(self.id, self._accumulator.producer, queues)
         self._ask(TRANSACTION, self.id, AddPartitionsToTxnRequest, body, answered)
 
     def _send_offsets(self, operation: Operation) -> None:

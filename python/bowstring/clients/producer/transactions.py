@@ -101,8 +101,8 @@ class Transactions:
         error = TransactionAbortedError(
             f"the transaction was aborted before this record was sent{self._why()}"
         )
-        for lane in list(self._accumulator.active):
-            for batch in list(lane.waiting):
+        for queue in list(self._accumulator.active):
+            for batch in list(queue.waiting):
                 self._accumulator.complete(batch, error)
 
     def _why(self) -> str:

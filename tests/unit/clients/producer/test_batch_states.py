@@ -1,4 +1,4 @@
-"""Batches and lanes go from state to state by the accumulator's methods, and only as its table says."""
+"""Batches and queues go from state to state by the accumulator's methods, and only as its table says."""
 
 import re
 from pathlib import Path
@@ -34,13 +34,13 @@ def shared(producer):
 
 def open_batch(producer, value=b"x"):
     producer.send("t", value, partition=0)
-    return producer.accumulator.lane("t", 0).waiting[-1]
+    return producer.accumulator.queue("t", 0).waiting[-1]
 
 
 def taken(producer, records=1):
     for _ in range(records):
         open_batch(producer)
-    return producer.accumulator.take(producer.accumulator.lane("t", 0))
+    return producer.accumulator.take(producer.accumulator.queue("t", 0))
 
 
 def test_a_batch_that_is_delivered(producer, shared):
@@ -48,12 +48,12 @@ def test_a_batch_that_is_delivered(producer, shared):
     assert batch.stage == "open"
     assert open_batch(producer, b"y" * 150) is not batch
     assert batch.stage == "waiting"
-    assert shared.take(shared.lane("t", 0)) is batch
+    assert shared.take(shared.queue("t", 0)) is batch
     assert batch.stage == "in flight"
     shared.seal([batch], 1.0)
     shared.complete(batch, None, 7)
     assert batch.stage == "completed" and not batch.done and shared.completed == [batch]
-    assert batch not in shared.lane("t", 0).in_flight
+    assert batch not in shared.queue("t", 0).in_flight
     before = shared.buffered_bytes
     shared.publish()
     assert batch.stage == "done" and batch.base_offset == 7 and shared.completed == []
@@ -67,23 +67,23 @@ def test_an_open_batch_may_be_taken(producer, shared):
 
 
 def test_a_batch_that_is_sent_again_goes_before_those_after_it(producer, shared):
-    lane = shared.lane("t", 0)
+    queue = shared.queue("t", 0)
     batch = taken(producer)
     shared.seal([batch], 1.0)
     later = open_batch(producer)
     shared.retry(batch, 5.0)
-    assert batch.stage == "retrying" and list(lane.waiting) == [batch, later]
-    assert lane.due_in_s(2.0, 0.0, 200, True) == 3.0
-    assert shared.take(lane) is batch and batch.stage == "in flight"
+    assert batch.stage == "retrying" and list(queue.waiting) == [batch, later]
+    assert queue.due_in_s(2.0, 0.0, 200, True) == 3.0
+    assert shared.take(queue) is batch and batch.stage == "in flight"
     shared.seal([batch], 6.0)
-    assert lane.due_in_s(6.0, 0.0, 200, True) == float("inf"), "nothing newer goes beside it"
+    assert queue.due_in_s(6.0, 0.0, 200, True) == float("inf"), "nothing newer goes beside it"
 
 
 def test_a_batch_that_is_divided(producer, shared):
     batch = taken(producer, 4)
     buffered = shared.buffered_bytes
     shared.divide(batch)
-    halves = list(shared.lane("t", 0).waiting)
+    halves = list(shared.queue("t", 0).waiting)
     assert batch.stage == "divided" and batch not in shared.unfinished
     assert [half.record_count for half in halves] == [2, 2] and shared.unfinished == set(halves)
     for half in halves:

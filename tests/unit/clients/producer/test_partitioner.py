@@ -58,17 +58,17 @@ class Routed(OfflineProducer):
     """Tells where a record went."""
 
     def where(self, key=None, value=b""):
-        before = {lane.partition: records(lane) for lane in self.accumulator.lanes.values()}
+        before = {queue.partition: records(queue) for queue in self.accumulator.queues.values()}
         self.send("t", value, key)
         return next(
-            lane.partition.partition
-            for lane in self.accumulator.lanes.values()
-            if records(lane) != before.get(lane.partition, 0)
+            queue.partition.partition
+            for queue in self.accumulator.queues.values()
+            if records(queue) != before.get(queue.partition, 0)
         )
 
 
-def records(lane):
-    return sum(batch.record_count for batch in lane.waiting)
+def records(queue):
+    return sum(batch.record_count for batch in queue.waiting)
 
 
 def test_key_ignores_the_sign_bit():

@@ -73,22 +73,22 @@ def test_what_else_an_answer_may_say():
 
 def test_batches_are_numbered_on_and_anew_after_a_gap():
     producer = OfflineProducer(linger_ms=0)
-    lane = producer.accumulator.lane("t", 0)
+    queue = producer.accumulator.queue("t", 0)
     for _ in range(3):
         for _ in range(4):
             producer.send("t", b"value", partition=0)
-        producer.accumulator.take(lane)
-    first, second, third = lane.in_flight
-    assert [lane.sequence(batch, (5, 0)) for batch in (first, second)] == [0, 4]
-    assert lane.producer == (5, 0)
+        producer.accumulator.take(queue)
+    first, second, third = queue.in_flight
+    assert [queue.sequence(batch, (5, 0)) for batch in (first, second)] == [0, 4]
+    assert queue.producer == (5, 0)
     first.base_sequence = 0
     first.producer = (5, 0)
-    assert lane.sequence(first, (5, 0)) == 0  # as it was sent before
-    lane.bump_epoch()
-    assert lane.sequence(third, (5, 0)) == 0
-    assert lane.producer == (5, 1)
-    assert not lane.epoch_bump
-    assert lane.next_sequence == 4
+    assert queue.sequence(first, (5, 0)) == 0  # as it was sent before
+    queue.bump_epoch()
+    assert queue.sequence(third, (5, 0)) == 0
+    assert queue.producer == (5, 1)
+    assert not queue.epoch_bump
+    assert queue.next_sequence == 4
 
 
 def test_the_garbage_collector_need_not_look_at_batches():

@@ -89,8 +89,8 @@ def test_serializers_make_the_bytes():
             linger_ms=60_000,
         )
         producer.send("t", {"a": 1}, 5)
-        (lane,) = producer.accumulator.lanes.values()
-        batch = lane.waiting[0]
+        (queue,) = producer.accumulator.queues.values()
+        batch = queue.waiting[0]
         batch.seal((-1, -1), -1, 0, None)
         assert b"{'a': 1}" in bytes(batch.wire())
         producer.close(0)

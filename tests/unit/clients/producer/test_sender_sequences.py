@@ -154,11 +154,11 @@ def test_another_producer_id_waits_for_what_is_in_flight():
     """The broker does not know an order between batches of two producers."""
     producer = OfflineProducer(batch_size=200)
     shared = producer.accumulator
-    lane = shared.lane("t", 0)
+    queue = shared.queue("t", 0)
 
     def sent():
         producer.send("t", b"x", partition=0)
-        batch = shared.take(lane)
+        batch = shared.take(queue)
         shared.seal([batch], 1.0)
         return batch
 
@@ -166,15 +166,15 @@ def test_another_producer_id_waits_for_what_is_in_flight():
     shared.complete(sent(), None, 0)
     first, second = sent(), sent()
     producer.send("t", b"y", partition=0)
-    assert lane.due_in_s(2.0, 0.0, 200, True) == 0.0
+    assert queue.due_in_s(2.0, 0.0, 200, True) == 0.0
     shared.forget_identity()
     shared.identify(8, 0)
-    assert lane.due_in_s(2.0, 0.0, 200, True) == float("inf")
+    assert queue.due_in_s(2.0, 0.0, 200, True) == float("inf")
     shared.complete(first, None, 1)
-    assert lane.due_in_s(2.0, 0.0, 200, True) == float("inf")
+    assert queue.due_in_s(2.0, 0.0, 200, True) == float("inf")
     shared.complete(second, None, 2)
-    assert lane.due_in_s(2.0, 0.0, 200, True) == 0.0
-    batch = shared.take(lane)
+    assert queue.due_in_s(2.0, 0.0, 200, True) == 0.0
+    batch = shared.take(queue)
     shared.seal([batch], 3.0)
     assert (batch.producer, batch.base_sequence) == ((8, 0), 0)
 
@@ -202,7 +202,7 @@ def test_the_next_leader_gets_nothing_before_the_last_has_answered(linger_ms):
         producer, sender = assembled(one, **{**PATIENT, "linger_ms": linger_ms})
         try:
             producer.send("t", b"first").result(HANG_S)
-            lane = producer.accumulator.lane("t", 0)
+            queue = producer.accumulator.queue("t", 0)
             futures = [producer.send("t", b"second")]
             wait_until(lambda: kept.number == 2, "the second is not sent")
             leader[0] = 2
@@ -212,8 +212,8 @@ def test_the_next_leader_gets_nothing_before_the_last_has_answered(linger_ms):
             wait_until(lambda: producer.accumulator.metadata_version > version, "no metadata")
             futures.append(producer.send("t", b"third"))
             wait_until(
-                lambda: lane.leader is not None and lane.leader.id == 2 and producer.loop.asleep,
-                "the lane is not placed",
+                lambda: queue.leader is not None and queue.leader.id == 2 and producer.loop.asleep,
+                "the queue is not placed",
             )
             assert other.seen(ProduceRequest) == []
             for each in one.sockets:
