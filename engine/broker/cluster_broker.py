@@ -237,6 +237,29 @@ class ClusterBroker(Broker):
                 partitions=len(elsewhere),
                 example="-".join(map(str, next(iter(elsewhere)))),
             )
+        await self._disown_lost_logs()
+
+    async def _disown_lost_logs(self) -> None:
+        """Has the controller not elect this broker as the last known leader of partitions whose logs are gone
+        here: others may have their records.
+        """
+        topics = self.quorum.image.topics
+        disowned = [
+            (name, index)
+            for name, index in self.logs.lost
+            if (topic := topics.get(name)) is not None
+            and index < len(topic.partitions)
+            and self.node_id in topic.partitions[index].last_known_leaders
+        ]
+        if disowned:
+            event_log.error(
+                "partitions that this broker led last have lost their logs here, so it does not lead them by "
+                "itself; if no other broker does, elect one that has records "
+                "(docs/how-to/operate-a-cluster.md: Elect leaders)",
+                partitions=len(disowned),
+                example="-".join(map(str, disowned[0])),
+            )
+        await self._assignments.lose_now((topics[name].id, index) for name, index in disowned)
 
     def _give_up(self, partitions: Sequence[tuple[str, int]]) -> None:
         """Has the controller choose other leaders of partitions that accept no records.

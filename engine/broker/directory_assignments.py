@@ -115,18 +115,26 @@ class DirectoryAssignments:
         if error_code:
             raise KafkaError(Errors.of(error_code))
 
+    async def lose_now(self, partitions: Iterable[PartitionKey]) -> None:
+        """Does as `lose`, and waits until the controller has answered. Call before `start`."""
+        self.lose(partitions)
+        await self._send_waiting()
+
     async def _send_for_ever(self) -> None:
         while True:
             await self._is_due.wait()
             self._is_due.clear()
-            while self._waiting:
-                chosen = dict(list(self._waiting.items())[:PARTITIONS_MAX])
-                if await self._send(chosen):
-                    for key, directory_id in chosen.items():
-                        if self._waiting.get(key) == directory_id:
-                            del self._waiting[key]
-                else:
-                    await asyncio.sleep(_RETRY_S)
+            await self._send_waiting()
+
+    async def _send_waiting(self) -> None:
+        while self._waiting:
+            chosen = dict(list(self._waiting.items())[:PARTITIONS_MAX])
+            if await self._send(chosen):
+                for key, directory_id in chosen.items():
+                    if self._waiting.get(key) == directory_id:
+                        del self._waiting[key]
+            else:
+                await asyncio.sleep(_RETRY_S)
 
     async def _send(self, assigned: dict[PartitionKey, bytes]) -> bool:
         """Returns whether the controller has answered for all; it knows better where it refuses one."""

@@ -78,6 +78,7 @@ class LogManager:
 
     Attributes:
         unfinished: Moves of partitions between directories that were in progress when the broker stopped.
+        lost: Partitions whose logs were gone at start, so that they may lack records which they have had.
         control_writes: Appends that the control thread made itself, for housekeeping.
         when_replaced: Called with topic, index and log when another log replaces a partition's log.
         replicates: Partitions may have other replicas: they are served as followers until somebody says
@@ -103,6 +104,7 @@ class LogManager:
         self._leaving = LeavingLogs()
         self._read_high_watermarks: dict[LogDirectory, Mapping[PartitionKey, int]] = {}
         self.unfinished: dict[PartitionKey, Future] = {}
+        self.lost: list[PartitionKey] = []
         self.retired = RetiredDirectories()
         self.control_writes = 0
         self.when_replaced: Callable[[str, int, PartitionLog], None] = lambda topic, index, log: None
@@ -209,6 +211,9 @@ class LogManager:
         self.unfinished = opener.unfinished
         self._written = opener.checkpoints()
         self._replay_wals(topics, image)
+        self.lost = opener.lost(self.get)
+        if self.replicates and opener.is_first:
+            self._checkpoint_recovery()  # a later start without them knows that the directory was emptied
         self.durability.open(home.path for home in self._directories.opened)
         for topic in topics:
             self._serve(topic, range(len(topic.partitions)), image)
@@ -283,12 +288,7 @@ class LogManager:
             return None
         if home is None:
             home = self._directories.by_id(assigned) or self._place(key)
-            event_log.warning(
-                "a partition has no directory and is created empty; unless its topic is new, stop the "
-                "broker and restore the directory from a copy",
-                partition=partition_directory(*key),
-                directory=str(home.path) if home is not None else None,
-            )
+            opener.note_created(home, key)
             return self._make(topic, index, config, home) if home is not None else None
         try:
             log = opener.open(home, key, config)

@@ -1,7 +1,7 @@
 """Opens existing partitions at start, each from the directory with its newest records."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
@@ -32,7 +32,11 @@ class LogOpener:
         self.unfinished = dict(places.futures)
         self._recovery_points: dict[LogDirectory, Mapping[PartitionKey, int]] = {}
         self._log_starts: dict[LogDirectory, Mapping[PartitionKey, int]] = {}
+        self._without_points: set[LogDirectory] = set()
+        self._gone: dict[PartitionKey, LogDirectory] = {}
         for directory in directories.opened:
+            if not (directory.path / RECOVERY_POINTS).exists():
+                self._without_points.add(directory)
             self._recovery_points[directory] = read_offsets(directory.path / RECOVERY_POINTS)
             self._log_starts[directory] = read_offsets(directory.path / LOG_START_OFFSETS)
 
@@ -135,6 +139,36 @@ class LogOpener:
         _set_aside(log, directory, key)
         _rename(future.directory, future.name, name)
         return self._open_in(future.directory, name, key, config)
+
+    # ------------------------------------------------------------ logs that are gone
+
+    @property
+    def is_first(self) -> bool:
+        """Whether a directory has no recovery points: no broker has opened it before, or it was emptied."""
+        return bool(self._without_points)
+
+    def note_created(self, directory: LogDirectory | None, key: PartitionKey) -> None:
+        """Notes a partition that has no directory and is created empty in this one."""
+        event_log.warning(
+            "a partition has no directory and is created empty; unless its topic is new, stop the "
+            "broker and restore the directory from a copy",
+            partition=partition_directory(*key),
+            directory=str(directory.path) if directory is not None else None,
+        )
+        if directory is not None and (
+            directory in self._without_points or key in self._recovery_points[directory]
+        ):
+            self._gone[key] = directory
+
+    def lost(self, log_of: Callable[[str, int], PartitionLog | None]) -> list[PartitionKey]:
+        """Returns the partitions whose log was gone, and that the write-ahead log has not put back whole."""
+        return [key for key in self._gone if not self._is_whole(key, log_of(*key))]
+
+    def _is_whole(self, key: PartitionKey, log: PartitionLog | None) -> bool:
+        """Whether nothing of a log was below its recovery point: the write-ahead log has the rest."""
+        start = self._log_starts[self._gone[key]].get(key, 0)
+        point = self._recovery_points[self._gone[key]].get(key, start + 1)
+        return log is not None and point <= start < log.log_end_offset
 
 
 def _newest(log: PartitionLog) -> tuple[int, int]:
