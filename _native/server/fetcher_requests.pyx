@@ -110,7 +110,10 @@ cdef int choose_parts(Fetcher *f, int64_t now_ms, int64_t *due_ms) noexcept nogi
         kept += 1
         part.included = part.fetching = False
         if part.state == FOLLOW_DELAYED and part.due_ms <= now_ms:
-            part.state = FOLLOW_FETCHING
+            if load_i32(&part.partition.log.failed):     # nothing can be appended until it is healed
+                part.due_ms = now_ms + f.reactor.plane.replication.backoff_ms
+            else:
+                part.state = FOLLOW_FETCHING
         if part.state == FOLLOW_FETCHING and wait_ms > 0 and throttled(part.partition):
             f.throttled = True
             due_ms[0] = min(due_ms[0], now_ms + wait_ms)

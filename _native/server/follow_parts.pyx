@@ -8,6 +8,7 @@ from bowstring._native.base.error_codes cimport CORRUPT_MESSAGE, FENCED_LEADER_E
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.thread_pool cimport StorageJob, storage_submit
 from bowstring._native.log cimport log_end_offset_for_epoch, log_truncate_fully, log_truncate_to
+from bowstring._native.log.state cimport FAILED_FOR_GOOD
 from bowstring._native.replica.replica_set cimport truncation_offset
 from bowstring._native.replica.rules cimport RESTART_AT_LEADER_START, TRUNCATE_TO_LEADER_END, OutOfRange, out_of_range
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
@@ -111,7 +112,7 @@ cdef int64_t pause_ms(int64_t most_ms, int64_t failures) noexcept nogil:
 cdef void part_fail(FollowPart *part, int16_t error) noexcept nogil:
     cdef Reactor *r = part.fetcher.reactor
     cdef bint final = error == FENCED_LEADER_EPOCH or (
-        error == KAFKA_STORAGE_ERROR and load_i32(&part.partition.log.failed))
+        error == KAFKA_STORAGE_ERROR and load_i32(&part.partition.log.failed) == FAILED_FOR_GOOD)
     if part.told_error != error:
         part.told_error = error
         replica_event(r.plane, FETCH_FAILED, part.partition, error, part.fetcher.leader_id)

@@ -1,14 +1,47 @@
 """Followers truncate what their leader does not have, by Kafka's rules (KIP-101, KIP-279, KIP-595)."""
 
+import errno
+import os
 import random
 
 import pytest
 
+from bowstring._native.log.heal import heal, may_heal
+from tests.support import faults
 from tests.support.log_batches import everything, headers
 from tests.support.plane_requests import batch, only, produce
 from tests.support.replicated_planes import Planes
 from tests.support.served_plane import TOPIC
 from tests.support.waiting import wait_until
+
+
+def only_of(broker, error):
+    """Makes writes to the logs of a broker fail."""
+
+    def make(original):
+        def pwritev(fd, *rest):
+            return (
+                -error if f"/broker-{broker}/" in os.readlink(f"/proc/self/fd/{fd}") else original(fd, *rest)
+            )
+
+        return pwritev
+
+    return make
+
+
+def test_a_follower_goes_on_when_its_log_is_healed(tmp_path):
+    planes = Planes(tmp_path, wait_max_ms=20)
+    try:
+        planes.elect(0, epoch=1)
+        client = planes.client(0)
+        with faults.replaced("pwritev", only_of(1, errno.ENOMEM)):
+            assert only(client.call(produce(batch(b"a"), 9, acks=1), 9)).error_code == 0
+            wait_until(lambda: planes.log(1).failed, "a log that fails")
+        assert may_heal(planes.log(1))
+        heal(planes.log(1))
+        planes.await_equal()
+    finally:
+        planes.close()
 
 
 class Replica:
