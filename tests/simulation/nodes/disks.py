@@ -17,6 +17,9 @@ AT_CWD = "/proc/self/fd"
 SHORT_WRITES = 0.2
 # Of what makes a name. A full file system may have room for one, in a block that is there.
 NAMES = 0.5
+# How much fails while there is no memory.
+SCARCE = 0.6
+FULL, PASSING = (errno.ENOSPC, errno.EDQUOT), (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 class Disks:
@@ -27,7 +30,9 @@ class Disks:
         full: By directory, the error of what needs room.
         broken: Directories whose files can only be read, if they are open.
         without_segment: Directories whose write-ahead log gets no segment; other files have room yet.
-        met: The lives of nodes that have met an error.
+        scarce: Directories for whose files there is no memory or no descriptor now.
+        met: The lives of nodes that have met an error of a disk.
+        starved: Those that had no memory or descriptors.
     """
 
     def __init__(self, kernel, *, is_on):
@@ -36,7 +41,9 @@ class Disks:
         self.full: dict[str, int] = {}
         self.broken: set[str] = set()
         self.without_segment: set[str] = set()
+        self.scarce: dict[str, int] = {}
         self.met: set[tuple[int, int]] = set()
+        self.starved: set[tuple[int, int]] = set()
         self.nodes: dict[str, object] = {}
         self._random = kernel.random("disks")
 
@@ -48,6 +55,10 @@ class Disks:
         """Whether a disk has failed in the present life of a node."""
         return (node.id, node.life) in self.met
 
+    def may_end(self, node):
+        """Whether the present life of a node has met what a start or a stop may fail with."""
+        return self.has_met(node) or (node.id, node.life) in self.starved
+
     def is_failing(self, node):
         """Whether a disk of a node is full or broken now."""
         return any(each in self.full or each in self.broken for each in node.disks)
@@ -58,23 +69,32 @@ class Disks:
             self.full.pop(each, None)
             self.broken.discard(each)
             self.without_segment.discard(each)
+            self.scarce.pop(each, None)
 
     # ---- what is refused
 
-    def error(self, path, *, grows=False, makes=False):
+    def error(self, path, *, grows=False, makes=False, opens=False):
         """Returns the error that an operation on a file gets; 0 for none.
 
         Args:
             grows: It needs room for bytes.
             makes: It makes a name.
+            opens: It opens a file.
         """
-        if not (self.full or self.broken):
-            return 0
         directory = self._directory(path)
         if directory in self.broken:
             return self._refuse(directory, path, errno.EIO)
         if directory in self.full and (grows or (makes and self._random.random() < NAMES)):
             return self._refuse(directory, path, self.full[directory])
+        if (
+            directory in self.scarce
+            and not _is_of_node(path, grows)
+            and (opens or grows or makes)
+            and self._random.random() < SCARCE
+        ):
+            error = self.scarce[directory]
+            if opens or error == errno.ENOMEM:
+                return self._refuse(directory, path, error)
         return 0
 
     def _directory(self, path):
@@ -85,7 +105,7 @@ class Disks:
 
     def _refuse(self, directory, path, error):
         node = self.nodes[directory]
-        self.met.add((node.id, node.life))
+        (self.starved if error in PASSING else self.met).add((node.id, node.life))
         self.kernel.say(node.name, f"gets {errno.errorcode[error]} for {path[len(directory) :]}")
         node.after(self._random.uniform(0.05, 5.0) * MS, self.wake, node)
         return error
@@ -136,7 +156,7 @@ class Disks:
         return make
 
     def _any(self):
-        return bool(self.full or self.broken)
+        return bool(self.full or self.broken or self.scarce)
 
     def _open(self, original):
         def call(path, flags):
@@ -144,7 +164,7 @@ class Disks:
             if self._any():
                 name = os.fsdecode(path)
                 makes = bool(flags & os.O_CREAT) and not os.path.exists(name)
-                error = self.error(name, makes=makes)
+                error = self.error(name, makes=makes, opens=True)
             return -error if error else original(path, flags)
 
         return call
@@ -154,7 +174,7 @@ class Disks:
             error = self.error(name_of(fd), grows=True) if self._any() else 0
             if error == 0:
                 return original(fd, parts, n, position)
-            if error != errno.EIO and parts[0].size > 1 and self._random.random() < SHORT_WRITES:
+            if error in FULL and parts[0].size > 1 and self._random.random() < SHORT_WRITES:
                 # The last block of the file takes some bytes.
                 some = IoVec(parts[0].base, self._random.randrange(1, parts[0].size))
                 return original(fd, ctypes.pointer(some), 1, position)
@@ -196,13 +216,19 @@ class Disks:
 
     def _checked_open(self, path, flags, *args, **options):
         if self._any():
-            self.check(os.fspath(path), makes=bool(flags & os.O_CREAT) and not os.path.exists(path))
+            makes = bool(flags & os.O_CREAT) and not os.path.exists(path)
+            self.check(os.fspath(path), makes=makes, opens=True)
         return os.open(path, flags, *args, **options)
 
     def _checked_pwrite(self, fd, data, position):
         if self._any():
             self.check(name_of(fd), grows=position + len(data) > os.fstat(fd).st_size)
         return os.pwrite(fd, data, position)
+
+
+def _is_of_node(path, grows):
+    """Whether a node cannot go on without it: then the last of what is there is for that."""
+    return "/__cluster_metadata-0" in path and (grows or not path.endswith(".log"))
 
 
 def name_of(fd):

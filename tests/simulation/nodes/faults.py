@@ -25,6 +25,7 @@ from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.raft import fetching
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.requests.broker_services import BrokerServices
+from bowstring.engine.storage.log_healer import LogHealer
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.transactions.marker_sender import MarkerSender
 from bowstring.engine.transactions.marker_writer import MarkerWriter
@@ -594,7 +595,7 @@ def nobody_is_the_last_known_leader(patches):
 @fault(
     "A node whose log directories have all failed goes on",
     "BecomesHealthy",
-    first=13,
+    first=3,
     **DISKS,
 )
 def lost_node_goes_on(patches):
@@ -619,3 +620,13 @@ def failed_directories_are_not_reported(patches):
 )
 def failed_votes_are_dropped(patches):
     change(patches, QuorumService, "_on_disk", "            self._fail(error)\n", "            pass\n")
+
+
+@fault(
+    "A log that has failed for want of memory is not healed",
+    "BecomesHealthy",
+    first=21,
+    **DISKS,
+)
+def logs_are_not_healed(patches):
+    patches.set(LogHealer, "look", lambda self: None)

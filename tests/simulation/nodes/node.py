@@ -193,7 +193,7 @@ class Node:
         try:
             await broker.start()
         except Exception as error:
-            if self.world.disks.has_met(self):
+            if self.world.disks.may_end(self):
                 self.say(f"cannot start: {type(error).__name__}")
                 await self._ended_by_its_disks(broker)
             else:
@@ -219,7 +219,7 @@ class Node:
 
     def _failed(self, error):
         self.say(f"cannot start: {type(error).__name__}")
-        is_lost = self.world.disks.has_met(self) and isinstance(error, DISK_ERRORS)
+        is_lost = self.world.disks.may_end(self) and isinstance(error, DISK_ERRORS)
         if is_lost or (isinstance(error, OSError) and self.world.files.is_refusing(self.name)):
             self.kernel.after(0, self.kill)  # as a service manager sees it: it ends, and is started again
             self.kernel.after(200 * MS, self.world.start_again, self)
@@ -276,7 +276,7 @@ class Node:
         try:
             await self.broker.stop()
         except Exception as error:
-            if not (isinstance(error, DISK_ERRORS) and self.world.disks.has_met(self)):
+            if not (isinstance(error, DISK_ERRORS) and self.world.disks.may_end(self)):
                 self.kernel.violated("StopsCleanly", f"{self.name}: {error!r}")
         self.say("has stopped")
         self.kernel.after(0, self._end)

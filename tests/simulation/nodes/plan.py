@@ -93,7 +93,7 @@ TROUBLES = {
     "clock": 3,
 }
 # Of disks: in a stream of chance of their own.
-DISK_TROUBLES = {"full": 3, "broken": 2}
+DISK_TROUBLES = {"full": 3, "broken": 2, "no_memory": 2}
 # What commit mode is for: nothing acknowledged is lost when all nodes lose their power at once.
 POWER = {"power": 2, "blackout": 2}
 

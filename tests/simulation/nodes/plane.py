@@ -7,6 +7,7 @@ needs around it, under the names of _native/server/data_plane.pyi and replicas.p
 from functools import partial
 from types import SimpleNamespace
 
+from bowstring._native.log.heal import may_heal
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.protocol.message_steps import Encoding
 from bowstring._native.record.decode import batch_headers
@@ -18,7 +19,7 @@ from bowstring.engine.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tests.simulation.cluster.plane import READ_BYTES, Fetched, SimulatedPlane
+from tests.simulation.cluster.plane import BACKOFF_MS, READ_BYTES, Fetched, SimulatedPlane
 from tests.simulation.nodes.kernel import MS
 
 PRODUCE, FETCH = 0, 1
@@ -518,6 +519,18 @@ class Reactors(SimulatedPlane):
         else:
             super().produce(key, *batch, **options)
 
+    def client_fetch(self, request):
+        try:
+            return super().client_fetch(request)
+        except LogError as refused:
+            return Fetched(refused.code)
+
+    def look(self, fetch, **how):
+        try:
+            return super().look(fetch, **how)
+        except LogError as refused:
+            return Fetched(refused.code)
+
     def log_synced(self, log):
         """What was appended to a log is on the medium."""
         for part in list(self.parts.values()):
@@ -531,8 +544,14 @@ class Reactors(SimulatedPlane):
 
     def fail(self, part, error):
         super().fail(part, error)
-        if part.log.failed:
+        if part.log.failed and not may_heal(part.log):
             part.state = "failed"  # as the native follower does, until the next role
+
+    def again(self, part, term):
+        if part.log.failed:
+            self.node.after(BACKOFF_MS, self.again, part, term)
+        else:
+            super().again(part, term)
 
     def cut(self, part, *args):
         try:

@@ -327,6 +327,18 @@ class World:
         if numbers[2] % 2:
             self.kernel.after((100 + numbers[0] % 1000) * MS, self._repaired, node, broken)
 
+    def _no_memory(self, node, numbers):
+        """For a moment, memory is short in some operations on a node's files, or descriptors are in opening them."""
+        which = node.disks if numbers[1] % 2 else [node.disks[numbers[1] // 2 % len(node.disks)]]
+        for each in which:
+            self.disks.scarce[each] = (errno.ENOMEM, errno.ENOMEM, errno.EMFILE)[numbers[2] % 3]
+        self.kernel.after((5 + numbers[0] % 300) * MS, self._has_memory, node)
+
+    def _has_memory(self, node):
+        self.kernel.say(node.name, "has memory again")
+        for each in node.disks:
+            self.disks.scarce.pop(each, None)
+
     def _repaired(self, node, disk):
         self.kernel.say(node.name, "has its disk repaired")
         self.troubled_at = self.kernel.now
