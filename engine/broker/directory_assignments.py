@@ -66,15 +66,17 @@ class DirectoryAssignments:
     def note(self, topic: TopicImage) -> None:
         """Reports the partitions of a topic that are in another directory than the controller has.
 
-        Clusters below metadata.version 17 know no directories; the next start reports them.
+        Clusters below metadata.version 17 know no directories; the next start reports them. The image may be
+        newer than the logs, and have another topic of that name with fewer partitions.
         """
         if not names_directories(self._quorum.image.features):
             return
         without_room = set(self._logs.durability.waiting_logs())
-        for index, log in enumerate(self._logs.of_topic(topic.name)):
+        logs = zip(self._logs.of_topic(topic.name), topic.partitions, strict=False)
+        for index, (log, partition) in enumerate(logs):
             if log is None or log.failed or log.refuses or log in without_room:
                 continue
-            if self._node_id not in topic.partitions[index].replicas:
+            if self._node_id not in partition.replicas:
                 continue
             directory_id = self._directories.of(log).directory_id
             known = assigned_id(topic, index, self._node_id)

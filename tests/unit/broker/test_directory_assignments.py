@@ -73,3 +73,21 @@ def test_a_log_whose_records_wait_for_room_stays_given_up():
         await assignments.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_topic_that_came_again_with_fewer_partitions_ends_nothing():
+    """Its logs are still those of the one before."""
+
+    async def scenario():
+        quorum = Quorum(17)
+        logs = SimpleNamespace(
+            of_topic=lambda name: [Log(), Log()], durability=SimpleNamespace(waiting_logs=list)
+        )
+        directories = SimpleNamespace(of=lambda log: SimpleNamespace(directory_id=HERE))
+        partition = SimpleNamespace(replicas=(1,), directories=())
+        topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
+        assignments = DirectoryAssignments(quorum, directories, logs, node_id=1, broker_epoch=lambda: 5)
+        assignments.note(topic)
+        assert list(assignments._waiting) == [(topic.id, 0)]
+
+    asyncio.run(scenario())
