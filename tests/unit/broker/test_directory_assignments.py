@@ -87,7 +87,11 @@ def test_a_topic_that_came_again_with_fewer_partitions_ends_nothing():
         partition = SimpleNamespace(replicas=(1,), directories=())
         topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
         assignments = DirectoryAssignments(quorum, directories, logs, node_id=1, broker_epoch=lambda: 5)
+        assignments.start()
         assignments.note(topic)
-        assert list(assignments._waiting) == [(topic.id, 0)]
+        await wait_until_async(lambda: quorum.asked)
+        await assignments.stop()
+        ((told,),) = [each.topics for each in quorum.asked[0].directories]
+        assert [each.partition_index for each in told.partitions] == [0]
 
     asyncio.run(scenario())
