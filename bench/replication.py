@@ -42,8 +42,8 @@ class _Broker:
         from bowstring._native.server.data_plane import DataPlane
         from bowstring._native.server.replicas import Replicas
         from bowstring.engine.configs import BrokerConfigs
-        from bowstring.engine.protocol import API_VERSIONS
         from bowstring.engine.storage.staged_tails import StagedTails
+        from bowstring.protocol import API_VERSIONS
 
         self.id = broker_id
         self.partitions = partitions
@@ -98,7 +98,7 @@ class _Broker:
 
     def _answer(self) -> None:
         from bowstring._native.server.control_request import ControlRequest
-        from bowstring.engine.protocol import encode_response
+        from bowstring.protocol import encode_response
 
         for request in self.plane.take_requests():
             assert isinstance(request, ControlRequest)
@@ -112,7 +112,7 @@ class _Broker:
         self.replicas.take_events()
 
     def _versions(self) -> Any:
-        from bowstring.engine.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+        from bowstring.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
         rows = [
             ApiVersion(api_key=key, min_version=row.lowest, max_version=row.highest)
@@ -121,7 +121,7 @@ class _Broker:
         return ApiVersionsResponse(api_keys=rows)
 
     def _metadata(self) -> Any:
-        from bowstring.engine.protocol.messages import metadata
+        from bowstring.protocol.messages import metadata
 
         partitions = [
             metadata.MetadataResponsePartition(partition_index=index, leader_id=self.id, leader_epoch=1)

@@ -1,5 +1,5 @@
 """Runs the broker's control plane: pure cores without I/O, and thin asyncio shells around them.
 
-Imported by: broker, cli, clients, clients.*, engine.*, serve, service_manager, signals, spark.
-May import: nothing.
+Imported by: broker, engine.*, serve, service_manager, signals.
+May import: protocol.
 """

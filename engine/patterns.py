@@ -6,7 +6,7 @@ so no expression holds the control thread up; Python's own engine would.
 
 from collections.abc import Callable
 
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.protocol.errors import Errors, KafkaError
 
 _MEMORY_BYTES = 1 << 20
 

@@ -13,7 +13,7 @@ from bench.peers.install import PeerError
 from bench.peers.members import MemberCluster
 from bench.peers.wire import Connection, WireError
 from bench.results import CaseResult
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 SESSIONS = {"broker.session.timeout.ms": "500", "broker.heartbeat.interval.ms": "100"}
 VALUE_BYTES = 100

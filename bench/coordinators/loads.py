@@ -13,14 +13,14 @@ from bench.coordinators.loop import Loop, Wire, answer_of, frame_of
 from bench.coordinators.members import ClassicMember, ConsumerMember, Member
 from bench.peers.wire import WireError
 from bowstring.engine.coordinators.partitioning import coordinator_partition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from bowstring.engine.protocol.messages.offset_fetch import (
+from bowstring.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

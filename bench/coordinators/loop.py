@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from bowstring.engine.protocol import decode_response, encode_request
-from bowstring.engine.protocol.schema import Request, Response
+from bowstring.protocol import decode_response, encode_request
+from bowstring.protocol.schema import Request, Response
 
 SILENCE_SECONDS = 60.0
 RECEIVE_BYTES = 1 << 17

@@ -10,16 +10,16 @@ from typing import Any
 
 from bench.coordinators.loop import Loop, Wire, answer_of, frame_of
 from bench.peers.wire import WireError
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import encode
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+from bowstring.protocol import encode
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from bowstring.engine.protocol.records.consumer_protocol import ConsumerProtocolSubscription
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from bowstring.protocol.records.consumer_protocol import ConsumerProtocolSubscription
 
 CLASSIC_SESSION_MS = 45_000
 RETRY_S = 0.05

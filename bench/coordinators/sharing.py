@@ -11,24 +11,20 @@ from bench.coordinators.loads import Order, find_coordinator
 from bench.coordinators.loop import Loop, Wire
 from bench.peers.wire import WireError
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.incremental_alter_configs import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from bowstring.engine.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from bowstring.engine.protocol.messages.share_fetch import (
+from bowstring.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from bowstring.protocol.messages.share_fetch import (
     AcknowledgementBatch,
     FetchPartition,
     FetchTopic,
     ShareFetchRequest,
 )
-from bowstring.engine.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from bowstring.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 HEARTBEAT_VERSION, FETCH_VERSION, PRODUCE_VERSION = 1, 2, 9
 GROUP_RESOURCE = 32

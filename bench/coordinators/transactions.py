@@ -10,14 +10,10 @@ from bench.coordinators.loads import TRANSACTION, Order, find_coordinator
 from bench.coordinators.loop import Loop, Wire
 from bench.peers.wire import WireError
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.end_txn import EndTxnRequest
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest
-from bowstring.engine.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.end_txn import EndTxnRequest
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
+from bowstring.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 INIT_VERSION, PRODUCE_VERSION, END_VERSION = 5, 12, 5
 TIMEOUT_MS = 60_000

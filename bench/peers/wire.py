@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import decode_response, encode_request
-from bowstring.engine.protocol.messages import describe_quorum as dq
-from bowstring.engine.protocol.schema import Request, Response
+from bowstring.protocol import decode_response, encode_request
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import describe_quorum as dq
+from bowstring.protocol.schema import Request, Response
 
 API_PRODUCE = 0
 API_LIST_OFFSETS = 2

@@ -18,13 +18,9 @@ from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.metadata.topic_changes import NewTopic
-from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from bowstring.engine.protocol.messages.broker_registration import (
-    BrokerRegistrationRequest,
-    Feature,
-    Listener,
-)
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from bowstring.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from bowstring.protocol.schema import MetadataRecord
 
 CLUSTER_ID = "scale"
 REPLICAS = 3

@@ -19,8 +19,8 @@ from bowstring.engine.controller.activation import activation_records
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.snapshot import SnapshotId, decode_snapshot, encode_snapshot
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord
+from bowstring.protocol.schema import MetadataRecord
 
 SESSION_MS = 9000
 HEARTBEATS = 2000

@@ -7,9 +7,9 @@ import time
 from typing import Any, Final
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.protocol import API_VERSIONS, decode_response, encode_request
-from bowstring.engine.protocol.messages import create_topics, delete_topics, metadata, produce
-from bowstring.engine.protocol.schema import Request
+from bowstring.protocol import API_VERSIONS, decode_response, encode_request
+from bowstring.protocol.messages import create_topics, delete_topics, metadata, produce
+from bowstring.protocol.schema import Request
 
 TIMEOUT_MS: Final = 300_000
 _PAUSE_S: Final = 0.05

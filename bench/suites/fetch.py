@@ -14,9 +14,9 @@ from bench.suites.batch import TIMESTAMP_MS, one_batch
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.protocol import API_VERSIONS, encode_request
-from bowstring.engine.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from bowstring.engine.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from bowstring.protocol import API_VERSIONS, encode_request
+from bowstring.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from bowstring.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 timer = time.process_time
 

@@ -9,28 +9,28 @@ from typing import Any, ClassVar
 
 from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.coordinators.effects import AppendRecords, Respond
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import Effect, SetTimer
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from bowstring.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
-from bowstring.engine.protocol.records.consumer_protocol import ConsumerProtocolSubscription
+from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
+from bowstring.protocol.records.consumer_protocol import ConsumerProtocolSubscription
 
 timer = time.process_time
 

@@ -6,7 +6,7 @@ import time
 from typing import ClassVar
 
 from bowstring._native.protocol.message_codec import decode, encode
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

@@ -1,4 +1,4 @@
-"""Renders the page of Kafka's APIs from `engine/protocol` (declarations) and `engine/api` (the table)."""
+"""Renders the page of Kafka's APIs from `bowstring.protocol` (declarations) and `engine/api` (the table)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from bowstring.engine.api.permissions import ANY_NAME, Denied, Permission, Requirement, ResourceType
 from bowstring.engine.api.table import BY_BROKER, BY_BROKER_ALONE, BY_CONTROLLER, NATIVE, TABLE
-from bowstring.engine.protocol.schema import LATEST
-from bowstring.engine.protocol.versions import API_VERSIONS, Api
+from bowstring.protocol.schema import LATEST
+from bowstring.protocol.versions import API_VERSIONS, Api
 from docs.generate.markdown import plain, table
 
 HEAD = """\

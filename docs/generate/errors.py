@@ -1,8 +1,8 @@
-"""Renders the page of the protocol's errors from the table in `engine/errors.py`."""
+"""Renders the page of the protocol's errors from the table in `python/bowstring/protocol/errors.py`."""
 
 from __future__ import annotations
 
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from docs.generate.markdown import code, plain, table
 
 HEAD = """\

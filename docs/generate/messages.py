@@ -1,21 +1,12 @@
-"""Renders the page of the fields of every request and response from the declarations in `engine/protocol`."""
+"""Renders the page of the fields of requests and responses from the declarations in `bowstring.protocol`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from bowstring._native.protocol.message_layout import KINDS
-from bowstring.engine.protocol.schema import (
-    ARRAY,
-    STRUCT,
-    Field,
-    Message,
-    Struct,
-    Versions,
-    fields_of,
-    versions_of,
-)
-from bowstring.engine.protocol.versions import API_VERSIONS
+from bowstring.protocol.schema import ARRAY, STRUCT, Field, Message, Struct, Versions, fields_of, versions_of
+from bowstring.protocol.versions import API_VERSIONS
 from docs.generate.apis import heading, purpose
 from docs.generate.markdown import table
 

@@ -2,13 +2,10 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import GROUPS_TOPIC
-from bowstring.engine.protocol.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
 from bowstring.engine.transactions.partitions import Producer
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Error, Errors, KafkaError
-from bowstring.engine.protocol.messages.add_partitions_to_txn import (
+from bowstring.engine.transactions.partitions import Producer
+from bowstring.engine.transactions.transaction import EPOCH_BUMP, TopicPartition
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -12,8 +14,6 @@ from bowstring.engine.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from bowstring.engine.transactions.partitions import Producer
-from bowstring.engine.transactions.transaction import EPOCH_BUMP, TopicPartition
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from bowstring.engine.api.config_resources import Key, alter_each
 from bowstring.engine.metadata.config_changes import replace
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol.messages.alter_configs import (
+from bowstring.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.partition_answers import Answers
-from bowstring.engine.errors import Error, Errors
-from bowstring.engine.protocol.ids import ZERO_UUID
-from bowstring.engine.protocol.messages.alter_replica_log_dirs import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.engine.storage.log_directory import NAME_BYTES_MAX, LogDirectory, future_directory
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.ids import ZERO_UUID
+from bowstring.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.storage.log_directory import NAME_BYTES_MAX, LogDirectory, future_directory
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -4,17 +4,17 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.share.state_changes import Alteration
-from bowstring.engine.protocol import ZERO_UUID
-from bowstring.engine.protocol.messages.alter_share_group_offsets import (
+from bowstring.engine.requests.time_slices import portions
+from bowstring.engine.share.persister.interface import SharePartitionKey
+from bowstring.protocol import ZERO_UUID
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from bowstring.engine.requests.time_slices import portions
-from bowstring.engine.share.persister.interface import SharePartitionKey
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

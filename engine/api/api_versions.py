@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
-from bowstring.engine.protocol import API_VERSIONS
-from bowstring.engine.protocol.messages import ApiKeys
-from bowstring.engine.protocol.messages.api_versions import (
+from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import ApiKeys
+from bowstring.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.config_changes import DELETE, SET, Change
+from bowstring.protocol.errors import Errors, KafkaError
 
 # Kafka's levels and their Python equivalents; Python has no TRACE and no FATAL.
 _LEVELS: Final = {

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.image import ImageChange
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bowstring.engine.api.commit_changes import commit
 from bowstring.engine.controller.decision import check_not_too_many
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

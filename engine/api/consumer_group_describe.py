@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.consumer_group_heartbeat import supports_consumer_groups
 from bowstring.engine.api.group_descriptions import described_groups
-from bowstring.engine.protocol.messages.consumer_group_describe import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

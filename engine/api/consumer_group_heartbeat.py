@@ -6,18 +6,18 @@ Versions: 1 member ids that clients make, and subscription by regular expression
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api.request_context import client_host, request_context
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.consumer.assignors import enabled_assignors
 from bowstring.engine.groups.consumer.heartbeat import JOIN_EPOCH, only_kept_alive, refusal
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from bowstring.engine.metadata.features import GROUP_VERSION
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+from bowstring.engine.requests.time_slices import is_large
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from bowstring.engine.requests.time_slices import is_large
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

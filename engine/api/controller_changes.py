@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE
 from bowstring.engine.controller.service import QuorumController
-from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.image import ImageChange
-from bowstring.engine.protocol.schema import MetadataRecord, Response
+from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.schema import MetadataRecord, Response
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -18,8 +18,8 @@ from bowstring.engine.controller import (
 )
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.protocol.messages import ApiKeys
-from bowstring.engine.protocol.schema import Response
+from bowstring.protocol.messages import ApiKeys
+from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.commit_changes import commit
 from bowstring.engine.controller.decision import check_not_too_many
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import create_partitions
-from bowstring.engine.protocol.messages.create_partitions import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

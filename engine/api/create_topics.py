@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING, Final
 from bowstring.engine.api.commit_changes import commit
 from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource, shown
 from bowstring.engine.controller.decision import check_not_too_many
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import METADATA_TOPIC, unified
 from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST, NewTopic, create_topic
-from bowstring.engine.protocol import random_uuid
-from bowstring.engine.protocol.messages.create_topics import (
+from bowstring.protocol import random_uuid
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord
+from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

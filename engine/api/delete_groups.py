@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.share_state_deletion import delete_share_state
-from bowstring.engine.errors import Error, KafkaError
-from bowstring.engine.protocol.messages.delete_groups import (
+from bowstring.engine.requests.time_slices import portions, streamed
+from bowstring.protocol.errors import Error, KafkaError
+from bowstring.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from bowstring.engine.requests.time_slices import portions, streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

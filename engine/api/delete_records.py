@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.names import is_internal
-from bowstring.engine.protocol.messages.delete_records import (
+from bowstring.engine.storage.checkpoints import LOG_START_OFFSETS
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from bowstring.engine.storage.checkpoints import LOG_START_OFFSETS
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices, LedReplicas

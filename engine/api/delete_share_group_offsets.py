@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
 from bowstring.engine.api.share_state_deletion import delete_share_state
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.share.state_changes import Deletion
-from bowstring.engine.protocol.messages.delete_share_group_offsets import (
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,

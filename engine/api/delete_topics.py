@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.commit_changes import commit
 from bowstring.engine.controller.decision import RECORDS_MAX, TOO_MANY
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol import ZERO_UUID
-from bowstring.engine.protocol.messages.delete_topics import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol import ZERO_UUID
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from bowstring.engine.protocol.records.cluster_metadata.topics import RemoveTopicRecord
-from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

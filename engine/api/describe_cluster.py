@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.describe_cluster import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

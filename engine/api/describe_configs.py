@@ -21,7 +21,6 @@ from bowstring.engine.configs.config_key import READ_ONLY
 from bowstring.engine.configs.scoped import group_origins
 from bowstring.engine.configs.synonyms import topic_synonyms
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -29,7 +28,9 @@ from bowstring.engine.metadata.image import (
     TOPIC_RESOURCE,
 )
 from bowstring.engine.metadata.topic_changes import check_topic_name
-from bowstring.engine.protocol.messages.describe_configs import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -37,7 +38,6 @@ from bowstring.engine.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

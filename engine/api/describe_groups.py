@@ -6,12 +6,12 @@ Versions: 3 authorized operations (KIP-430); 4 instance ids; 6 GROUP_ID_NOT_FOUN
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.group_descriptions import described_groups
-from bowstring.engine.protocol.messages.describe_groups import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

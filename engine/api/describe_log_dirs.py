@@ -3,15 +3,15 @@
 import os
 from typing import TYPE_CHECKING
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.describe_log_dirs import (
+from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from bowstring.engine.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

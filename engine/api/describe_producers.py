@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.topic_changes import check_topic_name
-from bowstring.engine.protocol.messages.describe_producers import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -6,9 +6,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.forwarded import client_of
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.metadata.names import METADATA_TOPIC
-from bowstring.engine.protocol.messages.describe_quorum import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestTopicData,
     DescribeQuorumResponse,
@@ -18,7 +19,6 @@ from bowstring.engine.protocol.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
 from bowstring.engine.coordinators.effects import Respond
-from bowstring.engine.errors import Error, Errors, KafkaError
-from bowstring.engine.protocol import ZERO_UUID
-from bowstring.engine.protocol.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-    DescribeShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsResponseGroup,
-    DescribeShareGroupOffsetsResponsePartition,
-    DescribeShareGroupOffsetsResponseTopic,
-)
 from bowstring.engine.requests.time_slices import portions, streamed
 from bowstring.engine.share.persister.interface import (
     UNINITIALIZED_START_OFFSET,
     UNKNOWN_COUNT,
     SharePartitionKey,
     StateSummary,
+)
+from bowstring.protocol import ZERO_UUID
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
 )
 
 if TYPE_CHECKING:

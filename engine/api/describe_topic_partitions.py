@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.authorized_operations import TOPIC_OPERATIONS
 from bowstring.engine.api.offline_replicas import offline_replicas, reachable_brokers
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import is_internal, topic_name_problem
-from bowstring.engine.protocol.messages.describe_topic_partitions import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

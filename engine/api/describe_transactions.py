@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.describe_transactions import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TransactionState,

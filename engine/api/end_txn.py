@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from bowstring.engine.transactions.ending import EndRequest, end_error
 from bowstring.engine.transactions.transaction import EPOCH_BUMP
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

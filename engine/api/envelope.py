@@ -5,8 +5,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api.table import BY_CONTROLLER, TABLE
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol import (
+from bowstring.engine.requests.answers import encoded, error_response
+from bowstring.engine.requests.request import Request
+from bowstring.protocol import (
     API_VERSIONS,
     DecodedHeader,
     ProtocolError,
@@ -14,11 +15,10 @@ from bowstring.engine.protocol import (
     decode_request,
     decode_request_header,
 )
-from bowstring.engine.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from bowstring.engine.protocol.records.principal import DefaultPrincipalData
-from bowstring.engine.protocol.schema import Response
-from bowstring.engine.requests.answers import encoded, error_response
-from bowstring.engine.requests.request import Request
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from bowstring.protocol.records.principal import DefaultPrincipalData
+from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -5,15 +5,15 @@ Versions: 1 transactions; 4 several keys (KIP-699); 6 share partitions (KIP-932)
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
-from bowstring.engine.protocol.messages.find_coordinator import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.engine.share.persister.interface import coordinator_key, parse_coordinator_key
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.share.persister.interface import coordinator_key, parse_coordinator_key
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api import broker_loggers
 from bowstring.engine.api.request_refusals import refusal
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.config_changes import Change
-from bowstring.engine.protocol import decode_response, encode, encode_request
-from bowstring.engine.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from bowstring.engine.protocol.messages.incremental_alter_configs import (
+from bowstring.protocol import decode_response, encode, encode_request
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from bowstring.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from bowstring.engine.protocol.records.principal import DefaultPrincipalData
-from bowstring.engine.protocol.schema import Response
+from bowstring.protocol.records.principal import DefaultPrincipalData
+from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
     from bowstring.engine.quorum.service import QuorumService

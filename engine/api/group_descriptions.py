@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from bowstring.engine.api.authorized_operations import GROUP_OPERATIONS
 from bowstring.engine.coordinators.effects import Respond
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.protocol.errors import Errors, KafkaError
 
 if TYPE_CHECKING:
     from bowstring.engine.groups.shard import GroupShard

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.classic.membership import only_kept_alive
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -7,12 +7,12 @@ from bowstring.engine.api import broker_loggers
 from bowstring.engine.api.config_resources import Key, alter_each
 from bowstring.engine.metadata.config_changes import Change, alter_incrementally
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol.messages.incremental_alter_configs import (
+from bowstring.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -2,12 +2,9 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Error, Errors, KafkaError
-from bowstring.engine.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
 from bowstring.engine.transactions.init import InitRequest, init_error
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

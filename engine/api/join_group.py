@@ -7,8 +7,8 @@ reason; 9 skip assignment.
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.request_context import request_context
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -6,13 +6,13 @@ Versions: up to 2 one member, whose error is the response's; 3 several (KIP-345)
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from bowstring.engine.protocol.messages.leave_group import (
+from bowstring.engine.requests.time_slices import is_large, portions, streamed
+from bowstring.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
 )
-from bowstring.engine.requests.time_slices import is_large, portions, streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

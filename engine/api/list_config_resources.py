@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
-from bowstring.engine.protocol.messages.list_config_resources import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ClusterImage

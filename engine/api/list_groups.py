@@ -6,10 +6,10 @@ Versions: 4 filter by state (KIP-518); 5 filter by type (KIP-848).
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.administration import GroupFilter
-from bowstring.engine.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
     from bowstring.engine.groups.shard import GroupShard

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.protocol.message_steps import PAUSE
 from bowstring._native.record.decode import decode_batches
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.list_offsets import (
+from bowstring.engine.requests.time_slices import portions, streamed
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -15,7 +16,6 @@ from bowstring.engine.protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from bowstring.engine.requests.time_slices import portions, streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

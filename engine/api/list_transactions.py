@@ -3,12 +3,9 @@
 import time
 from typing import TYPE_CHECKING
 
-from bowstring.engine.protocol.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
 from bowstring.engine.requests.time_slices import streamed
 from bowstring.engine.transactions.administration import TransactionFilter
+from bowstring.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 from bowstring._native.protocol.message_steps import PAUSE
 from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from bowstring.engine.api.offline_replicas import offline_replicas, reachable_brokers
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import (
     GROUPS_TOPIC,
@@ -17,15 +16,16 @@ from bowstring.engine.metadata.names import (
     topic_name_problem,
 )
 from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST
-from bowstring.engine.protocol import ZERO_UUID
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol import ZERO_UUID
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

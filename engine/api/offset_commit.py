@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.partition_answers import Answers
 from bowstring.engine.api.request_context import request_context
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.offsets.requests import commit_error
-from bowstring.engine.protocol.ids import ZERO_UUID
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.engine.requests.time_slices import is_large, streamed
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.ids import ZERO_UUID
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from bowstring.engine.requests.time_slices import is_large, streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ClusterImage

@@ -5,16 +5,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.partition_answers import Answers
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.ids import ZERO_UUID
-from bowstring.engine.protocol.messages.offset_delete import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.ids import ZERO_UUID
+from bowstring.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ClusterImage

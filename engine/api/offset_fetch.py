@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bowstring.engine.errors import Error, Errors, KafkaError
-from bowstring.engine.protocol.ids import ZERO_UUID
-from bowstring.engine.protocol.messages.offset_fetch import (
+from bowstring.engine.requests.time_slices import portions, streamed
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.ids import ZERO_UUID
+from bowstring.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -21,7 +22,6 @@ from bowstring.engine.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from bowstring.engine.requests.time_slices import portions, streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

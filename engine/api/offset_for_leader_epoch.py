@@ -5,15 +5,15 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from bowstring.engine.errors import KafkaError
-from bowstring.engine.protocol.messages.offset_for_leader_epoch import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -7,7 +7,7 @@ authorizer and for the reference page.
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
-from bowstring.engine.errors import Error, Errors
+from bowstring.protocol.errors import Error, Errors
 
 
 class AclOperation(IntEnum):

@@ -4,7 +4,7 @@ and FetchSnapshot of the metadata log (KIP-595, KIP-630), and changes of voters 
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.protocol.schema import Response
+from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -3,10 +3,10 @@
 from typing import Any, cast
 
 from bowstring.engine.api.table import TABLE, Part
-from bowstring.engine.errors import KafkaError
-from bowstring.engine.protocol import API_VERSIONS
-from bowstring.engine.protocol.schema import Response, Struct, fields_of
 from bowstring.engine.requests.answers import error_response
+from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.schema import Response, Struct, fields_of
 
 
 def refusal(key: int, version: int, body: Any, error: KafkaError) -> Response | None:

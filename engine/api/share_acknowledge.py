@@ -9,8 +9,9 @@ from bowstring.engine.api.share_acknowledgements import (
     Outcome,
     member_of,
 )
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.share_acknowledge import (
+from bowstring.engine.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.share_acknowledge import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
@@ -18,7 +19,6 @@ from bowstring.engine.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from bowstring.engine.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
 
 if TYPE_CHECKING:
     from bowstring.engine.api.share_acknowledgements import PartitionKey

@@ -13,17 +13,6 @@ from bowstring.engine.api.share_acknowledgements import (
     PartitionKey,
     member_of,
 )
-from bowstring.engine.errors import Error, Errors, KafkaError
-from bowstring.engine.protocol.messages.share_fetch import (
-    AcknowledgementBatch,
-    AcquiredRecords,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-    ShareFetchableTopicResponse,
-    ShareFetchRequest,
-    ShareFetchResponse,
-)
 from bowstring.engine.share.leader.share_fetch import Fetched, ShareFetch, ShareFetchOptions, rotated
 from bowstring.engine.share.sessions import (
     FINAL_EPOCH,
@@ -33,6 +22,17 @@ from bowstring.engine.share.sessions import (
     SessionPartition,
     ShareSession,
     next_epoch,
+)
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.share_fetch import (
+    AcknowledgementBatch,
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
 )
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.group_descriptions import described_groups
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
-from bowstring.engine.protocol.messages.share_group_describe import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.messages.share_group_describe import (
     DescribedGroup,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

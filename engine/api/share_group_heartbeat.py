@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.request_context import request_context
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH
 from bowstring.engine.groups.share.heartbeat import JOIN_EPOCH
 from bowstring.engine.groups.share.membership import refusal
 from bowstring.engine.metadata.features import SHARE_VERSION
-from bowstring.engine.protocol.messages.share_group_heartbeat import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )

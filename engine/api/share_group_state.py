@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from bowstring.engine.protocol.schema import Response
 from bowstring.engine.requests.time_slices import portions
 from bowstring.engine.share.persister.interface import SharePartitionKey
 from bowstring.engine.share.persister.state_apis import STATE_APIS
+from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

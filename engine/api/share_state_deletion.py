@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.requests.time_slices import portions
 from bowstring.engine.share.persister.interface import SharePartitionKey
+from bowstring.protocol.errors import Error, Errors
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

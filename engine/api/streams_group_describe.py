@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.group_descriptions import described_groups
 from bowstring.engine.api.streams_group_heartbeat import supports_streams_groups
-from bowstring.engine.protocol.messages.streams_group_describe import (
+from bowstring.engine.requests.time_slices import streamed
+from bowstring.protocol.messages.streams_group_describe import (
     DescribedGroup,
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
 )
-from bowstring.engine.requests.time_slices import streamed
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.request_context import request_context
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.streams.heartbeat import HeartbeatAnswer, refusal
 from bowstring.engine.groups.streams.statuses import Status
 from bowstring.engine.metadata.features import STREAMS_VERSION
 from bowstring.engine.metadata.names import is_internal, topic_name_problem
 from bowstring.engine.metadata.topic_changes import NewTopic
-from bowstring.engine.protocol.messages import streams_group_heartbeat as messages
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages import streams_group_heartbeat as messages
 
 if TYPE_CHECKING:
     from bowstring.engine.groups.streams.configuration import InternalTopic

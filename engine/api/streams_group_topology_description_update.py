@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.streams_group_topology_description_update import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateResponse,
 )
 

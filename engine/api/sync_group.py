@@ -5,9 +5,9 @@ Versions: 3 static members; 5 the protocol's type and name, which must then be g
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from bowstring.engine.requests.time_slices import is_large
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

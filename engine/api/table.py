@@ -1,8 +1,9 @@
 """Lists the APIs that brokers and controllers serve: one row has all that is known of an API.
 
 Dispatch, ApiVersions, forwarding, refusals and the reference page follow from the rows. To add an API,
-declare its messages (`engine/protocol/messages`), write its module in this package, add its row. A module has
-``async def handle(broker, request)``, which returns the response's body; it is imported on the first request.
+declare its messages (`python/bowstring/protocol/messages`), write its module in this package, add its row. A
+module has ``async def handle(broker, request)``, which returns the response's body; it is imported on the
+first request.
 Permissions are those that Kafka 4.4 checks (its KafkaApis and ControllerApis); nothing checks them here yet.
 """
 
@@ -23,8 +24,8 @@ from bowstring.engine.api.permissions import (
     on_transactional_ids,
     to_see,
 )
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import ApiKeys
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import ApiKeys
 
 NATIVE: Final = "native"
 """In place of a module: the reactors answer."""

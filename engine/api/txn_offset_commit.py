@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.offsets.transactional import commit_error
 from bowstring.engine.metadata.names import GROUPS_TOPIC
-from bowstring.engine.protocol.messages.txn_offset_commit import (
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,

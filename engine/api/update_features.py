@@ -6,20 +6,15 @@ from typing import TYPE_CHECKING, Final
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.controller.features import update_features
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from bowstring.engine.metadata.image import ImageChange
-from bowstring.engine.protocol.messages.update_features import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from bowstring.engine.protocol.records.control import (
-    Endpoint,
-    KRaftVersionFeature,
-    VotersRecord,
-    VotersRecordVoter,
-)
+from bowstring.protocol.records.control import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

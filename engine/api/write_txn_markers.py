@@ -7,17 +7,17 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Error
-from bowstring.engine.protocol.messages.write_txn_markers import (
+from bowstring.engine.requests.time_slices import portions
+from bowstring.engine.transactions.marker_writer import Marker
+from bowstring.engine.transactions.transaction import TopicPartition
+from bowstring.protocol.errors import Error
+from bowstring.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from bowstring.engine.requests.time_slices import portions
-from bowstring.engine.transactions.marker_writer import Marker
-from bowstring.engine.transactions.transaction import TopicPartition
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -14,16 +14,10 @@ from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import PartitionImage, TopicImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC
 from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
 from bowstring.engine.network.broker_addresses import inter_broker_listener
-from bowstring.engine.protocol.records.cluster_metadata.security import (
-    AccessControlEntryRecord,
-    UserScramCredentialRecord,
-)
-from bowstring.engine.protocol.records.cluster_metadata.settings import ClientQuotaRecord
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.listeners import (
     Listener,
@@ -38,6 +32,12 @@ from bowstring.engine.storage.log_healer import LogHealer
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.replica_moves import ReplicaMoves
 from bowstring.engine.storage.scrubber import Scrubber
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.records.cluster_metadata.security import (
+    AccessControlEntryRecord,
+    UserScramCredentialRecord,
+)
+from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.metrics_server import MetricsServer

@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bowstring.engine import background, event_log
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES
-from bowstring.engine.protocol.ids import random_uuid
-from bowstring.engine.protocol.messages.controller_registration import (
+from bowstring.engine.quorum.service import QuorumService
+from bowstring.engine.requests.listeners import Listener
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.ids import random_uuid
+from bowstring.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
     Feature,
 )
-from bowstring.engine.protocol.messages.controller_registration import Listener as RegisteredListener
-from bowstring.engine.quorum.service import QuorumService
-from bowstring.engine.requests.listeners import Listener
+from bowstring.protocol.messages.controller_registration import Listener as RegisteredListener
 
 _PLAINTEXT: Final = 0
 _FIRST_PAUSE_S: Final = 0.1

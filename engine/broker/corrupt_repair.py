@@ -12,14 +12,14 @@ from typing import Any, Final
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.log.verified_ranges import corrupt_marks
 from bowstring.engine import event_log
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicImage
 from bowstring.engine.network.broker_addresses import BrokerAddresses
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from bowstring.engine.storage.log_directory import partition_directory
 from bowstring.engine.storage.log_manager import LogManager
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 _RETRY_S: Final = 10.0
 _RETRY_MAX_S: Final = 600.0

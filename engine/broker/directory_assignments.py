@@ -5,22 +5,22 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from bowstring.engine import background, event_log
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.directory_ids import LOST
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import TopicImage
-from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
+from bowstring.engine.quorum.service import QuorumService
+from bowstring.engine.replication.isr_changes import PartitionKey
+from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.engine.storage.log_manager import LogManager
+from bowstring.engine.storage.log_placement import assigned_id
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsRequestPartitionData,
     AssignReplicasToDirsRequestTopicData,
     AssignReplicasToDirsResponse,
 )
-from bowstring.engine.quorum.service import QuorumService
-from bowstring.engine.replication.isr_changes import PartitionKey
-from bowstring.engine.storage.log_directories import LogDirectories
-from bowstring.engine.storage.log_manager import LogManager
-from bowstring.engine.storage.log_placement import assigned_id
 
 _RETRY_S: Final = 0.5
 PARTITIONS_MAX: Final = 2250

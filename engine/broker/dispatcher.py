@@ -18,19 +18,19 @@ from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring.engine import event_log
 from bowstring.engine.api.table import FORWARDED, TABLE
 from bowstring.engine.broker.request_counters import RequestCounters
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol import (
+from bowstring.engine.requests.answers import encoded, error_response
+from bowstring.engine.requests.request import Request
+from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.protocol import (
     API_VERSIONS,
     ProtocolError,
     decode_large_request,
     decode_request,
     encode_response,
 )
-from bowstring.engine.protocol.messages import ApiKeys
-from bowstring.engine.protocol.schema import Response
-from bowstring.engine.requests.answers import encoded, error_response
-from bowstring.engine.requests.request import Request
-from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages import ApiKeys
+from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.slow_batches import SlowBatches

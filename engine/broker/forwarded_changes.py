@@ -6,19 +6,19 @@ from typing import Any, Final
 
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.topic_changes import NewTopic
-from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from bowstring.engine.protocol.messages.create_topics import (
+from bowstring.engine.quorum.service import QuorumService
+from bowstring.engine.storage.log_manager import LogManager
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from bowstring.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from bowstring.engine.quorum.service import QuorumService
-from bowstring.engine.storage.log_manager import LogManager
 
 _LOOK_S: Final = 0.01
 

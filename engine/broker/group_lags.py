@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background
-from bowstring.engine.errors import KafkaError
+from bowstring.protocol.errors import KafkaError
 
 ROUND_S: Final = 5.0
 PORTION: Final = 500

@@ -12,29 +12,29 @@ from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, TopicImage
 from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
+from bowstring.engine.quorum.service import QuorumService
+from bowstring.engine.replication.isr_changes import PartitionKey
+from bowstring.engine.storage.log_healer import GIVE_UP_S, RETRY_FIRST_S, next_pause_s
+from bowstring.engine.storage.log_manager import LogManager
+from bowstring.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import (
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import (
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
-from bowstring.engine.quorum.service import QuorumService
-from bowstring.engine.replication.isr_changes import PartitionKey
-from bowstring.engine.storage.log_healer import GIVE_UP_S, RETRY_FIRST_S, next_pause_s
-from bowstring.engine.storage.log_manager import LogManager
+from bowstring.protocol.schema import MetadataRecord
 
 _OF_BROKERS: Final = (
     RegisterBrokerRecord,

@@ -6,27 +6,24 @@ from typing import Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import (
     BOWSTRING_VERSION,
     REGISTERED_BY_BOWSTRING,
     SUPPORTED_FEATURES,
     unsupported_levels,
 )
-from bowstring.engine.protocol.ids import random_uuid
-from bowstring.engine.protocol.messages.broker_heartbeat import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-)
-from bowstring.engine.protocol.messages.broker_registration import (
+from bowstring.engine.quorum.service import QuorumService
+from bowstring.engine.requests.listeners import Listener
+from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.ids import random_uuid
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from bowstring.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     Feature,
 )
-from bowstring.engine.protocol.messages.broker_registration import Listener as RegisteredListener
-from bowstring.engine.quorum.service import QuorumService
-from bowstring.engine.requests.listeners import Listener
-from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.protocol.messages.broker_registration import Listener as RegisteredListener
 
 _PLAINTEXT: Final = 0
 _RETRY_S: Final = 0.1

@@ -12,7 +12,7 @@ from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.own_changes import OwnChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.schema import MetadataRecord
 
 
 class LoneBroker(Broker):

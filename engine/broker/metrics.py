@@ -16,8 +16,8 @@ from prometheus_client.registry import Collector
 from bowstring.engine.broker.cluster_metrics import QuorumCollector, ReplicasCollector, partition_counts
 from bowstring.engine.broker.group_lags import ROWS_MAX, GroupLags
 from bowstring.engine.broker.request_counters import LATENCY_BUCKETS
-from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.storage.descriptor_reserve import descriptor_counters
+from bowstring.protocol import API_VERSIONS
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import META_PROPERTIES
+from bowstring.protocol import API_VERSIONS
 
 if TYPE_CHECKING:
     from bowstring.engine.quorum.service import QuorumService

@@ -6,12 +6,12 @@ from pathlib import Path
 from bowstring.engine.broker.node import node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import parse_properties
-from bowstring.engine.protocol.ids import parse_uuid
 from bowstring.engine.quorum.formatting import FormatOptions, FormatPlan, plan_format
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.raft.voters import Endpoint, Endpoints
 from bowstring.engine.requests.listeners import advertised_listeners, controller_listeners
 from bowstring.engine.storage.log_directory import META_PROPERTIES
+from bowstring.protocol.ids import parse_uuid
 
 
 def format_plan(settings: Mapping[str, str], options: FormatOptions) -> FormatPlan:

@@ -11,15 +11,15 @@ from bowstring.engine.metadata.features import (
     missing_levels,
 )
 from bowstring.engine.metadata.store.bootstrap import read_bootstrap
-from bowstring.engine.protocol import random_uuid
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+from bowstring.protocol import random_uuid
+from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata.settings import FeatureLevelRecord
+from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.lone_broker import LoneBroker

@@ -15,16 +15,16 @@ from bowstring.engine import background, event_log
 from bowstring.engine.broker.corrupt_repair import CorruptRepair
 from bowstring.engine.broker.role_changes import SLICE_NS, RoleChanges
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
 from bowstring.engine.network.broker_addresses import BrokerAddresses, inter_broker_listener
-from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.replication.replica_manager import ReplicaManager
 from bowstring.engine.replication.throttles import is_throttled, rate_limit
 from bowstring.engine.storage.log_directory import partition_directory
 from bowstring.engine.storage.log_manager import LogManager
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 _BATCHING_S: Final = 0.002
 """Changes of in-sync replicas that come within this time go into one request."""

@@ -16,7 +16,7 @@ from bowstring._native.server.control_request import SlowBatch
 from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.server.recompress import repack, working_bytes
 from bowstring.engine import event_log
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from bowstring._native.server.control_request import SlowBatch
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import background, event_log
-from bowstring.engine.errors import Error, Errors
+from bowstring.protocol.errors import Error, Errors
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -10,13 +10,13 @@ from bowstring.engine.metadata.features import (
     missing_levels,
 )
 from bowstring.engine.metadata.image import BROKER_RESOURCE, ClusterImage
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
+from bowstring.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
+from bowstring.protocol.schema import MetadataRecord
 
 
 def activation_records(

@@ -11,17 +11,17 @@ from bowstring.engine.controller.partition_change import (
     Rules,
 )
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.metadata.directory_ids import holds_online
 from bowstring.engine.metadata.image import PartitionImage, TopicImage, changed_partition
-from bowstring.engine.protocol.messages.alter_partition import (
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.schema import MetadataRecord
 
 _EPOCHS_SINCE: Final = 3
 _ANY_EPOCH: Final = -1

@@ -4,16 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from bowstring.engine.controller.decision import RECORDS_MAX, TOO_MANY
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import TRANSACTIONS_SINCE
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
-    BeginTransactionRecord,
-    EndTransactionRecord,
-)
-from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord, PartitionRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.records.cluster_metadata.markers import BeginTransactionRecord, EndTransactionRecord
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord, PartitionRecord
+from bowstring.protocol.schema import MetadataRecord
 
 BATCH_BYTES: Final = 6 * 1024 * 1024
 """Most bytes of a batch, by the upper bounds below; the log takes 8 MiB."""

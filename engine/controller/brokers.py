@@ -9,33 +9,23 @@ from bowstring.engine.controller import leader_updates
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.sessions import BrokerSession
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.directory_ids import is_reserved
-from bowstring.engine.metadata.features import (
-    CORDONED_DIRECTORIES_SINCE,
-    DIRECTORIES_SINCE,
-    METADATA_VERSION,
-)
+from bowstring.engine.metadata.features import CORDONED_DIRECTORIES_SINCE, DIRECTORIES_SINCE, METADATA_VERSION
 from bowstring.engine.metadata.image import BrokerImage
-from bowstring.engine.protocol.messages.broker_heartbeat import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-)
-from bowstring.engine.protocol.messages.broker_registration import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from bowstring.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from bowstring.engine.protocol.messages.unregister_broker import (
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-)
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+from bowstring.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.schema import MetadataRecord
 
 _CLEAN_SHUTDOWN_SINCE: Final = 3
 

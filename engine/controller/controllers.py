@@ -4,20 +4,20 @@ registrations of those that are gone (KIP-1312).
 
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import (
     CONTROLLER_REGISTRATIONS_SINCE,
     CONTROLLER_UNREGISTRATIONS_SINCE,
 )
-from bowstring.engine.protocol.messages.controller_registration import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from bowstring.engine.protocol.messages.unregister_controller import (
+from bowstring.protocol.messages.unregister_controller import (
     UnregisterControllerRequest,
     UnregisterControllerResponse,
 )
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+from bowstring.protocol.records.cluster_metadata.nodes import (
     ControllerEndpoint,
     ControllerFeature,
     RegisterControllerRecord,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.schema import MetadataRecord
 
 A = TypeVar("A")
 

@@ -5,17 +5,17 @@ from bowstring.engine.controller.leader_updates import update_leaders
 from bowstring.engine.controller.partition_change import PartitionChange, Rules
 from bowstring.engine.controller.partition_index import PartitionKey
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.directory_ids import is_online
 from bowstring.engine.metadata.features import DIRECTORIES_SINCE
-from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
     AssignReplicasToDirsResponseDirectoryData,
     AssignReplicasToDirsResponsePartitionData,
     AssignReplicasToDirsResponseTopicData,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.schema import MetadataRecord
 
 
 def assign_replicas(

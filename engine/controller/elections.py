@@ -6,15 +6,15 @@ from bowstring.engine.controller.decision import Decision, check_not_too_many
 from bowstring.engine.controller.partition_change import Election, PartitionChange, Rules
 from bowstring.engine.controller.partition_index import NO_LEADER, PartitionKey
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
-from bowstring.engine.protocol.messages.elect_leaders import (
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.schema import MetadataRecord
 
 _TYPES: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 _MAX_AT_ONCE: Final = 1000

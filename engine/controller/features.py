@@ -5,7 +5,6 @@ from typing import Final, Protocol
 
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller.decision import Decision
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata import eligible_leaders
 from bowstring.engine.metadata.features import (
     CHANGED_METADATA,
@@ -16,15 +15,16 @@ from bowstring.engine.metadata.features import (
     METADATA_VERSION,
 )
 from bowstring.engine.metadata.image import BROKER_RESOURCE, ClusterImage
-from bowstring.engine.protocol.messages.update_features import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
+from bowstring.protocol.schema import MetadataRecord
 
 _UPGRADE: Final = 1
 _SAFE_DOWNGRADE: Final = 2

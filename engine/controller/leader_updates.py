@@ -7,11 +7,11 @@ from bowstring.engine.controller.partition_change import Election, PartitionChan
 from bowstring.engine.controller.partition_index import NO_LEADER, PartitionKey
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.metadata.image import BrokerImage
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerRegistrationChangeRecord,
     UnregisterBrokerRecord,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.schema import MetadataRecord
 
 _YES: Final = 1
 _UNFENCED: Final = -1

@@ -14,7 +14,7 @@ from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.metadata.directory_ids import default_directory, holds_online, is_online
 from bowstring.engine.metadata.features import DIRECTORIES_SINCE, LEADER_EPOCH_STAYS_SINCE
 from bowstring.engine.metadata.image import BrokerImage, PartitionImage
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1

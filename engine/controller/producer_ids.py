@@ -4,12 +4,12 @@ from typing import Final
 
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.allocate_producer_ids import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import ProducerIdsRecord
+from bowstring.protocol.records.cluster_metadata.settings import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1000
 _MAX: Final = (1 << 63) - 1

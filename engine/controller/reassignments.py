@@ -4,23 +4,23 @@ from bowstring.engine.controller.decision import Decision, check_not_too_many
 from bowstring.engine.controller.partition_change import Election, PartitionChange, Rules
 from bowstring.engine.controller.reassignment import first_step, is_under_way, reverted, target_size
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import PartitionImage, TopicImage
 from bowstring.engine.metadata.topic_changes import check_replicas
-from bowstring.engine.protocol.messages.alter_partition_reassignments import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from bowstring.engine.protocol.messages.list_partition_reassignments import (
+from bowstring.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.schema import MetadataRecord
 
 
 def alter_reassignments(

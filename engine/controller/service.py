@@ -25,17 +25,14 @@ from bowstring.engine.controller.batches import split
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.partition_index import PartitionIndex
 from bowstring.engine.controller.state import ControllerState, ElectionCounters
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol.ids import random_uuid
-from bowstring.engine.protocol.messages.broker_heartbeat import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-)
-from bowstring.engine.protocol.records.cluster_metadata.markers import NoOpRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
-from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.turns import Turn, Turns
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.ids import random_uuid
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from bowstring.protocol.records.cluster_metadata.markers import NoOpRecord
+from bowstring.protocol.records.cluster_metadata.settings import FeatureLevelRecord
+from bowstring.protocol.schema import MetadataRecord
 
 A = TypeVar("A")
 

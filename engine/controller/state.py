@@ -7,7 +7,6 @@ from typing import Final
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller.partition_index import PartitionIndex, PartitionKey
 from bowstring.engine.controller.sessions import Sessions
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
     HIGHEST_METADATA_VERSION,
@@ -16,8 +15,9 @@ from bowstring.engine.metadata.features import (
 )
 from bowstring.engine.metadata.image import BROKER_RESOURCE, BrokerImage, ClusterImage, PartitionImage
 from bowstring.engine.metadata.replica_placer import Randomness
-from bowstring.engine.protocol.records.cluster_metadata import markers, nodes, topics
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.records.cluster_metadata import markers, nodes, topics
+from bowstring.protocol.schema import MetadataRecord
 
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 _UNCLEAN: Final = "unclean.leader.election.enable"

@@ -9,5 +9,6 @@ answers at the high watermark; `hosted` holds a shard with its log; `internal_to
 partitions.
 
 Imported by: engine.*.
-May import: _native.log, _native.record, _native.server, configs, engine, metadata, metadata.store, storage.
+May import: _native.log, _native.record, _native.server, configs, engine, metadata, metadata.store, protocol,
+storage.
 """

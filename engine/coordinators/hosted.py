@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring.engine.coordinators.effects import Respond
-from bowstring.engine.errors import Error
+from bowstring.protocol.errors import Error
 
 
 class Shard(Protocol):

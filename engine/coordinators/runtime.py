@@ -21,7 +21,7 @@ from bowstring.engine.coordinators.effects import AppendMarker, AppendRecords, N
 from bowstring.engine.coordinators.hosted import HostedShard, S, Waiting
 from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.engine.coordinators.partitioning import coordinator_partition
-from bowstring.engine.errors import Error, Errors, KafkaError
+from bowstring.protocol.errors import Error, Errors, KafkaError
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, Final
 
 from bowstring.engine.coordinators.effects import Record
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState, Member
@@ -20,9 +19,10 @@ from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.groups.streams import membership as streams_membership
 from bowstring.engine.groups.streams.group import StreamsGroup
-from bowstring.engine.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from bowstring.engine.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from bowstring.engine.protocol.messages.list_groups import ListedGroup
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from bowstring.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from bowstring.protocol.messages.list_groups import ListedGroup
 
 GROUP_ID_NOT_FOUND_VERSION = 6
 

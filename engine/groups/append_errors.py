@@ -1,6 +1,6 @@
 """Translates the error of a failed append to ``__consumer_offsets`` for the client that caused it."""
 
-from bowstring.engine.errors import Error, Errors
+from bowstring.protocol.errors import Error, Errors
 
 _SHARED = {
     Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,

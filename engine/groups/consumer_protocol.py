@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from bowstring._native.protocol.message_codec import ProtocolError, decode_prefix, encode
-from bowstring.engine.protocol.records.consumer_protocol import (
+from bowstring.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,

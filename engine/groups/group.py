@@ -7,7 +7,7 @@ A type has a class with these methods and rows in `replay.APPLY`, `shard._TIMERS
 from collections.abc import Callable
 from typing import Protocol
 
-from bowstring.engine.errors import Error
+from bowstring.protocol.errors import Error
 
 # checks one partition, by topic name and id
 PartitionCheck = Callable[[str, bytes, int], Error]

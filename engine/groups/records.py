@@ -1,6 +1,6 @@
 """Encodes the coordinator's records: keys and values of ``__consumer_offsets``.
 
-A key starts with two bytes for its record type, a value with two bytes for its version; engine/protocol
+A key starts with two bytes for its record type, a value with two bytes for its version; bowstring.protocol
 declares the bodies.
 """
 
@@ -8,13 +8,9 @@ from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset
-from bowstring.engine.protocol.records.classic_group import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-)
-from bowstring.engine.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
-from bowstring.engine.protocol.schema import Message
+from bowstring.protocol.records.classic_group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from bowstring.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from bowstring.protocol.schema import Message
 
 LEGACY_OFFSET_COMMIT = 0
 OFFSET_COMMIT = 1

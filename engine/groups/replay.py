@@ -21,8 +21,8 @@ from bowstring.engine.groups.state import ShardState
 from bowstring.engine.groups.streams import membership as streams_membership
 from bowstring.engine.groups.streams import replay as streams_replay
 from bowstring.engine.groups.streams.group import StreamsGroup
-from bowstring.engine.protocol.records.classic_group import GroupMetadataKey, GroupMetadataValue
-from bowstring.engine.protocol.records.offsets import (
+from bowstring.protocol.records.classic_group import GroupMetadataKey, GroupMetadataValue
+from bowstring.protocol.records.offsets import (
     LegacyOffsetCommitKey,
     LegacyOffsetCommitValue,
     OffsetCommitKey,

@@ -21,7 +21,6 @@ from bowstring.engine.coordinators.runtime import (
     refuse_request,
     wall_ms,
 )
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.rebalance import session_timer
 from bowstring.engine.groups.config import GroupConfig
@@ -46,6 +45,7 @@ from bowstring.engine.share.persister.interface import (
     Persister,
     SharePartitionKey,
 )
+from bowstring.protocol.errors import Error, Errors
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import administration
 from bowstring.engine.groups.classic import join, membership, rebalance, sync
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
@@ -30,24 +29,23 @@ from bowstring.engine.groups.streams import describe as streams_description
 from bowstring.engine.groups.streams import heartbeat as streams_heartbeat
 from bowstring.engine.groups.streams import membership as streams_membership
 from bowstring.engine.groups.streams.group import StreamsGroup
-from bowstring.engine.protocol.messages.consumer_group_describe import (
-    DescribedGroup as DescribedConsumerGroup,
-)
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from bowstring.engine.protocol.messages.describe_groups import DescribedGroup
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest
-from bowstring.engine.protocol.messages.list_groups import ListedGroup
-from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
-from bowstring.engine.protocol.messages.offset_delete import OffsetDeleteRequest
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from bowstring.engine.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
-from bowstring.engine.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from bowstring.engine.protocol.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
-from bowstring.engine.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from bowstring.engine.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from bowstring.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from bowstring.protocol.messages.describe_groups import DescribedGroup
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from bowstring.protocol.messages.leave_group import LeaveGroupRequest
+from bowstring.protocol.messages.list_groups import ListedGroup
+from bowstring.protocol.messages.offset_commit import OffsetCommitRequest
+from bowstring.protocol.messages.offset_delete import OffsetDeleteRequest
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from bowstring.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+from bowstring.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from bowstring.protocol.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
+from bowstring.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from bowstring.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class GroupShard:

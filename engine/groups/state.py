@@ -13,13 +13,13 @@ from bowstring.engine.coordinators.effects import (
     Respond,
     TransactionalProducer,
 )
-from bowstring.engine.errors import Error
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.effects import CancelTimer, Effect, ResolveRegexes, SetTimer, TimerKey
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.modern.cluster import ClusterView, NoCluster
 from bowstring.engine.groups.offsets.store import OffsetStore
+from bowstring.protocol.errors import Error
 
 # Kafka's coordinators wait as long before they retry what a timer does.
 RETRY_MS: Final = 500

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import ConfigError
-from bowstring.engine.protocol.ids import format_uuid, random_uuid
+from bowstring.protocol.ids import format_uuid, random_uuid
 
 if TYPE_CHECKING:
     from bowstring.engine.local.requests import LocalRequests

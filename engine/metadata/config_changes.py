@@ -16,7 +16,6 @@ from bowstring.engine.configs.config_key import PER_BROKER, READ_ONLY
 from bowstring.engine.configs.scoped import INTERVAL_MS, validate_client_metrics, validate_group_configs
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from bowstring.engine.configs.table_security import PER_LISTENER
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.eligible_leaders import forget
 from bowstring.engine.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from bowstring.engine.metadata.image import (
@@ -27,8 +26,9 @@ from bowstring.engine.metadata.image import (
     ClusterImage,
 )
 from bowstring.engine.metadata.topic_changes import check_topic_name
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.schema import MetadataRecord
 
 SET: Final = 0
 DELETE: Final = 1

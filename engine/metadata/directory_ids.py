@@ -5,7 +5,7 @@
 from typing import Final
 
 from bowstring.engine.metadata.image import BrokerImage, PartitionImage, TopicImage
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord
 
 MIGRATING: Final = bytes(16)
 """The broker's directories are not known yet, because they are not in its registration."""

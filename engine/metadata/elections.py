@@ -1,8 +1,8 @@
 """Chooses leaders for partitions without one, when a node takes over a metadata log."""
 
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord
+from bowstring.protocol.schema import MetadataRecord
 
 NO_LEADER = -1
 _RECOVERED = 0

@@ -7,8 +7,8 @@ away it has no leader until an unclean election, whichever of them come back.
 from collections.abc import Iterator
 
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage
-from bowstring.engine.protocol.records.cluster_metadata.topics import ClearElrRecord, PartitionChangeRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata.topics import ClearElrRecord, PartitionChangeRecord
+from bowstring.protocol.schema import MetadataRecord
 
 
 def forget(image: ClusterImage, topic: str) -> list[MetadataRecord]:

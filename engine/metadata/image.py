@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from bowstring.engine.metadata.names import unified
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.unsupported_records import KEPT_RECORDS, UnsupportedRecords
-from bowstring.engine.protocol.records.cluster_metadata import markers, nodes, settings, topics
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata import markers, nodes, settings, topics
+from bowstring.protocol.schema import MetadataRecord
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4

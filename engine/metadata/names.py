@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bowstring.engine.protocol import records
+from bowstring.protocol import records
 
 MAX_TOPIC_NAME: Final = 249
 METADATA_TOPIC: Final = records.METADATA_TOPIC

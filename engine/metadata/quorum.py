@@ -8,15 +8,15 @@ import json
 from typing import Final
 
 from bowstring._native.protocol.message_codec import decode, encode
-from bowstring.engine.protocol.ids import format_uuid
-from bowstring.engine.protocol.records.control import (
+from bowstring.protocol.ids import format_uuid
+from bowstring.protocol.records.control import (
     KRaftVersionRecord,
     LeaderChangeMessage,
     LeaderChangeMessageVoter,
     VotersRecord,
 )
-from bowstring.engine.protocol.records.control_batch import ControlRecordType, encode_control_key
-from bowstring.engine.protocol.schema import Message
+from bowstring.protocol.records.control_batch import ControlRecordType, encode_control_key
+from bowstring.protocol.schema import Message
 
 QUORUM_STATE: Final = "quorum-state"
 _NO_ID: Final = bytes(16)

@@ -5,13 +5,13 @@ from functools import cache
 from typing import Final
 
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord, PartitionRecord
-from bowstring.engine.protocol.records.metadata_frame import decode_metadata_record, encode_metadata_record
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord, PartitionRecord
+from bowstring.protocol.records.metadata_frame import decode_metadata_record, encode_metadata_record
+from bowstring.protocol.schema import MetadataRecord
 
 # By record type, the metadata.version that each record version needs, newest first. Directories came with 17
 # (KIP-858), eligible leader replicas with 23 (KIP-966), cordoned directories with 30. Other records have one

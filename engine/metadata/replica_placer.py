@@ -8,9 +8,9 @@ each rack as there are racks, the same broker of a rack leads until the next shu
 from collections.abc import Iterable, MutableSequence, Sequence
 from typing import Any, Final, Protocol
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.directory_ids import takes_replicas
 from bowstring.engine.metadata.image import BrokerImage
+from bowstring.protocol.errors import Errors, KafkaError
 
 NO_BROKER: Final = -1
 

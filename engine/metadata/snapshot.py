@@ -16,23 +16,23 @@ from bowstring.engine.metadata.image import BrokerImage, ClusterImage, MetadataE
 from bowstring.engine.metadata.quorum import QuorumFacts, control_record
 from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.metadata.unsupported_records import KEPT_IN_ORDER
-from bowstring.engine.protocol import ProtocolError
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+from bowstring.protocol import ProtocolError
+from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
     BrokerFeature,
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import (
+from bowstring.protocol.records.cluster_metadata.settings import (
     ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     ProducerIdsRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
-from bowstring.engine.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
-from bowstring.engine.protocol.records.control_batch import ControlRecordType, decode_control_key
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
+from bowstring.protocol.records.control import SnapshotFooterRecord, SnapshotHeaderRecord
+from bowstring.protocol.records.control_batch import ControlRecordType, decode_control_key
+from bowstring.protocol.schema import MetadataRecord
 
 # Kafka's own snapshots have this many records in a batch.
 _RECORDS_PER_BATCH: Final = 1024

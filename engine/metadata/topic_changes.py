@@ -4,19 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError, validate_topic_configs
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.directory_ids import default_directory, takes_replicas
-from bowstring.engine.metadata.features import (
-    DIRECTORIES_SINCE,
-    HIGHEST_METADATA_VERSION,
-    METADATA_VERSION,
-)
+from bowstring.engine.metadata.features import DIRECTORIES_SINCE, HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.engine.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from bowstring.engine.metadata.names import topic_name_problem, unified
 from bowstring.engine.metadata.replica_placer import NoRandomness, Randomness, StripedReplicaPlacer
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
+from bowstring.protocol.schema import MetadataRecord
 
 NO_RANDOMNESS: Final = NoRandomness()
 MAX_PARTITIONS_PER_REQUEST = 10_000

@@ -6,8 +6,8 @@ They are replayed, written to snapshots, and available to an Apache Kafka that t
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
-from bowstring.engine.protocol.records.cluster_metadata import nodes, security, settings
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.records.cluster_metadata import nodes, security, settings
+from bowstring.protocol.schema import MetadataRecord
 
 # Only the last record of each key counts, so the key identifies what a record describes.
 _KEYS: Final[dict[type[MetadataRecord], Callable[[Any], Hashable]]] = {

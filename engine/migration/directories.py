@@ -30,10 +30,6 @@ from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.reader import MetadataState, read_metadata
 from bowstring.engine.migration.settings import open_listeners, refusal, server_properties, unenforced
-from bowstring.engine.protocol.records.cluster_metadata.nodes import BrokerRegistrationChangeRecord
-from bowstring.engine.protocol.records.cluster_metadata.security import AccessControlEntryRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord
-from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.storage.directory_lock import DataDirectoryError, locked
 from bowstring.engine.storage.log_directory import (
     CLEAN_SHUTDOWN,
@@ -41,6 +37,10 @@ from bowstring.engine.storage.log_directory import (
     METADATA_PARTITION_DIRECTORY,
     LogDirectory,
 )
+from bowstring.protocol.records.cluster_metadata.nodes import BrokerRegistrationChangeRecord
+from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
+from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord
+from bowstring.protocol.schema import MetadataRecord
 
 Target = Literal["kafka", "bowstring"]
 _YES: Final = 1

@@ -7,12 +7,12 @@ Requests on one connection are answered in order.
 import asyncio
 from typing import Any, Final
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import API_VERSIONS, ProtocolError, decode_response, encode_request
-from bowstring.engine.protocol.messages import ApiKeys
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from bowstring.engine.protocol.schema import Request, Response
 from bowstring.engine.storage.open_files import with_reserve_async
+from bowstring.protocol import API_VERSIONS, ProtocolError, decode_response, encode_request
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import ApiKeys
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from bowstring.protocol.schema import Request, Response
 
 _ASKED_VERSION: Final = 4
 _SOFTWARE: Final = "bowstring"

@@ -13,12 +13,12 @@ from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import decode_record
 from bowstring.engine.metadata.snapshot import SnapshotError
 from bowstring.engine.metadata.store.reader import unusable_record
-from bowstring.engine.protocol import ProtocolError
-from bowstring.engine.protocol.records.control_batch import decode_control_key
-from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.quorum.log import MetadataRaftLog
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.protocol import ProtocolError
+from bowstring.protocol.records.control_batch import decode_control_key
+from bowstring.protocol.schema import MetadataRecord
 
 AppliedListener = Callable[[Sequence[MetadataRecord], int, int], None]
 """Called with the records of a batch, the offset after it, and its epoch."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from bowstring.engine.network.connection import has_ended
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol.schema import Request
 from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
 from bowstring.engine.raft.voters import Node
 from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.protocol.schema import Request
 
 
 class Connections:

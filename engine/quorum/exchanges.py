@@ -5,16 +5,16 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from bowstring.engine import event_log
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol import API_VERSIONS
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
-from bowstring.engine.protocol.messages.describe_cluster import DescribeClusterRequest
-from bowstring.engine.protocol.schema import Request
 from bowstring.engine.raft import messages, wire
 from bowstring.engine.raft.voters import Node
 from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest
+from bowstring.protocol.schema import Request
 
 _RETRY_S: Final = 0.02
 _CONTROLLERS: Final = 2

@@ -24,22 +24,16 @@ from bowstring.engine.metadata.features import (
 )
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
-from bowstring.engine.metadata.snapshot import (
-    SnapshotId,
-    encode_snapshot,
-)
+from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
 from bowstring.engine.metadata.store.bootstrap import BOOTSTRAP_CHECKPOINT
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
-from bowstring.engine.protocol.ids import ZERO_UUID, format_uuid, parse_uuid, random_uuid
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.voters import Endpoint, Endpoints, Voter, VoterSet
 from bowstring.engine.storage.checkpoints import replace_file, sync_directory, write_whole
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_directory import (
-    META_PROPERTIES,
-    METADATA_PARTITION_DIRECTORY,
-)
+from bowstring.engine.storage.log_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
+from bowstring.protocol.ids import ZERO_UUID, format_uuid, parse_uuid, random_uuid
 
 _FIRST: Final = SnapshotId(0, 0)
 _CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

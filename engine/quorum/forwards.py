@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages import ApiKeys
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages import ApiKeys
 
 OWN_CONNECTIONS: Final = {
     ApiKeys.BROKER_REGISTRATION: "registration and heartbeats",

@@ -17,7 +17,6 @@ from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.snapshot import SnapshotId, decode_snapshot
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
-from bowstring.engine.protocol.ids import METADATA_TOPIC_ID
 from bowstring.engine.quorum.synced_end import SyncedEnd
 from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
 from bowstring.engine.raft.log import NotAppendedError
@@ -25,6 +24,7 @@ from bowstring.engine.storage.checkpoints import sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY, LogDirectory
 from bowstring.engine.storage.open_files import open_file, with_reserve
+from bowstring.protocol.ids import METADATA_TOPIC_ID
 
 _AS_WRITTEN: Final = -2
 """PartitionLog.append keeps offset and epoch of the batch."""

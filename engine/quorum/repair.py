@@ -19,18 +19,18 @@ from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import decode_record
 from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
-from bowstring.engine.protocol import ProtocolError
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
+from bowstring.engine.storage.directory_lock import DataDirectoryError, locked
+from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
+from bowstring.protocol import ProtocolError
+from bowstring.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
-from bowstring.engine.protocol.records.control_batch import decode_control_key
-from bowstring.engine.protocol.schema import MetadataRecord
-from bowstring.engine.storage.directory_lock import DataDirectoryError, locked
-from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import TopicRecord
+from bowstring.protocol.records.control_batch import decode_control_key
+from bowstring.protocol.schema import MetadataRecord
 
 _LENGTH_AT: Final = 8
 _PREFIX_BYTES: Final = 12

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.engine.metadata.image import ClusterImage, ImageChange
 from bowstring.engine.metadata.quorum import QuorumFacts
@@ -30,7 +29,6 @@ from bowstring.engine.metadata.records import encode_record
 from bowstring.engine.metadata.snapshot import SnapshotError
 from bowstring.engine.metadata.store.bootstrap import read_bootstrap
 from bowstring.engine.metadata.store.log_config import metadata_log_config
-from bowstring.engine.protocol.schema import Message, MetadataRecord
 from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.quorum.commits import Commits
 from bowstring.engine.quorum.forwards import OWN_CONNECTIONS, Forwards
@@ -48,6 +46,8 @@ from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.open_files import take_last_descriptors
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.schema import Message, MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.quorum.connections import Connections

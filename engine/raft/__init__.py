@@ -12,5 +12,5 @@ Files: `replica` is the interface; `core` is what its parts share; `elections`, 
 of the log; `wire` converts messages to Kafka's.
 
 Imported by: broker, quorum.
-May import: _native.protocol, _native.record, engine, protocol.
+May import: _native.protocol, _native.record, protocol.
 """

@@ -8,16 +8,12 @@ from typing import Final, Generic, TypeVar
 from bowstring._native.protocol.message_codec import decode, encode
 from bowstring._native.record.decode import batch_headers, decode_batches
 from bowstring._native.record.types import BatchHeader, Record
-from bowstring.engine.protocol.records.control import KRaftVersionRecord, VotersRecord
-from bowstring.engine.protocol.records.control_batch import (
-    ControlRecordType,
-    decode_control_key,
-    encode_control_key,
-)
-from bowstring.engine.protocol.schema import Message
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.log import RaftLog
 from bowstring.engine.raft.voters import VoterSet
+from bowstring.protocol.records.control import KRaftVersionRecord, VotersRecord
+from bowstring.protocol.records.control_batch import ControlRecordType, decode_control_key, encode_control_key
+from bowstring.protocol.schema import Message
 
 V = TypeVar("V")
 

@@ -5,7 +5,6 @@ from typing import Final
 
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.types import BatchHeader
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.raft import effects as raft_effects
 from bowstring.engine.raft.config import QuorumConfig, RandomBelow
 from bowstring.engine.raft.control_state import ControlState
@@ -27,6 +26,7 @@ from bowstring.engine.raft.quorum_state import QuorumState
 from bowstring.engine.raft.request_manager import RequestManager
 from bowstring.engine.raft.states import Follower
 from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_at
+from bowstring.protocol.errors import Error, Errors
 
 _STALE: Final = (Errors.FENCED_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER)
 

@@ -1,9 +1,9 @@
 """Handles DescribeQuorum: how far each replica is, as the leader has it (KIP-595, KIP-836)."""
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.leader import LeaderState, ReplicaState
 from bowstring.engine.raft.messages import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaProgress
+from bowstring.protocol.errors import Errors
 
 
 def handle_describe_quorum_request(

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from bowstring.engine.protocol.ids import format_uuid, parse_uuid
 from bowstring.engine.raft.keys import NO_DIRECTORY, NO_LEADER, ReplicaKey
+from bowstring.protocol.ids import format_uuid, parse_uuid
 
 _NOT_VOTED: Final = -1
 

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.messages import (
@@ -16,6 +15,7 @@ from bowstring.engine.raft.messages import (
     VoteResponse,
 )
 from bowstring.engine.raft.states import Candidate, Follower, Prospective, Resigned
+from bowstring.protocol.errors import Error, Errors
 
 _EARLY_STEPS: Final = 10
 """So many voters that find their leader gone take turns within an election timeout."""

@@ -12,7 +12,6 @@ of what the follower lacks, it names the snapshot.
 
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.types import BatchHeader, CorruptBatch
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.raft import voter_changes
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.keys import OffsetAndEpoch
@@ -20,6 +19,7 @@ from bowstring.engine.raft.leader import DelayedFetch, LeaderState
 from bowstring.engine.raft.log import Validity, truncation_offset, validate_fetch
 from bowstring.engine.raft.messages import ErrorResponse, FetchRequest, FetchResponse
 from bowstring.engine.raft.states import Follower, SnapshotFetch
+from bowstring.protocol.errors import Error, Errors
 
 # ---------------------------------------------------------------- the leader
 

@@ -5,12 +5,6 @@ follows.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bowstring.engine.protocol.records.control import (
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    LeaderChangeMessageVoter,
-)
-from bowstring.engine.protocol.records.control_batch import ControlRecordType
 from bowstring.engine.raft.accumulator import BatchAccumulator
 from bowstring.engine.raft.config import QuorumConfig
 from bowstring.engine.raft.control_state import ControlState, control_record
@@ -19,6 +13,12 @@ from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.messages import FetchRequest
 from bowstring.engine.raft.states import NEVER
 from bowstring.engine.raft.voters import Endpoints, Voter, VoterSet
+from bowstring.protocol.records.control import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    LeaderChangeMessageVoter,
+)
+from bowstring.protocol.records.control_batch import ControlRecordType
 
 OBSERVER_SESSION_TIMEOUT_MS = 300_000
 """A leader forgets an observer that has not fetched for so long."""

@@ -4,9 +4,9 @@ them).
 
 from typing import NamedTuple
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.voters import Endpoints, VersionRange
+from bowstring.protocol.errors import Error, Errors
 
 
 class LeaderAndEpoch(NamedTuple):

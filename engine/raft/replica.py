@@ -11,15 +11,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.raft import (
-    describe,
-    elections,
-    fetching,
-    polling,
-    snapshot_fetching,
-    voter_changes,
-)
+from bowstring.engine.raft import describe, elections, fetching, polling, snapshot_fetching, voter_changes
 from bowstring.engine.raft.accumulator import Entry
 from bowstring.engine.raft.config import QuorumConfig, RandomBelow
 from bowstring.engine.raft.core import RaftCore
@@ -55,6 +47,7 @@ from bowstring.engine.raft.messages import (
 from bowstring.engine.raft.quorum_state import EpochState
 from bowstring.engine.raft.states import NEVER, Resigned
 from bowstring.engine.raft.voters import Node, Voter, VoterSet
+from bowstring.protocol.errors import Errors, KafkaError
 
 
 class RaftReplica:

@@ -1,6 +1,5 @@
 """Copies a snapshot by FetchSnapshot, piece by piece, to a follower that the log cannot help (KIP-630)."""
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.raft import effects
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.fetching import fetched, follow_high_watermark
@@ -8,6 +7,7 @@ from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.messages import ErrorResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from bowstring.engine.raft.states import Follower, SnapshotFetch
+from bowstring.protocol.errors import Error, Errors
 
 # ---------------------------------------------------------------- the leader
 

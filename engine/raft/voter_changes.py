@@ -5,7 +5,6 @@ committed, so that each majority of the old voters has a member in each majority
 them a later leader has.
 """
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.keys import NO_DIRECTORY, ReplicaKey
 from bowstring.engine.raft.leader import ADD, REMOVE, UPDATE, LeaderState, VoterChange
@@ -21,6 +20,7 @@ from bowstring.engine.raft.messages import (
 )
 from bowstring.engine.raft.states import Follower
 from bowstring.engine.raft.voters import Voter, VoterSet, node_at
+from bowstring.protocol.errors import Error, Errors
 
 # ---------------------------------------------------------------- requests to the leader
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from bowstring.engine.protocol.records import control
 from bowstring.engine.raft.keys import ReplicaKey
+from bowstring.protocol.records import control
 
 
 class Endpoint(NamedTuple):

@@ -6,9 +6,13 @@ lacks a field, the message has what the field means to an older node.
 
 from typing import Any, Final
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.ids import METADATA_TOPIC_ID
-from bowstring.engine.protocol.messages import (
+from bowstring.engine.raft import messages
+from bowstring.engine.raft.keys import NO_DIRECTORY, OffsetAndEpoch, ReplicaKey
+from bowstring.engine.raft.messages import LeaderAndEpoch, ReplicaProgress, Request, Response
+from bowstring.engine.raft.voters import Endpoint, Endpoints, VersionRange
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.ids import METADATA_TOPIC_ID
+from bowstring.protocol.messages import (
     add_raft_voter,
     api_versions,
     begin_quorum_epoch,
@@ -20,12 +24,8 @@ from bowstring.engine.protocol.messages import (
     update_raft_voter,
     vote,
 )
-from bowstring.engine.protocol.records import METADATA_TOPIC
-from bowstring.engine.protocol.schema import Message
-from bowstring.engine.raft import messages
-from bowstring.engine.raft.keys import NO_DIRECTORY, OffsetAndEpoch, ReplicaKey
-from bowstring.engine.raft.messages import LeaderAndEpoch, ReplicaProgress, Request, Response
-from bowstring.engine.raft.voters import Endpoint, Endpoints, VersionRange
+from bowstring.protocol.records import METADATA_TOPIC
+from bowstring.protocol.schema import Message
 
 KRAFT_VERSION: Final = "kraft.version"
 FETCH_VERSION_MIN: Final = 12

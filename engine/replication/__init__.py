@@ -1,5 +1,5 @@
 """The replicas of this broker: who leads, who follows, and changes of in-sync replicas; pure.
 
 Imported by: broker.
-May import: engine, metadata, protocol.
+May import: metadata, protocol.
 """

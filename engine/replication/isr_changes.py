@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.alter_partition import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from bowstring.engine.metadata.directory_ids import LOST
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from bowstring.engine.replication.isr_changes import IsrChanges, LedPartition, PartitionKey
+from bowstring.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 Address = Callable[[BrokerImage], tuple[str, int] | None]
 """Returns the numeric address of a broker's inter-broker listener; None while it is unknown."""

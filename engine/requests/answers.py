@@ -3,10 +3,10 @@
 from typing import Any, cast
 
 from bowstring._native.protocol.message_steps import DONE, GOING_ON, Encoding
-from bowstring.engine.errors import KafkaError
-from bowstring.engine.protocol import API_VERSIONS, begin_response
-from bowstring.engine.protocol.schema import Response, fields_of
 from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.protocol import API_VERSIONS, begin_response
+from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.schema import Response, fields_of
 
 
 async def encoded(

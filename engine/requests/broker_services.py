@@ -9,7 +9,6 @@ from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.coordinators.coordinators import Coordinators
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import ImageChange, Metadata
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.metadata.replica_placer import Randomness
@@ -17,7 +16,6 @@ from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.topic_changes import NO_RANDOMNESS
-from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.disk_reads import DiskReads
@@ -25,6 +23,8 @@ from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.replica_moves import ReplicaMoves
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController

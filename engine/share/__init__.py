@@ -5,5 +5,5 @@
 `leader` is what the leader of a partition does for the groups that read it; `sessions` are those of members.
 
 Imported by: api, requests, share.leader.
-May import: engine, metadata, network, protocol.
+May import: metadata, network, protocol.
 """

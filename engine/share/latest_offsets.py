@@ -5,10 +5,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol.messages.list_offsets import (
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from bowstring.engine.errors import Errors, KafkaError
+from bowstring.protocol.errors import Errors, KafkaError
 
 INITIAL_EPOCH: Final = 0
 """Opens a session."""

@@ -24,7 +24,7 @@ from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.wal.write_ahead_log import CONTROL, SUPPLY, WriteAheadLog
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
     from bowstring._native.wal.write_ahead_log import WalStats

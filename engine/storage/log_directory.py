@@ -9,11 +9,11 @@ from typing import Final
 
 from bowstring._native.disk.log_dir import DirectoryHealth
 from bowstring.engine.configs.files import parse_properties
-from bowstring.engine.protocol.ids import format_uuid, parse_uuid, random_uuid
 from bowstring.engine.storage.checkpoints import replace_file, sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError, take_lock
 from bowstring.engine.storage.open_files import open_file, with_reserve
 from bowstring.engine.storage.staged_tails import StagedTails
+from bowstring.protocol.ids import format_uuid, parse_uuid, random_uuid
 
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"

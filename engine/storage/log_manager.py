@@ -17,7 +17,6 @@ from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
 from bowstring.engine.parallel import run_on_threads, threads_for
 from bowstring.engine.storage.checkpoints import (
@@ -50,6 +49,7 @@ from bowstring.engine.storage.log_placement import (
 )
 from bowstring.engine.storage.new_logs import NewLog, create_all, take_back_all
 from bowstring.engine.storage.retired_directories import RetiredDirectories
+from bowstring.protocol.errors import Errors, KafkaError
 
 # Opening this many logs blocks the control thread for about a millisecond; larger sets go to another thread.
 _INLINE_LOGS: Final = 4

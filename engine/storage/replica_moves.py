@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import background, event_log
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.log_directory import (
@@ -35,6 +34,7 @@ from bowstring.engine.storage.log_directory import (
     partition_directory,
 )
 from bowstring.engine.storage.log_placement import Future, PartitionKey
+from bowstring.protocol.errors import Errors, KafkaError
 
 if TYPE_CHECKING:
     from bowstring._native.log.future_replica import LogCopy

@@ -7,12 +7,12 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.patterns import whole_text
-from bowstring.engine.protocol.messages import describe_transactions, list_transactions
 from bowstring.engine.transactions.records import tombstone
 from bowstring.engine.transactions.state import Deadline, Entry, ShardState
 from bowstring.engine.transactions.transaction import BY_LABEL, NO_TIMEOUT_MS, Status
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages import describe_transactions, list_transactions
 
 _EXPIRED_AT_ONCE: Final = 1000
 

@@ -7,8 +7,6 @@ the next one.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from bowstring.engine.errors import Error, Errors
-from bowstring.engine.protocol.messages.end_txn import EndTxnResponse
 from bowstring.engine.transactions.state import Entry, NewProducerIdNeededError, ShardState
 from bowstring.engine.transactions.transaction import (
     EPOCH_BUMP,
@@ -18,6 +16,8 @@ from bowstring.engine.transactions.transaction import (
     TopicPartition,
     Transaction,
 )
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.end_txn import EndTxnResponse
 
 _GOES_ON: Final = None
 

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-from bowstring.engine.errors import Error, Errors
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdResponse
 from bowstring.engine.transactions.state import Entry, NewProducerIdNeededError, ShardState
 from bowstring.engine.transactions.transaction import (
     EPOCH_BUMP,
@@ -14,6 +12,8 @@ from bowstring.engine.transactions.transaction import (
     Status,
     Transaction,
 )
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.init_producer_id import InitProducerIdResponse
 
 
 class InitRequest(NamedTuple):

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.coordinators.hosted import HostedShard
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol.messages.write_txn_markers import (
+from bowstring.engine.transactions.marker_writer import Marker, MarkerWriter
+from bowstring.engine.transactions.shard import TransactionShard
+from bowstring.engine.transactions.transaction import TopicPartition, Transaction
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from bowstring.engine.transactions.marker_writer import Marker, MarkerWriter
-from bowstring.engine.transactions.shard import TransactionShard
-from bowstring.engine.transactions.transaction import TopicPartition, Transaction
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ImageSource

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine import event_log
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.names import GROUPS_TOPIC
-from bowstring.engine.protocol.records.control_batch import (
+from bowstring.engine.transactions.transaction import TopicPartition
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.records.control_batch import (
     ControlRecordType,
     encode_control_key,
     encode_end_txn_marker,
 )
-from bowstring.engine.transactions.transaction import TopicPartition
 
 if TYPE_CHECKING:
     from bowstring._native.log.partition_log import PartitionLog

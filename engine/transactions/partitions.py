@@ -5,9 +5,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.transactions.state import Entry, ShardState
 from bowstring.engine.transactions.transaction import Status, TopicPartition
+from bowstring.protocol.errors import Error, Errors
 
 
 class Producer(NamedTuple):

@@ -5,13 +5,13 @@ from typing import Final
 
 from bowstring._native.protocol.message_codec import decode
 from bowstring.engine.coordinators.effects import Record
-from bowstring.engine.protocol.records.coordinator import encode_key, encode_value
-from bowstring.engine.protocol.records.transaction_log import (
+from bowstring.engine.transactions.transaction import Status, Transaction
+from bowstring.protocol.records.coordinator import encode_key, encode_value
+from bowstring.protocol.records.transaction_log import (
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
 )
-from bowstring.engine.transactions.transaction import Status, Transaction
 
 _KEY_TYPE: Final = 0
 _FLEXIBLE: Final = 1

@@ -13,11 +13,8 @@ from bowstring.engine import event_log
 from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.engine.coordinators.log_replay import batches_of
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime, wall_ms
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.features import TRANSACTION_VERSION
 from bowstring.engine.metadata.names import TRANSACTIONS_TOPIC
-from bowstring.engine.protocol.messages.end_txn import EndTxnResponse
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdResponse
 from bowstring.engine.transactions.config import TransactionConfig
 from bowstring.engine.transactions.effects import CompleteLater, Effect, Ended, SendMarkers
 from bowstring.engine.transactions.ending import EndRequest
@@ -29,6 +26,9 @@ from bowstring.engine.transactions.shard import TransactionShard
 from bowstring.engine.transactions.state import NewProducerIdNeededError
 from bowstring.engine.transactions.transaction import TopicPartition, Transaction
 from bowstring.engine.transactions.verifier import TransactionVerifier
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.end_txn import EndTxnResponse
+from bowstring.protocol.messages.init_producer_id import InitProducerIdResponse
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane

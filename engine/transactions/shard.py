@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from bowstring._native.protocol.message_codec import ProtocolError
-from bowstring.engine.errors import Error, Errors
-from bowstring.engine.protocol.messages import describe_transactions, list_transactions
 from bowstring.engine.transactions import administration, ending, init, partitions
 from bowstring.engine.transactions.administration import TransactionFilter
 from bowstring.engine.transactions.config import TransactionConfig
@@ -15,6 +13,8 @@ from bowstring.engine.transactions.partitions import Producer
 from bowstring.engine.transactions.records import read_key, read_value
 from bowstring.engine.transactions.state import Entry, ShardState
 from bowstring.engine.transactions.transaction import Status, TopicPartition, Transaction
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages import describe_transactions, list_transactions
 
 
 class TransactionShard:

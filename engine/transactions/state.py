@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from bowstring.engine.coordinators.effects import AppendRecords, Note, Record, Respond
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.transactions.config import TransactionConfig
 from bowstring.engine.transactions.effects import CompleteLater, Effect, Ended, SendMarkers
 from bowstring.engine.transactions.records import transaction_record
 from bowstring.engine.transactions.transaction import TopicPartition, Transaction
+from bowstring.protocol.errors import Error, Errors
 
 _APPEND_ERRORS = {
     Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,

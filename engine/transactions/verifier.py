@@ -8,17 +8,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring.engine import background, event_log
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol.messages.add_partitions_to_txn import (
+from bowstring.engine.transactions.partitions import Producer
+from bowstring.engine.transactions.transaction import EPOCH_BUMP, TopicPartition
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from bowstring.engine.transactions.partitions import Producer
-from bowstring.engine.transactions.transaction import EPOCH_BUMP, TopicPartition
 
 if TYPE_CHECKING:
     from bowstring.engine.transactions.marker_sender import Address

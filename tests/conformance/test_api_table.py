@@ -9,7 +9,7 @@ import pytest
 
 from bench.peers import install
 from bowstring.engine.api.table import BY_BROKER_ALONE
-from bowstring.engine.protocol import API_VERSIONS
+from bowstring.protocol import API_VERSIONS
 from tests.support import peers
 
 

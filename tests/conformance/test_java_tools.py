@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.share_group_heartbeat import (
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )

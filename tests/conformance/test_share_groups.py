@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bowstring.engine.protocol.messages import incremental_alter_configs as iac
+from bowstring.protocol.messages import incremental_alter_configs as iac
 from tests.conformance.drivers import CLIENTS, Driver, Session
 from tests.support.target import Broker, target_class
 from tests.support.waiting import wait_until

@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.incremental_alter_configs import (
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from bowstring.engine.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from bowstring.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from tests.conformance.drivers import Session
 from tests.support.java_tools import TOOLS, java_tool
 from tests.support.streams_topologies import subtopology, topology

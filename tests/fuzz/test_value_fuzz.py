@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from bowstring.engine.api.table import BY_BROKER_ALONE
-from bowstring.engine.protocol.messages import create_topics as ct
-from bowstring.engine.protocol.messages import metadata as md
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import metadata as md
 from tests.support.hostile_values import TOPICS, HostileRequests
 from tests.support.target import target_class
 from tests.support.wire import Wire, frame

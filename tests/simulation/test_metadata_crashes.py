@@ -7,7 +7,7 @@ import pytest
 
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.store.log import MetadataLog
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import Disk, put_tree
 from tests.simulation.disk.medium import SYSTEMATIC, Note, random_outcome

@@ -18,7 +18,7 @@ from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.prepared import PreparedTransaction
-from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from bowstring.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from bowstring.spark import coordination
 from bowstring.spark.coordination import Coordination, Task, _pack, group_of
 from bowstring.spark.python_sink import batch_writer

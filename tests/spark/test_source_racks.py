@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.fetch import FetchRequest
-from bowstring.engine.protocol.messages.list_offsets import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.fetch import FetchRequest
+from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,

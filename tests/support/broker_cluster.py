@@ -3,8 +3,8 @@
 import asyncio
 
 from bowstring.engine.broker.cluster_broker import ClusterBroker
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.quorum_nodes import FAST, Controllers, format_directory
 from tests.support.serving import steady_port
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import bowstring
-from bowstring.engine.protocol.schema import Request
+from bowstring.protocol.schema import Request
 from tests.support.wire_client import WireClient
 
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from bowstring.engine.coordinators.effects import Respond
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic.rebalance import session_timer
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.consumer.heartbeat import only_kept_alive
 from bowstring.engine.groups.consumer_protocol import decoded_assignment, encoded_assignment
 from bowstring.engine.groups.effects import SetTimer
 from bowstring.engine.groups.state import RequestContext
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import (
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from tests.support.group_harness import Shell, subscription
 
 GROUP_RESOURCE = 32

@@ -10,25 +10,21 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller import brokers
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.errors import Error, KafkaError
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage
-from bowstring.engine.protocol.messages.alter_partition import (
+from bowstring.protocol.errors import Error, KafkaError
+from bowstring.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     BrokerState,
 )
-from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from bowstring.engine.protocol.messages.broker_registration import (
-    BrokerRegistrationRequest,
-    Feature,
-    Listener,
-)
-from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from bowstring.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
+from bowstring.protocol.schema import MetadataRecord
 
 TOPIC = "t"
 TOPIC_ID = b"T" * 16

@@ -3,15 +3,15 @@
 import inspect
 from importlib import import_module
 
-from bowstring.engine.protocol import API_VERSIONS, Message
-from bowstring.engine.protocol.headers import RequestHeader, ResponseHeader
-from bowstring.engine.protocol.records import (
+from bowstring.protocol import API_VERSIONS, Message
+from bowstring.protocol.headers import RequestHeader, ResponseHeader
+from bowstring.protocol.records import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
 )
-from bowstring.engine.protocol.schema import (
+from bowstring.protocol.schema import (
     CoordinatorKey,
     CoordinatorValue,
     MetadataRecord,
@@ -37,7 +37,7 @@ def record_classes():
         for kind in topic[record_type]
     ]
     for name in ("control", "consumer_protocol", "principal"):
-        module = import_module(f"bowstring.engine.protocol.records.{name}")
+        module = import_module(f"bowstring.protocol.records.{name}")
         found += [
             kind
             for _, kind in inspect.getmembers(module, inspect.isclass)

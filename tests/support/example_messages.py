@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
-from bowstring.engine.protocol.frames import encode_request
-from bowstring.engine.protocol.schema import (
+from bowstring.protocol.frames import encode_request
+from bowstring.protocol.schema import (
     ARRAY,
     BOOL,
     BYTES,
@@ -25,7 +25,7 @@ from bowstring.engine.protocol.schema import (
     Struct,
     fields_of,
 )
-from bowstring.engine.protocol.versions import API_VERSIONS
+from bowstring.protocol.versions import API_VERSIONS
 
 S = TypeVar("S", bound=Struct)
 

@@ -5,28 +5,24 @@ import socket
 import struct
 import threading
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import frames
-from bowstring.engine.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.protocol import frames
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from bowstring.engine.protocol.messages.produce import (
+from bowstring.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from bowstring.engine.protocol.versions import API_VERSIONS
+from bowstring.protocol.versions import API_VERSIONS
 from tests.support.addresses import own_address
 
 CLOSE = object()

@@ -3,10 +3,10 @@
 import contextlib
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import fetch as f
-from bowstring.engine.protocol.messages import produce as p
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import fetch as f
+from bowstring.protocol.messages import produce as p
+from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,

@@ -5,41 +5,41 @@ import time
 
 from bowstring.clients.group.protocol import encode_assignment
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.errors import Error
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from bowstring.engine.protocol.messages.fetch import FetchRequest, FetchResponse
-from bowstring.engine.protocol.messages.find_coordinator import (
+from bowstring.protocol.errors import Error
+from bowstring.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from bowstring.protocol.messages.fetch import FetchRequest, FetchResponse
+from bowstring.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from bowstring.engine.protocol.messages.join_group import (
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from bowstring.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from bowstring.engine.protocol.messages.list_offsets import (
+from bowstring.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from bowstring.engine.protocol.messages.offset_fetch import (
+from bowstring.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.support.fake_broker import FakeBroker
 from tests.support.waiting import HANG_S
 

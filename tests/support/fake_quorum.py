@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.schema import MetadataRecord
 
 
 class FakeQuorum:

@@ -1,15 +1,15 @@
 """A fake broker's partition, which serves a test's batches to fetches, including gaps and transactions."""
 
 from bowstring._native.record.decode import batch_headers
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.fetch import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from bowstring.engine.protocol.messages.list_offsets import (
+from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,

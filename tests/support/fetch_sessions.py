@@ -1,6 +1,6 @@
 """Short functions for the steps of a fetch session (KIP-227)."""
 
-from bowstring.engine.protocol.messages import fetch as f
+from bowstring.protocol.messages import fetch as f
 from tests.support.plane_requests import fetch, fetch_topic
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from bowstring._native.protocol.message_codec import encode
 from bowstring.engine.coordinators.effects import AppendRecords, Note, Record, Respond
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
 from bowstring.engine.groups.classic.membership import only_kept_alive
 from bowstring.engine.groups.classic.rebalance import session_timer
@@ -26,22 +25,23 @@ from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.groups.timers import TimerQueue
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from bowstring.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from bowstring.engine.protocol.messages.offset_delete import (
+from bowstring.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from bowstring.engine.protocol.records.consumer_protocol import ConsumerProtocolSubscription
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from bowstring.protocol.records.consumer_protocol import ConsumerProtocolSubscription
 
 START_MS = 1_700_000_000_000
 

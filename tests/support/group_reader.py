@@ -6,7 +6,7 @@ from typing import Any
 
 import confluent_kafka
 
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.support.acked_load import QUICK
 from tests.support.waiting import wait_until
 

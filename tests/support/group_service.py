@@ -9,19 +9,19 @@ from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import batch_headers
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.coordinators.runtime import REPLAYED_AT_ONCE_BYTES
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.log_replay import READ_BYTES
 from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from tests.support.waiting import FOR_EVER_MS
 
 CONTEXT = RequestContext(9, "c", "/127.0.0.1")

@@ -3,8 +3,8 @@
 import random
 from typing import Any, TypeVar
 
-from bowstring.engine.protocol import API_VERSIONS, encode_request
-from bowstring.engine.protocol.schema import (
+from bowstring.protocol import API_VERSIONS, encode_request
+from bowstring.protocol.schema import (
     ARRAY,
     BOOL,
     BYTES,

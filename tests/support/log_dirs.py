@@ -1,6 +1,6 @@
 """Queries a broker for its log directories."""
 
-from bowstring.engine.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from bowstring.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
 
 def described(served) -> dict:

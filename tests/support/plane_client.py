@@ -3,7 +3,7 @@
 import socket
 import struct
 
-from bowstring.engine.protocol import decode_response, encode_request
+from bowstring.protocol import decode_response, encode_request
 from tests.support.readable import readable
 from tests.support.waiting import HANG_S
 

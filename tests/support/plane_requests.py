@@ -2,8 +2,8 @@
 
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.protocol.messages import fetch as f
-from bowstring.engine.protocol.messages import produce as p
+from bowstring.protocol.messages import fetch as f
+from bowstring.protocol.messages import produce as p
 from tests.support.served_plane import TOPIC, TOPIC_ID
 from tests.support.waiting import FOR_EVER_MS
 

@@ -2,9 +2,9 @@
 
 import socket
 
-from bowstring.engine.protocol import decode_request, encode_response
-from bowstring.engine.protocol.frames import decode_request_header
-from bowstring.engine.protocol.messages import fetch
+from bowstring.protocol import decode_request, encode_response
+from bowstring.protocol.frames import decode_request_header
+from bowstring.protocol.messages import fetch
 from tests.support.addresses import own_address
 from tests.support.waiting import HANG_S
 

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 
 from bowstring._native.record.decode import decode_records
 from bowstring.clients.records import Record
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import frames
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.protocol import frames
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.fake_broker import CLOSE, SILENCE, TOPIC_ID, FakeBroker, produced
 from tests.support.produced_batches import identity
 from tests.support.waiting import pause

@@ -6,8 +6,8 @@ import threading
 
 from bowstring._native.record.decode import decode_records
 from bowstring.clients.records import Record
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.fake_broker import CLOSE, SILENCE, batches_of, produced
 
 

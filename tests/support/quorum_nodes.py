@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from bowstring.engine.broker.controller_node import ControllerNode
-from bowstring.engine.protocol.ids import format_uuid
 from bowstring.engine.storage.log_directory import META_PROPERTIES
+from bowstring.protocol.ids import format_uuid
 from tests.support.serving import steady_port
 from tests.support.waiting import wait_until_async
 

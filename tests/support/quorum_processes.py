@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bowstring.engine.protocol.ids import format_uuid
-from bowstring.engine.protocol.messages import describe_quorum as dq
+from bowstring.protocol.ids import format_uuid
+from bowstring.protocol.messages import describe_quorum as dq
 from tests.support.quorum_nodes import CLUSTER_ID, FAST
 from tests.support.serving import Process, steady_port
 from tests.support.waiting import HANG_S, wait_until

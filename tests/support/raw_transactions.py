@@ -4,13 +4,13 @@ import time
 from typing import Any, Protocol
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import end_txn as et
-from bowstring.engine.protocol.messages import find_coordinator as fc
-from bowstring.engine.protocol.messages import init_producer_id as ip
-from bowstring.engine.protocol.messages import produce as p
-from bowstring.engine.protocol.messages import txn_offset_commit as toc
-from bowstring.engine.protocol.schema import Request
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import end_txn as et
+from bowstring.protocol.messages import find_coordinator as fc
+from bowstring.protocol.messages import init_producer_id as ip
+from bowstring.protocol.messages import produce as p
+from bowstring.protocol.messages import txn_offset_commit as toc
+from bowstring.protocol.schema import Request
 from tests.support.waiting import wait_until
 
 GROUP_TYPE, TRANSACTION_TYPE = 0, 1

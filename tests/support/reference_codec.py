@@ -2,7 +2,7 @@
 
 import struct
 
-from bowstring.engine.protocol.schema import (
+from bowstring.protocol.schema import (
     ARRAY,
     BOOL,
     BYTES,

@@ -8,8 +8,8 @@ from pathlib import Path
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.control_request import ControlRequest
 from bowstring._native.server.replicas import Replicas
-from bowstring.engine.protocol import decode_request, encode_response
-from bowstring.engine.protocol.messages.list_offsets import (
+from bowstring.protocol import decode_request, encode_response
+from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,

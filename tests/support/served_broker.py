@@ -2,8 +2,8 @@
 
 from bowstring import Broker
 from bowstring.engine.broker.lone_broker import LoneBroker as Engine
-from bowstring.engine.protocol.messages import create_topics as ct
-from bowstring.engine.protocol.messages import produce as p
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import produce as p
 from tests.support.embedded import engine_of
 from tests.support.waiting import FOR_EVER_MS
 from tests.support.wire_client import WireClient

@@ -4,7 +4,7 @@ import uuid
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
-from bowstring.engine.protocol import API_VERSIONS
+from bowstring.protocol import API_VERSIONS
 from tests.support.log_batches import CONFIG
 from tests.support.plane_client import PlaneClient
 from tests.support.waiting import wait_until

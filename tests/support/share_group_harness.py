@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.state import RequestContext
-from bowstring.engine.protocol.messages.share_group_heartbeat import (
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )

@@ -3,8 +3,8 @@
 import uuid
 from typing import Any
 
-from bowstring.engine.protocol.messages import share_acknowledge as sa
-from bowstring.engine.protocol.messages import share_fetch as sf
+from bowstring.protocol.messages import share_acknowledge as sa
+from bowstring.protocol.messages import share_fetch as sf
 from tests.support.wire_client import WireClient
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from bowstring.engine.protocol.messages import alter_share_group_offsets as alter
-from bowstring.engine.protocol.messages import describe_share_group_offsets as describe
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages import alter_share_group_offsets as alter
+from bowstring.protocol.messages import describe_share_group_offsets as describe
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.waiting import wait_until
 from tests.support.wire_client import WireClient
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.streams.heartbeat import HeartbeatAnswer
 from bowstring.engine.groups.streams.statuses import Status
 from bowstring.engine.groups.streams.tasks import task_set
-from bowstring.engine.protocol.messages.streams_group_describe import DescribedGroup
-from bowstring.engine.protocol.messages.streams_group_heartbeat import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.streams_group_describe import DescribedGroup
+from bowstring.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     TaskIds,

@@ -1,6 +1,6 @@
 """Topologies of streams groups, in few words."""
 
-from bowstring.engine.protocol.messages import streams_group_heartbeat as messages
+from bowstring.protocol.messages import streams_group_heartbeat as messages
 
 
 def topic(name, partitions=0, **configs):

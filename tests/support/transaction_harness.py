@@ -4,7 +4,6 @@ import itertools
 from typing import Any
 
 from bowstring.engine.coordinators.effects import AppendRecords, Respond
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.transactions.config import TransactionConfig
 from bowstring.engine.transactions.effects import CompleteLater, Effect, Ended, SendMarkers
 from bowstring.engine.transactions.ending import EndRequest
@@ -13,6 +12,7 @@ from bowstring.engine.transactions.partitions import Producer
 from bowstring.engine.transactions.shard import TransactionShard
 from bowstring.engine.transactions.state import Entry, NewProducerIdNeededError
 from bowstring.engine.transactions.transaction import Transaction
+from bowstring.protocol.errors import Error, Errors
 
 ID = "x"
 T0 = ("t", 0)

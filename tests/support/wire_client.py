@@ -3,8 +3,8 @@
 import socket
 from typing import Any
 
-from bowstring.engine.protocol import API_VERSIONS, decode_response, encode_request
-from bowstring.engine.protocol.schema import Request
+from bowstring.protocol import API_VERSIONS, decode_response, encode_request
+from bowstring.protocol.schema import Request
 from tests.support.waiting import HANG_S
 
 

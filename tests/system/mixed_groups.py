@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from bowstring import Admin
-from bowstring.engine.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from bowstring.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from tests.conformance.drivers import CLIENTS, Driver, DriverError, Session
 from tests.conformance.members import Member, fill, wait_for_numbers
 from tests.support.acked_load import produce_one_by_one

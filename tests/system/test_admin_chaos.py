@@ -20,17 +20,14 @@ import pytest
 
 import bowstring
 from bowstring.clients.admin.admin import Admin
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.store.reader import read_metadata
-from bowstring.engine.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from bowstring.engine.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from bowstring.engine.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
-from bowstring.engine.protocol.schema import Request
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from bowstring.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from bowstring.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.schema import Request
 from tests.support.waiting import FOR_EVER_S, HANG_S, wait_until
 from tests.support.wire_client import WireClient
 

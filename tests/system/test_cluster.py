@@ -5,7 +5,7 @@ import pytest
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.producer.producer import Producer
-from bowstring.engine.protocol.messages import describe_quorum as dq
+from bowstring.protocol.messages import describe_quorum as dq
 from tests.support.cluster_processes import Cluster
 from tests.support.java_tools import TOOLS, java_tool
 from tests.support.quorum_processes import QuorumOfProcesses

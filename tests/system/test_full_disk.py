@@ -19,7 +19,7 @@ import os, sys, time
 from bowstring import Broker
 from bowstring._native.record.encode import encode_batch
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine.protocol.messages import create_topics as ct, produce as p
+from bowstring.protocol.messages import create_topics as ct, produce as p
 from tests.support.embedded import engine_of
 from tests.support.wire_client import WireClient
 

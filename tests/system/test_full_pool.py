@@ -15,9 +15,9 @@ import pytest
 
 import bowstring
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.protocol.messages import create_topics as ct
-from bowstring.engine.protocol.messages import produce as p
 from bowstring.engine.storage.staged_tails import POOL_BYTES, TAILS_FILE
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import produce as p
 from tests.support.serving import Process
 from tests.support.waiting import HANG_S, pause
 from tests.support.wire_client import WireClient

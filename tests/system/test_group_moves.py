@@ -7,10 +7,10 @@ from bowstring.clients.admin.admin import Admin
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest
-from bowstring.engine.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from bowstring.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.list_groups import ListGroupsRequest
+from bowstring.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from tests.support.cluster_requests import asked
 from tests.support.streams_topologies import subtopology, topology
 from tests.support.waiting import HANG_S, wait_until

@@ -4,7 +4,7 @@ import pytest
 
 import bowstring
 from bowstring.clients.admin.admin import Admin
-from bowstring.engine.protocol.messages import update_features as uf
+from bowstring.protocol.messages import update_features as uf
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import run_format
 from tests.support.serving import Process, steady_port

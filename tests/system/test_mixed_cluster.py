@@ -14,9 +14,9 @@ import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import alter_partition_reassignments as ar
-from bowstring.engine.protocol.messages import delete_records as dr
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import alter_partition_reassignments as ar
+from bowstring.protocol.messages import delete_records as dr
 from tests.support.acked_load import AckedLoad, produce_one_by_one, read_all
 from tests.support.group_reader import GroupReader
 from tests.support.mixed_cluster import BOTH, BOWSTRING, INTERNAL, KAFKA, ONE_IN_FLIGHT, MixedCluster, key_of

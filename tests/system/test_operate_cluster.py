@@ -15,7 +15,7 @@ from bowstring.clients.admin.results import NewTopic
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from bowstring.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.cluster_processes import Cluster
 from tests.support.commands import Result
 from tests.support.java_tools import TOOLS, java_tool

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.protocol.ids import format_uuid
+from bowstring.protocol.ids import format_uuid
 from tests.support.java_tools import TOOLS, java_tool
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import QuorumOfProcesses, run_format

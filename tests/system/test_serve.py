@@ -14,9 +14,9 @@ import urllib.request
 import pytest
 
 import bowstring
-from bowstring.engine.protocol.messages import create_topics as ct
-from bowstring.engine.protocol.messages import incremental_alter_configs as iac
-from bowstring.engine.protocol.messages import metadata as md
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import incremental_alter_configs as iac
+from bowstring.protocol.messages import metadata as md
 from tests.support.readable import readable
 from tests.support.serving import Process, hear_hangups
 from tests.support.waiting import HANG_S, pause, wait_until

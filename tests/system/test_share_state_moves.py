@@ -3,14 +3,10 @@
 import pytest
 
 import bowstring
-from bowstring.engine.protocol.ids import format_uuid
-from bowstring.engine.protocol.messages import (
-    create_topics,
-    metadata,
-    write_share_group_state,
-)
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from bowstring.protocol.ids import format_uuid
+from bowstring.protocol.messages import create_topics, metadata, write_share_group_state
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.support.cluster_requests import asked
 from tests.support.share_offsets import alter_request, describe_request, described, is_altered
 from tests.support.waiting import HANG_S, wait_until

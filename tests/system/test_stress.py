@@ -20,14 +20,14 @@ import pytest
 
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch, with_producer
-from bowstring.engine.protocol.messages import create_partitions as cp
-from bowstring.engine.protocol.messages import create_topics as ct
-from bowstring.engine.protocol.messages import delete_records as dr
-from bowstring.engine.protocol.messages import delete_topics as dt
-from bowstring.engine.protocol.messages import fetch as f
-from bowstring.engine.protocol.messages import incremental_alter_configs as iac
-from bowstring.engine.protocol.messages import init_producer_id as ip
-from bowstring.engine.protocol.messages import produce as p
+from bowstring.protocol.messages import create_partitions as cp
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import delete_records as dr
+from bowstring.protocol.messages import delete_topics as dt
+from bowstring.protocol.messages import fetch as f
+from bowstring.protocol.messages import incremental_alter_configs as iac
+from bowstring.protocol.messages import init_producer_id as ip
+from bowstring.protocol.messages import produce as p
 from tests.support.plane_client import PlaneClient
 from tests.support.serving import Process
 from tests.support.waiting import FOR_EVER_MS, HANG_S, pause, wait_until

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("_native", "engine", "python", "bench", "docs")
 # A message or record is its declaration: codecs find it in its module.
-DECLARED = ("engine/protocol/messages/", "engine/protocol/records/")
+DECLARED = ("python/bowstring/protocol/messages/", "python/bowstring/protocol/records/")
 # Names that product code does not use, each with who does.
 CALLED_FROM_OUTSIDE = {
     "_missing_": "enum",

@@ -136,13 +136,13 @@ def test_what_is_looked_at(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
         "[one](one.md#part) [here](#part) [out](https://example.org) `[no](link)` ![picture](two.svg)\n"
-        "`engine/errors.py:12` `tests/unit/test_docs.py::test_x`, `pytest tests/none`,\n"
+        "`python/bowstring/protocol/errors.py:12` `tests/unit/test_docs.py::test_x`, `pytest tests/none`,\n"
         "`engine/storage/{a, b}.py`\n"
         "```\n[fenced](none.md) `engine/none.py`\n```\n"
     )
     assert [target.name for target in links(page)] == ["one.md", "two.svg"]
     assert list(paths_in_backticks(page)) == [
-        "engine/errors.py",
+        "python/bowstring/protocol/errors.py",
         "tests/unit/test_docs.py",
         "engine/storage/a.py",
         "engine/storage/b.py",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.patterns import whole_text
+from bowstring.protocol.errors import Errors, KafkaError
 
 # Python's own engine would need more than a lifetime.
 HOSTILE = ["(x+)+y", "(x|x)*y", "(x*)*y", "x*" * 50 + "y", "(.*.*)*y"]

@@ -23,7 +23,7 @@ FUNCTION_LINES_MAX = 60
 FILE_BYTES_MAX = 256 << 10
 # A core takes time, I/O and randomness as arguments.
 PURE = (
-    *("engine/controller", "engine/groups", "engine/metadata", "engine/protocol", "engine/raft"),
+    *("engine/controller", "engine/groups", "engine/metadata", "python/bowstring/protocol", "engine/raft"),
     *("engine/replication", "engine/share/", "engine/transactions"),
 )
 SHELLS = (
@@ -49,13 +49,18 @@ def imports(path: Path) -> set[str]:
     return found
 
 
+# The layers under the programs, and what each may import.
+BELOW = {"engine/": "engine|protocol|_native", "python/bowstring/protocol/": "protocol|_native"}
+
+
 def test_imports_point_one_way():
     wrong = []
     for path in SOURCES:
-        if relative(path).startswith("engine/"):
-            for module in imports(path):
-                if module.startswith("bowstring") and not re.match(r"bowstring\.(engine|_native)\b", module):
-                    wrong.append(f"{relative(path)} imports {module}")
+        for folder, below in BELOW.items():
+            if relative(path).startswith(folder):
+                for module in imports(path):
+                    if module.startswith("bowstring") and not re.match(rf"bowstring\.({below})\b", module):
+                        wrong.append(f"{relative(path)} imports {module}")
     for path in NATIVE:
         for module in re.findall(r"^(?:from|import|cimport) (bowstring\S*)", path.read_text(), re.M):
             if not module.startswith("bowstring._native"):
@@ -81,109 +86,108 @@ NATIVE_PACKAGES = {
 }
 # The same of the Python packages; `_native.log` stands for all of a native package. A module beside the packages, as
 # serve.py, is a package of its own here.
+GROUND_PACKAGES = {
+    "version": set(),
+    "protocol": {"_native.protocol"},
+}
 ENGINE_PACKAGES = {
-    "engine": set(),
-    "engine.protocol": {"_native.protocol"},
+    "engine": {"protocol"},
     "engine.configs": set(),
-    "engine.metadata": {"engine", "engine.configs", "engine.protocol", "_native.protocol", "_native.record"},
-    "engine.storage": {"engine", "engine.configs", "engine.metadata", "engine.protocol"}
+    "engine.metadata": {"engine.configs", "protocol", "_native.protocol", "_native.record"},
+    "engine.storage": {"engine", "engine.configs", "engine.metadata", "protocol"}
     | {f"_native.{name}" for name in ("base", "disk", "wal", "log", "cleaner", "server")},
     "engine.metadata.store": {
-        *("engine", "engine.configs", "engine.metadata", "engine.protocol", "engine.storage"),
+        *("engine", "engine.configs", "engine.metadata", "protocol", "engine.storage"),
         *("_native.log", "_native.record"),
     },
     "engine.coordinators": {
         *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.storage"),
-        *("_native.log", "_native.record", "_native.server"),
+        *("protocol", "_native.log", "_native.record", "_native.server"),
     },
     "engine.groups": {
         *("engine", "engine.configs", "engine.coordinators", "engine.metadata", "engine.metadata.store"),
-        *("engine.protocol", "engine.share.persister", "engine.storage"),
+        *("protocol", "engine.share.persister", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
-    "engine.replication": {"engine", "engine.metadata", "engine.protocol"},
-    "engine.raft": {"engine", "engine.protocol", "_native.protocol", "_native.record"},
-    "engine.network": {"engine", "engine.configs", "engine.metadata", "engine.protocol", "engine.storage"},
+    "engine.replication": {"engine.metadata", "protocol"},
+    "engine.raft": {"protocol", "_native.protocol", "_native.record"},
+    "engine.network": {"engine", "engine.configs", "engine.metadata", "protocol", "engine.storage"},
     "engine.quorum": {
         *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.network"),
-        *("engine.protocol", "engine.raft", "engine.storage", "_native.log", "_native.record"),
+        *("protocol", "engine.raft", "engine.storage", "_native.log", "_native.record"),
     },
-    "engine.controller": {"engine", "engine.configs", "engine.metadata", "engine.protocol"},
+    "engine.controller": {"engine", "engine.configs", "engine.metadata", "protocol"},
     "engine.transactions": {
         *("engine", "engine.configs", "engine.coordinators", "engine.metadata"),
-        *("engine.metadata.store", "engine.network", "engine.protocol", "engine.storage"),
+        *("engine.metadata.store", "engine.network", "protocol", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
-    "engine.share": {"engine", "engine.metadata", "engine.network", "engine.protocol"},
-    "engine.share.persister": {"engine", "engine.network", "engine.protocol"},
+    "engine.share": {"engine.metadata", "engine.network", "protocol"},
+    "engine.share.persister": {"engine", "engine.network", "protocol"},
     "engine.share.coordinator": {
         *("engine", "engine.configs", "engine.coordinators", "engine.groups", "engine.metadata"),
-        *("engine.metadata.store", "engine.protocol", "engine.share.persister", "engine.storage"),
+        *("engine.metadata.store", "protocol", "engine.share.persister", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.share.leader": {
-        *("engine", "engine.configs", "engine.metadata", "engine.network", "engine.protocol"),
+        *("engine", "engine.configs", "engine.metadata", "engine.network", "protocol"),
         *("engine.share", "engine.share.persister", "engine.storage", "_native.log", "_native.record"),
         *("_native.server", "_native.share"),
     },
     "engine.requests": {
-        *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
-        "engine.metadata",
-        *("engine.metadata.store", "engine.protocol", "engine.quorum", "engine.share"),
-        *("engine.share.coordinator", "engine.share.leader", "engine.share.persister", "engine.storage"),
-        "engine.transactions",
-        *("_native.log", "_native.protocol", "_native.server"),
+        *("engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
+        *("engine.metadata", "engine.metadata.store", "engine.quorum", "engine.share"),
+        *("engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
+        *("engine.storage", "engine.transactions", "protocol", "_native.log", "_native.protocol"),
+        "_native.server",
     },
     "engine.local": {
-        *("engine", "engine.configs", "engine.metadata", "engine.protocol", "engine.requests"),
+        *("engine", "engine.configs", "engine.metadata", "protocol", "engine.requests"),
         *("_native.log", "_native.server"),
     },
     "engine.api": {
         *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
-        *("engine.metadata", "engine.protocol", "engine.quorum", "engine.requests", "engine.share"),
+        *("engine.metadata", "protocol", "engine.quorum", "engine.requests", "engine.share"),
         *("engine.share.leader", "engine.share.persister", "engine.storage", "engine.transactions"),
         *("_native.log", "_native.protocol", "_native.record", "_native.share"),
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local"),
-        *("engine.metadata", "engine.metadata.store", "engine.network", "engine.protocol"),
+        *("engine.metadata", "engine.metadata.store", "engine.network", "protocol"),
         *("engine.quorum", "engine.raft", "engine.replication", "engine.requests", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.migration": {
-        *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.protocol"),
+        *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "protocol"),
         *("engine.requests", "engine.storage"),
     },
 }
 CLIENT_PACKAGES = {
-    "clients": {"engine"},
+    "clients": {"protocol"},
     "clients.config": {"clients"},
     "clients.net": {
-        *("clients", "engine", "engine.protocol", "version"),
-        *("_native.arrow", "_native.client", "_native.protocol"),
+        *("clients", "protocol", "version", "_native.arrow", "_native.client", "_native.protocol"),
     },
-    "clients.group": {"clients", "clients.net", "engine", "engine.protocol", "_native.protocol"},
-    "clients.admin": {
-        *("clients", "clients.config", "clients.group", "clients.net", "engine", "engine.protocol"),
-    },
+    "clients.group": {"clients", "clients.net", "protocol", "_native.protocol"},
+    "clients.admin": {"clients", "clients.config", "clients.group", "clients.net", "protocol"},
     "clients.producer": {
-        *("clients", "clients.config", "clients.group", "clients.net", "engine", "engine.protocol"),
+        *("clients", "clients.config", "clients.group", "clients.net", "protocol"),
         *("_native.client", "_native.record"),
     },
     "values": {"clients", "_native.values"},
     "clients.arrow": {"clients", "values", "_native.arrow"},
-    "clients.local": {"clients", "clients.net", "engine.local", "engine.protocol", "_native.client"},
+    "clients.local": {"clients", "clients.net", "engine.local", "protocol", "_native.client"},
     "clients.consumer": {
-        *("clients", "clients.arrow", "clients.config", "clients.group", "clients.local", "clients.net"),
-        *("engine", "engine.local", "engine.protocol", "_native.arrow", "_native.client", "_native.record"),
+        *("clients", "clients.arrow", "clients.config", "clients.group", "clients.local"),
+        *("clients.net", "engine.local", "protocol", "_native.arrow", "_native.client"),
+        "_native.record",
     },
     "clients.share": {
-        *("clients", "clients.arrow", "clients.config", "clients.group", "clients.net", "engine"),
-        *("engine.protocol", "_native.arrow", "_native.record"),
+        *("clients", "clients.arrow", "clients.config", "clients.group", "clients.net", "protocol"),
+        *("_native.arrow", "_native.record"),
     },
 }
 OUTER_PACKAGES = {
-    "version": set(),
     "exactly_once": {"clients", "clients.consumer", "clients.producer"},
     "aio": {
         *("clients", "clients.admin", "clients.arrow", "clients.consumer", "clients.producer"),
@@ -191,7 +195,7 @@ OUTER_PACKAGES = {
     },
     "kernels": {"clients"},
     "broker": {"clients", "engine", "engine.broker", "engine.configs"},
-    "cluster": {"clients", "serve", "engine.broker", "engine.configs", "engine.protocol", "engine.quorum"},
+    "cluster": {"clients", "serve", "engine.broker", "engine.configs", "protocol", "engine.quorum"},
     "signals": {"engine"},
     "service_manager": {"engine"},
     "serve": {
@@ -207,8 +211,8 @@ OUTER_PACKAGES = {
     "tables": {"clients", "clients.arrow", "clients.consumer", "kernels"},
     "pytest_plugin": {"broker", "clients", "clients.admin", "cluster"},
     "spark": {
-        *("bowstring", "clients", "clients.config", "clients.consumer", "clients.group", "clients.net"),
-        *("clients.producer", "engine", "kernels"),
+        *("bowstring", "clients", "clients.config", "clients.consumer", "clients.group"),
+        *("clients.net", "clients.producer", "kernels", "protocol"),
     },
     "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
     "demo": {
@@ -222,38 +226,19 @@ OUTER_PACKAGES = {
         "_native.record",
     },
     "cli": {
-        *(
-            "cluster",
-            "serve",
-            "version",
-            "clients",
-            "clients.config",
-            "clients.admin",
-            "clients.consumer",
-            "clients.net",
-            "clients.producer",
-            "clients.share",
-            "demo",
-        ),
-        *(
-            "engine",
-            "engine.broker",
-            "engine.configs",
-            "engine.metadata",
-            "engine.migration",
-            "engine.protocol",
-            "engine.quorum",
-        ),
-        *("engine.storage", "pipeline", "spark"),
-        *("_native.base", "_native.log", "_native.protocol", "_native.record"),
+        *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.net"),
+        *("clients.producer", "clients.share", "cluster", "demo", "engine.broker"),
+        *("engine.configs", "engine.metadata", "engine.migration", "engine.quorum"),
+        *("engine.storage", "pipeline", "protocol", "serve", "spark", "version", "_native.base"),
+        *("_native.log", "_native.protocol", "_native.record"),
     },
 }
-PYTHON_PACKAGES = ENGINE_PACKAGES | CLIENT_PACKAGES | OUTER_PACKAGES
+PYTHON_PACKAGES = GROUND_PACKAGES | ENGINE_PACKAGES | CLIENT_PACKAGES | OUTER_PACKAGES
 # The public names of everything, found when they are asked for.
 FACADE = ("bowstring", "__main__")
 # Declarations, and commands of a command, are part of the package above them.
 PARTS = (
-    *("engine.protocol.messages", "engine.protocol.records", "cli.perf"),
+    *("protocol.messages", "protocol.records", "cli.perf"),
     *(f"engine.groups.{part}" for part in ("classic", "consumer", "modern", "offsets", "share", "streams")),
 )
 
@@ -390,8 +375,8 @@ UUID_FIELDS = {"id", "topic_id"}
 
 
 def test_native_error_codes_have_one_home():
-    """base/error_codes.pxd, which tests/unit/batch/test_error_codes.py compares with engine/errors.py."""
-    from bowstring.engine.errors import Errors
+    """base/error_codes.pxd, which tests/unit/base/test_error_codes.py compares with python/bowstring/protocol/errors.py."""
+    from bowstring.protocol.errors import Errors
 
     codes = {name: str(row.code) for name, row in vars(Errors).items() if hasattr(row, "code")}
     wrong = [
@@ -528,8 +513,8 @@ WITH_API_KEYS = (
         f"engine/broker/{name}.py"
         for name in ("broker", "cluster_broker", "controller_node", "dispatch", "node")
     ),
-    "engine/protocol/frames.py",
-    "engine/protocol/versions.py",
+    "python/bowstring/protocol/frames.py",
+    "python/bowstring/protocol/versions.py",
     "engine/quorum/",
     "engine/requests/",
     "docs/generate/apis.py",
@@ -604,7 +589,7 @@ def test_clients_do_not_import_the_table_of_apis():
     wrong = [
         relative(path)
         for path in SOURCES
-        if relative(path).startswith(("python/", "engine/protocol/"))
+        if relative(path).startswith("python/")
         and any(module.startswith("bowstring.engine.api") for module in imports(path))
     ]
     assert not wrong

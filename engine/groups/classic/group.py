@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.consumer_protocol import subscribed_topics
+from bowstring.protocol.errors import Error, Errors
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 UNKNOWN_MEMBER_ID = ""

@@ -5,7 +5,6 @@
 from dataclasses import dataclass
 from functools import partial
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.administration import tombstones
 from bowstring.engine.groups.append_errors import append_error_of_group
@@ -25,8 +24,9 @@ from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.state import RequestContext, ShardState
 from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.streams.membership import initial_timer
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from bowstring.engine.protocol.messages.sync_group import SyncGroupResponse
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from bowstring.protocol.messages.sync_group import SyncGroupResponse
 
 MEMBER_ID_REQUIRED_VERSION = 4
 SKIP_ASSIGNMENT_VERSION = 9

@@ -1,6 +1,5 @@
 """Handles Heartbeat, LeaveGroup and session timeouts of classic groups."""
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.classic.group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState
 from bowstring.engine.groups.classic.rebalance import (
     complete_join,
@@ -11,8 +10,9 @@ from bowstring.engine.groups.classic.rebalance import (
     session_timer,
 )
 from bowstring.engine.groups.state import KeptAlive, ShardState
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from bowstring.engine.protocol.messages.leave_group import (
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from bowstring.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,

@@ -4,13 +4,13 @@ PreparingRebalance waits for every member's JoinGroup, at most for the longest r
 was empty waits group.initial.rebalance.delay.ms instead, prolonged while members arrive (KIP-134).
 """
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.classic.group import UNKNOWN_MEMBER_ID, ClassicGroup, GroupState, Member
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from bowstring.engine.protocol.messages.sync_group import SyncGroupResponse
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from bowstring.protocol.messages.sync_group import SyncGroupResponse
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:

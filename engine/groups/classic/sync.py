@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import partial
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
@@ -16,7 +15,8 @@ from bowstring.engine.groups.classic.rebalance import (
     sync_timer,
 )
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def sync(state: ShardState, request: SyncGroupRequest, token: object, now_ms: int) -> None:

@@ -7,7 +7,6 @@ have then.
 
 from dataclasses import dataclass
 
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.rebalance import session_timer
 from bowstring.engine.groups.consumer import membership, migration
@@ -19,17 +18,18 @@ from bowstring.engine.groups.consumer.update import MemberUpdate
 from bowstring.engine.groups.consumer_protocol import decoded_subscription, protocol_version
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.state import RequestContext, ShardState
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import TopicPartitions
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from bowstring.engine.protocol.messages.leave_group import (
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.consumer_group_heartbeat import TopicPartitions
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from bowstring.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
 )
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from bowstring.engine.protocol.records.consumer_protocol import ConsumerProtocolSubscription
+from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from bowstring.protocol.records.consumer_protocol import ConsumerProtocolSubscription
 
 PROTOCOL_TYPE = "consumer"
 MEMBER_ID_REQUIRED_VERSION = 4

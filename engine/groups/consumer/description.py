@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from functools import partial
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.consumer.assignors import enabled_assignors
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.consumer.member import CLASSIC, CONSUMER, Member
@@ -12,12 +11,9 @@ from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.modern.group import NO_ASSIGNMENT
 from bowstring.engine.groups.modern.group import Assignment as Target
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.messages.consumer_group_describe import (
-    Assignment,
-    DescribedGroup,
-    TopicPartitions,
-)
-from bowstring.engine.protocol.messages.consumer_group_describe import Member as DescribedMember
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.consumer_group_describe import Assignment, DescribedGroup, TopicPartitions
+from bowstring.protocol.messages.consumer_group_describe import Member as DescribedMember
 
 
 def describe(state: ShardState, group_id: str) -> DescribedGroup:

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.consumer.member import Member, PartitionEpochs
 from bowstring.engine.groups.group import PartitionCheck
 from bowstring.engine.groups.modern.group import NO_ASSIGNMENT, Assignment, SubscribingGroup, count_all
+from bowstring.protocol.errors import Error, Errors
 
 FREE = -1
 # OffsetCommit names member epochs

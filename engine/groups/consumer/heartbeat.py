@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups import records as group_records
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.classic.rebalance import session_timer
@@ -15,7 +14,8 @@ from bowstring.engine.groups.consumer.update import MemberUpdate
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, NO_ASSIGNMENT
 from bowstring.engine.groups.state import KeptAlive, RequestContext, ShardState
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

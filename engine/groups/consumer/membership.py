@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.consumer import migration, records
 from bowstring.engine.groups.consumer.group import ConsumerGroup, counts_with
@@ -21,7 +20,8 @@ from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH, NEVER_MS, NO_ASSIGNMENT, count_all
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )

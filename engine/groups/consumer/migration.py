@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from bowstring.engine.coordinators.effects import Record
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups import records as group_records
 from bowstring.engine.groups.classic import group as classic
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
@@ -35,8 +34,9 @@ from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.modern.group import NO_ASSIGNMENT, Assignment
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.messages.join_group import JoinGroupResponse
-from bowstring.engine.protocol.records.consumer_protocol import ConsumerProtocolSubscription
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.join_group import JoinGroupResponse
+from bowstring.protocol.records.consumer_protocol import ConsumerProtocolSubscription
 
 DISABLED: Final = "disabled"
 _UPGRADES: Final = ("bidirectional", "upgrade")

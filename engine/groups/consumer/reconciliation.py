@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.consumer.group import FREE, ConsumerGroup
 from bowstring.engine.groups.consumer.member import NO_PARTITIONS, Member, MemberState, PartitionEpochs
 from bowstring.engine.groups.modern.group import Assignment
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import TopicPartitions
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.consumer_group_heartbeat import TopicPartitions
 
 # partitions that the member says it has; None if it does not say
 Owned = Sequence[TopicPartitions] | None

@@ -7,7 +7,7 @@ from bowstring.engine.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from bowstring.engine.groups.consumer.member import Member, PartitionEpochs
 from bowstring.engine.groups.modern.group import Assignment
 from bowstring.engine.groups.records import encode_key, encode_value
-from bowstring.engine.protocol.records.consumer_group import (
+from bowstring.protocol.records.consumer_group import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,

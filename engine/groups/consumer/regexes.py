@@ -8,7 +8,6 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from bowstring.engine.errors import Error, KafkaError
 from bowstring.engine.groups.consumer import records
 from bowstring.engine.groups.consumer.group import NOTHING_RESOLVED, ConsumerGroup, ResolvedRegex, counts_with
 from bowstring.engine.groups.consumer.member import Member
@@ -17,6 +16,7 @@ from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.modern.group import count_all
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.patterns import whole_text
+from bowstring.protocol.errors import Error, KafkaError
 
 # Lookups of one group do not follow each other faster.
 REFRESH_INTERVAL_MIN_MS: Final = 10_000

@@ -10,7 +10,7 @@ from bowstring.engine.groups.consumer import records
 from bowstring.engine.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from bowstring.engine.groups.consumer.member import ClassicMember, Member, MemberState, PartitionEpochs
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.records.consumer_group import (
+from bowstring.protocol.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from bowstring.engine.coordinators.effects import Record
-from bowstring.engine.errors import Error
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.state import ShardState
+from bowstring.protocol.errors import Error
 
 
 class Changes:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from bowstring.engine.errors import Error, Errors
+from bowstring.protocol.errors import Error, Errors
 
 # partitions by topic id
 Assignment = Mapping[bytes, frozenset[int]]

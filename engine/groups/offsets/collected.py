@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.offsets.store import CommittedOffset, OffsetKey
+from bowstring.protocol.errors import Errors
 
 A = TypeVar("A")
 

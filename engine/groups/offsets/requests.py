@@ -7,7 +7,6 @@ from functools import partial
 from typing import Final
 
 from bowstring.engine.coordinators.effects import Record
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import ClassicGroup
@@ -16,19 +15,20 @@ from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.offsets.collected import CollectedOffsets
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetKey
 from bowstring.engine.groups.state import RequestContext, ShardState
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from bowstring.engine.protocol.messages.offset_delete import (
+from bowstring.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from bowstring.engine.protocol.messages.offset_fetch import (
+from bowstring.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Final
 
 from bowstring.engine.coordinators.effects import TransactionalProducer
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.classic.group import ClassicGroup
@@ -14,7 +13,8 @@ from bowstring.engine.groups.offsets.collected import CollectedOffsets
 from bowstring.engine.groups.offsets.requests import first_error
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetKey
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.messages.txn_offset_commit import (
+from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.descriptions import converted
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.share.assignor import NAME
@@ -10,12 +9,9 @@ from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.share.member import ShareMember
 from bowstring.engine.groups.share.membership import found_group
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.messages.share_group_describe import (
-    Assignment,
-    DescribedGroup,
-    TopicPartitions,
-)
-from bowstring.engine.protocol.messages.share_group_describe import Member as DescribedMember
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.share_group_describe import Assignment, DescribedGroup, TopicPartitions
+from bowstring.protocol.messages.share_group_describe import Member as DescribedMember
 
 
 def describe(state: ShardState, group_id: str) -> DescribedGroup:

@@ -1,10 +1,10 @@
 """Holds a share group: its members and the state of its share partitions."""
 
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.group import PartitionCheck
 from bowstring.engine.groups.modern.group import SubscribingGroup
 from bowstring.engine.groups.share.member import ShareMember
 from bowstring.engine.groups.share.state_partitions import StatePartitions
+from bowstring.protocol.errors import Error, Errors
 
 
 class ShareGroup(SubscribingGroup[ShareMember]):

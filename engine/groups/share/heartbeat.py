@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from functools import partial
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.classic.rebalance import session_timer
 from bowstring.engine.groups.modern.assignor import MemberSpec
 from bowstring.engine.groups.modern.changes import Changes
@@ -18,10 +17,9 @@ from bowstring.engine.groups.share.settings import (
 )
 from bowstring.engine.groups.share.state_partitions import NO_PARTITIONS
 from bowstring.engine.groups.state import RequestContext, ShardState
-from bowstring.engine.protocol.messages.share_group_heartbeat import (
-    Assignment as AssignmentBody,
-)
-from bowstring.engine.protocol.messages.share_group_heartbeat import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.share_group_heartbeat import Assignment as AssignmentBody
+from bowstring.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
     TopicPartitions,

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.classic.rebalance import session_timer
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.modern.changes import Changes
@@ -14,7 +13,8 @@ from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.share.member import ShareMember
 from bowstring.engine.groups.share.settings import session_timeout_ms
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.messages.share_group_heartbeat import (
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )

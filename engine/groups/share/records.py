@@ -6,7 +6,7 @@ from bowstring.engine.groups.records import encode_key, encode_value
 from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.share.member import STABLE, ShareMember
 from bowstring.engine.groups.share.state_partitions import StatePartitions, Topics
-from bowstring.engine.protocol.records.share_group import (
+from bowstring.protocol.records.share_group import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
     ShareGroupMemberMetadataKey,

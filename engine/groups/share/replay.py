@@ -11,7 +11,7 @@ from bowstring.engine.groups.share.group import ShareGroup
 from bowstring.engine.groups.share.member import ShareMember
 from bowstring.engine.groups.share.state_partitions import StatePartitions, StateTopic
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.protocol.records.share_group import (
+from bowstring.protocol.records.share_group import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
     ShareGroupMemberMetadataKey,

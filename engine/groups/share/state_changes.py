@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.effects import InitializeShareState
 from bowstring.engine.groups.modern.changes import Changes
@@ -23,6 +22,7 @@ from bowstring.engine.groups.share.state_partitions import (
     united,
 )
 from bowstring.engine.groups.state import ShardState
+from bowstring.protocol.errors import Error, Errors, KafkaError
 
 # ---- heartbeats initialize
 

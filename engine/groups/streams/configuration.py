@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from bowstring.engine.groups.streams.statuses import InvalidTopology, Status, TopicsNotReady
 from bowstring.engine.groups.streams.topology import Topology
-from bowstring.engine.protocol.records.streams_group import Subtopology, TopicInfo
+from bowstring.protocol.records.streams_group import Subtopology, TopicInfo
 
 PartitionsOf = Callable[[str], int | None]
 """Number of partitions of a topic; None while it does not exist."""

@@ -1,12 +1,12 @@
 """Finds or creates the streams group of a member that joins; an empty classic group makes way."""
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups import records as classic_records
 from bowstring.engine.groups.administration import cancel_timers
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.groups.streams.group import StreamsGroup
+from bowstring.protocol.errors import Errors, KafkaError
 
 
 def found_or_new(state: ShardState, group_id: str, changes: Changes) -> tuple[StreamsGroup, bool]:

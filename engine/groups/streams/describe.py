@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from bowstring.engine.errors import KafkaError
 from bowstring.engine.groups.descriptions import converted
 from bowstring.engine.groups.state import ShardState
 from bowstring.engine.groups.streams.configuration import ConfiguredTopology, InternalTopic
@@ -13,8 +12,9 @@ from bowstring.engine.groups.streams.member import StreamsMember
 from bowstring.engine.groups.streams.task_offsets import NO_OFFSETS, TaskOffsets
 from bowstring.engine.groups.streams.tasks import TaskId, Tasks, in_order
 from bowstring.engine.groups.streams.topology import Topology
-from bowstring.engine.protocol.messages import streams_group_describe as messages
-from bowstring.engine.protocol.records.streams_group import TopicInfo
+from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.messages import streams_group_describe as messages
+from bowstring.protocol.records.streams_group import TopicInfo
 
 _ASSIGNOR: Final = "sticky"  # the one there is
 

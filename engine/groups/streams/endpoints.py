@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from bowstring.engine.groups.streams.configuration import ConfiguredTopology, PartitionsOf
 from bowstring.engine.groups.streams.member import StreamsMember
-from bowstring.engine.protocol.messages import streams_group_heartbeat as messages
+from bowstring.protocol.messages import streams_group_heartbeat as messages
 
 
 def partitions_by_endpoint(

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from bowstring.engine.coordinators.effects import Record
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.group import PartitionCheck
 from bowstring.engine.groups.modern.group import ModernGroup
 from bowstring.engine.groups.streams import records
@@ -14,6 +13,7 @@ from bowstring.engine.groups.streams.member import StreamsMember
 from bowstring.engine.groups.streams.task_offsets import TaskOffsets
 from bowstring.engine.groups.streams.tasks import NO_TASKS, CurrentTasks, TaskId, Tasks, flat
 from bowstring.engine.groups.streams.topology import Topology
+from bowstring.protocol.errors import Error, Errors
 
 MEMBER_EPOCH_VERSION: Final = 9
 """The version of OffsetCommit that members must use."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.state import RequestContext, ShardState
@@ -17,26 +16,17 @@ from bowstring.engine.groups.streams.conversion import found_or_new
 from bowstring.engine.groups.streams.endpoints import partitions_by_endpoint
 from bowstring.engine.groups.streams.group import NOT_VALIDATED, StreamsGroup
 from bowstring.engine.groups.streams.member import MemberState, StreamsMember
-from bowstring.engine.groups.streams.membership import (
-    fence,
-    initial_timer,
-    rebalance_timer,
-    session_timer,
-)
+from bowstring.engine.groups.streams.membership import fence, initial_timer, rebalance_timer, session_timer
 from bowstring.engine.groups.streams.reconciliation import FencedEpoch, Target, reconcile
-from bowstring.engine.groups.streams.request_checks import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    check,
-)
+from bowstring.engine.groups.streams.request_checks import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, check
 from bowstring.engine.groups.streams.settings import StreamsSettings, settings
 from bowstring.engine.groups.streams.statuses import InvalidTopology, Status
 from bowstring.engine.groups.streams.target import Plan, compute_target
 from bowstring.engine.groups.streams.task_offsets import NO_OFFSETS, TaskOffsets
 from bowstring.engine.groups.streams.tasks import NO_TASKS, Tasks, contains, in_order, task_set
 from bowstring.engine.groups.streams.topology import Topology, from_request
-from bowstring.engine.protocol.messages import streams_group_heartbeat as messages
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages import streams_group_heartbeat as messages
 
 TAGS_VERSION = 1
 Request = messages.StreamsGroupHeartbeatRequest

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Final
 
-from bowstring.engine.errors import Error
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH, NEVER_MS
@@ -13,6 +12,7 @@ from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.streams.member import MemberState
 from bowstring.engine.groups.streams.settings import STANDBY_REPLICAS, settings
 from bowstring.engine.groups.streams.target import Plan, compute_target
+from bowstring.protocol.errors import Error
 
 _SESSION: Final = "streams session"
 _REBALANCE: Final = "streams rebalance"

@@ -8,8 +8,8 @@ from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.groups.streams.member import StreamsMember
 from bowstring.engine.groups.streams.tasks import EpochsByTask, Tasks, TaskSet, in_order
 from bowstring.engine.groups.streams.topology import Topology
-from bowstring.engine.protocol.records import streams_group as records
-from bowstring.engine.protocol.schema import CoordinatorKey, CoordinatorValue
+from bowstring.protocol.records import streams_group as records
+from bowstring.protocol.schema import CoordinatorKey, CoordinatorValue
 
 
 def _record(key: CoordinatorKey, value: CoordinatorValue | None) -> Record:

@@ -13,7 +13,7 @@ from bowstring.engine.groups.streams.member import MemberState, StreamsMember
 from bowstring.engine.groups.streams.records import GroupFacts
 from bowstring.engine.groups.streams.tasks import CurrentTasks, Tasks, task_set
 from bowstring.engine.groups.streams.topology import from_record
-from bowstring.engine.protocol.records import streams_group as records
+from bowstring.protocol.records import streams_group as records
 
 
 def apply(state: ShardState, key: bytes, value: bytes | None, record_offset: int, producer_id: int) -> None:

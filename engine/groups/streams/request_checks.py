@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1

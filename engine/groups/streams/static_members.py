@@ -3,13 +3,13 @@
 from dataclasses import replace
 from functools import partial
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH
 from bowstring.engine.groups.streams import records
 from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.streams.member import StreamsMember
 from bowstring.engine.groups.streams.tasks import NO_CURRENT_TASKS
+from bowstring.protocol.errors import Errors, KafkaError
 
 
 def known(group: StreamsGroup, instance_id: str, member_id: str) -> StreamsMember:

@@ -6,9 +6,9 @@ The offsets change all the time and are not in the log. The assignor sticky does
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.streams.tasks import TaskId
-from bowstring.engine.protocol.messages.streams_group_heartbeat import TaskOffset
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.streams_group_heartbeat import TaskOffset
 
 
 class TaskOffsets(NamedTuple):

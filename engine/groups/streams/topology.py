@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bowstring.engine.groups.streams.statuses import InvalidTopology
-from bowstring.engine.protocol.records import streams_group as records
+from bowstring.protocol.records import streams_group as records
 
 
 class Topology:

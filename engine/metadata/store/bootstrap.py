@@ -5,9 +5,9 @@ from typing import Final
 
 from bowstring.engine.metadata.snapshot import BOOTSTRAP_ID, SnapshotError, decode_bootstrap
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
-from bowstring.engine.protocol.schema import MetadataRecord
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
+from bowstring.protocol.schema import MetadataRecord
 
 BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
 """Here formatting leaves them, as Kafka's did before 4.4."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -17,7 +16,8 @@ from bowstring.engine.metadata.image import (
 )
 from bowstring.engine.metadata.store.missing_logs import MissingLogs
 from bowstring.engine.metadata.topic_changes import NewTopic
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.storage.log_manager import LogManager

@@ -18,11 +18,7 @@ from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch, Record
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.features import (
-    HIGHEST_METADATA_VERSION,
-    METADATA_VERSION,
-    TRANSACTIONS_SINCE,
-)
+from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION, TRANSACTIONS_SINCE
 from bowstring.engine.metadata.image import ClusterImage, ImageChange, MetadataError
 from bowstring.engine.metadata.quorum import QUORUM_STATE, QuorumFacts, leader_change, quorum_epoch
 from bowstring.engine.metadata.records import decode_record, encode_record
@@ -30,23 +26,20 @@ from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
 from bowstring.engine.metadata.store.log_config import MAX_BATCH_BYTES, metadata_log_config
 from bowstring.engine.metadata.store.reader import unusable_record
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
-from bowstring.engine.protocol import ProtocolError
-from bowstring.engine.protocol.ids import METADATA_TOPIC_ID
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
+from bowstring.engine.storage.checkpoints import replace_file, sync_directory
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY, LogDirectory
+from bowstring.engine.turns import Turn, Turns
+from bowstring.protocol import ProtocolError
+from bowstring.protocol.ids import METADATA_TOPIC_ID
+from bowstring.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from bowstring.engine.protocol.records.control import VotersRecord
-from bowstring.engine.protocol.records.control_batch import decode_control_key
-from bowstring.engine.protocol.schema import MetadataRecord
-from bowstring.engine.storage.checkpoints import replace_file, sync_directory
-from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_directory import (
-    METADATA_PARTITION_DIRECTORY,
-    LogDirectory,
-)
-from bowstring.engine.turns import Turn, Turns
+from bowstring.protocol.records.control import VotersRecord
+from bowstring.protocol.records.control_batch import decode_control_key
+from bowstring.protocol.schema import MetadataRecord
 
 _READ_BYTES: Final = 4 * 1024 * 1024
 

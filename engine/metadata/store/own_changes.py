@@ -6,24 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.directory_ids import MIGRATING, change_of_directory
-from bowstring.engine.metadata.image import (
-    ClusterImage,
-    ImageChange,
-    TopicImage,
-)
+from bowstring.engine.metadata.image import ClusterImage, ImageChange, TopicImage
 from bowstring.engine.metadata.names import unified
 from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
 from bowstring.engine.metadata.topic_changes import NewTopic, check_partition_total, create_topic
-from bowstring.engine.protocol.ids import random_uuid
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import (
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
-from bowstring.engine.protocol.schema import MetadataRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.ids import random_uuid
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
+from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     pass

@@ -4,9 +4,9 @@ import asyncio
 from typing import Final
 
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import Metadata
-from bowstring.engine.protocol.records.cluster_metadata.settings import ProducerIdsRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.records.cluster_metadata.settings import ProducerIdsRecord
 
 BLOCK_SIZE: Final = 1000
 """Number of ids in a block (KIP-730)."""

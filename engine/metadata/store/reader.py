@@ -10,9 +10,9 @@ from bowstring.engine.metadata.image import ClusterImage, MetadataError
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import decode_record
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
-from bowstring.engine.protocol import ProtocolError
-from bowstring.engine.protocol.records.control_batch import decode_control_key
 from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.protocol import ProtocolError
+from bowstring.protocol.records.control_batch import decode_control_key
 
 _PREFIX_BYTES: Final = 12
 _EPOCH_AT: Final = 12

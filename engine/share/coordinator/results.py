@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from bowstring.engine.protocol.messages import read_share_group_state
 from bowstring.engine.share.coordinator.partition import PartitionState
 from bowstring.engine.share.coordinator.shard import Outcome
 from bowstring.engine.share.persister.state_apis import READ, STATE_APIS, SUMMARY
+from bowstring.protocol.messages import read_share_group_state
 
 
 def _read(state: PartitionState) -> dict[str, Any]:

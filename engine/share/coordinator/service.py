@@ -11,7 +11,6 @@ from bowstring.engine.coordinators.hosted import HostedShard
 from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.engine.coordinators.log_replay import batches_of
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime, wall_ms
-from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.names import SHARE_TOPIC
 from bowstring.engine.share.coordinator.config import ShareCoordinatorConfig
 from bowstring.engine.share.coordinator.results import partition_result
@@ -24,6 +23,7 @@ from bowstring.engine.share.persister.interface import (
     coordinator_key,
 )
 from bowstring.engine.share.persister.state_apis import DELETE, INITIALIZE, READ, SUMMARY, WRITE
+from bowstring.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane

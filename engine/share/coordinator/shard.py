@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from bowstring._native.protocol.message_codec import ProtocolError
 from bowstring.engine.coordinators.effects import AppendRecords, Note, Respond
-from bowstring.engine.errors import Error, Errors
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.share.coordinator.batches import combine
 from bowstring.engine.share.coordinator.config import ShareCoordinatorConfig
@@ -17,6 +16,7 @@ from bowstring.engine.share.persister.interface import (
     SharePartitionKey,
     WrittenState,
 )
+from bowstring.protocol.errors import Error, Errors
 
 Effect = AppendRecords | Respond | Note
 

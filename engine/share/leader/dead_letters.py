@@ -10,16 +10,10 @@ from bowstring._native.record.encode import BatchBuilder
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs.table_groups import GROUPS
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ClusterImage, ImageSource
 from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from bowstring.engine.share.leader.dead_letter_batches import (
     NO_CONTENT,
     DeadLetter,
@@ -30,6 +24,8 @@ from bowstring.engine.share.leader.dead_letter_batches import (
 )
 from bowstring.engine.share.persister.interface import SharePartitionKey
 from bowstring.engine.storage.disk_reads import DiskReads
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 TOPIC_NAME: Final = "errors.deadletterqueue.topic.name"
 COPY_ENABLE: Final = "errors.deadletterqueue.copy.record.enable"

@@ -5,11 +5,11 @@ from typing import Final, NamedTuple
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.share.partition import last_offset
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.share.leader.settings import ShareSettings
 from bowstring.engine.share.leader.share_partition import LedSharePartition, steady_ms
 from bowstring.engine.share.leader.share_partitions import SharePartitions
 from bowstring.engine.share.sessions import SessionKey, SessionPartition
+from bowstring.protocol.errors import Error, Errors, KafkaError
 
 _READ_MIN_BYTES: Final = 16 << 10
 _READ_MORE: Final = 4

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple, Protocol
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.share.partition import SharePartition, StateChange
 from bowstring.engine import background, event_log
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.share.leader.dead_letter_batches import DeadLetter
 from bowstring.engine.share.leader.settings import ShareSettings
 from bowstring.engine.share.persister.interface import (
@@ -18,6 +17,7 @@ from bowstring.engine.share.persister.interface import (
     StateBatch,
     WrittenState,
 )
+from bowstring.protocol.errors import Error, Errors, KafkaError
 
 StartOffset = Callable[[str], Awaitable[int]]
 """Awaits the offset at which a value of share.auto.offset.reset says to start."""

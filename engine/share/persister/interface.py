@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple, Protocol
 
-from bowstring.engine.errors import Error
-from bowstring.engine.protocol.ids import format_uuid, parse_uuid
+from bowstring.protocol.errors import Error
+from bowstring.protocol.ids import format_uuid, parse_uuid
 
 UNINITIALIZED_START_OFFSET: Final = -1
 """The group has not read the share partition yet, so share.auto.offset.reset decides where it starts."""

@@ -6,16 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring.engine import background, event_log
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol.messages import (
-    delete_share_group_state,
-    initialize_share_group_state,
-    read_share_group_state,
-    read_share_group_state_summary,
-    write_share_group_state,
-)
 from bowstring.engine.share.persister.interface import (
     ReadState,
     SharePartitionKey,
@@ -25,6 +17,14 @@ from bowstring.engine.share.persister.interface import (
     coordinator_key,
 )
 from bowstring.engine.share.persister.state_apis import DELETE, INITIALIZE, READ, SUMMARY, WRITE, StateApi
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages import (
+    delete_share_group_state,
+    initialize_share_group_state,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
 
 Address = Callable[[int], tuple[str, int] | None]
 """Returns host and port of a broker by its id, for requests between brokers; None when it is not

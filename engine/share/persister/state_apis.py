@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bowstring.engine.protocol.messages import (
+from bowstring.protocol.messages import (
     delete_share_group_state,
     initialize_share_group_state,
     read_share_group_state,
     read_share_group_state_summary,
     write_share_group_state,
 )
-from bowstring.engine.protocol.schema import Request, Response
+from bowstring.protocol.schema import Request, Response
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ def decommission(
 def _unregister(admin: Admin, broker: int) -> None:
     """Unregisters a broker unless it is already: the answer is lost if it was the one that was asked."""
     from bowstring.clients.errors import BrokerError
-    from bowstring.engine.errors import Errors
+    from bowstring.protocol.errors import Errors
 
     if any(each.id == broker for each in admin.describe_brokers()):
         try:

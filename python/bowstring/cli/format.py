@@ -81,7 +81,7 @@ def format_directories(
 
 
 def _print_new_id() -> None:
-    from bowstring.engine.protocol.ids import format_uuid, random_uuid
+    from bowstring.protocol.ids import format_uuid, random_uuid
 
     typer.echo(format_uuid(random_uuid()))
 

@@ -25,7 +25,7 @@ from bowstring.cli.options import (
 from bowstring.cli.output import console, print_error, print_json, print_note, print_table
 from bowstring.clients.errors import ConfigError, broker_error
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin

@@ -66,7 +66,7 @@ def describe(
 
 
 def _node(found: QuorumDescription, replica: QuorumReplica, role: str) -> dict[str, Any]:
-    from bowstring.engine.protocol.ids import format_uuid
+    from bowstring.protocol.ids import format_uuid
 
     end = next((each.log_end_offset for each in found.voters if each.id == found.leader_id), 0)
     addresses = [f"{host}:{port}" for _, host, port in found.endpoints.get(replica.id, [])]
@@ -120,7 +120,7 @@ def add(
 
     Format it with --no-initial-controllers and start it first.
     """
-    from bowstring.engine.protocol.ids import format_uuid
+    from bowstring.protocol.ids import format_uuid
 
     own_id: bytes | None
     if config is not None:
@@ -158,7 +158,7 @@ def _from_config(path: Path) -> tuple[int, bytes, list[tuple[str, str, int]]]:
 
 
 def _uuid(text: str) -> bytes:
-    from bowstring.engine.protocol.ids import parse_uuid
+    from bowstring.protocol.ids import parse_uuid
 
     try:
         return parse_uuid(text)
@@ -221,7 +221,7 @@ def remove(
 ) -> None:
     """Remove a controller from the voters. It may run on as an observer, or be stopped for good."""
     from bowstring.clients.errors import ClientError
-    from bowstring.engine.protocol.ids import format_uuid
+    from bowstring.protocol.ids import format_uuid
 
     with _admin(bootstrap, timeout) as admin:
         found = admin.describe_quorum()

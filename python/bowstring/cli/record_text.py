@@ -8,18 +8,18 @@ from typing import Any
 
 from bowstring._native.protocol.message_codec import ProtocolError, decode, decode_prefix
 from bowstring._native.record.types import Record
-from bowstring.engine.protocol.records import (
+from bowstring.protocol.records import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
     CoordinatorRecords,
 )
-from bowstring.engine.protocol.records.consumer_protocol import (
+from bowstring.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from bowstring.engine.protocol.records.control import (
+from bowstring.protocol.records.control import (
     EndTxnMarker,
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -27,7 +27,7 @@ from bowstring.engine.protocol.records.control import (
     SnapshotHeaderRecord,
     VotersRecord,
 )
-from bowstring.engine.protocol.schema import UUID, Message, Struct, fields_of
+from bowstring.protocol.schema import UUID, Message, Struct, fields_of
 
 COORDINATOR_TOPICS = {
     "offsets": CONSUMER_OFFSETS,

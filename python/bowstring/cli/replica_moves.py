@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bowstring.cli.output import error_console, print_error
 from bowstring.clients.errors import BrokerError, ClientError, ConfigError
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin

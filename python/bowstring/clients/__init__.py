@@ -2,5 +2,5 @@
 
 Imported by: aio, broker, cli, clients.*, cluster, demo, exactly_once, kernels, pipeline, pytest_plugin,
 spark, tables, values.
-May import: engine.
+May import: protocol.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

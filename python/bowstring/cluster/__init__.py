@@ -1,5 +1,5 @@
 """Starts clusters of processes on this machine, for tests and development.
 
 Imported by: cli, demo, pytest_plugin.
-May import: clients, engine.broker, engine.configs, engine.protocol, engine.quorum, serve.
+May import: clients, engine.broker, engine.configs, engine.quorum, protocol, serve.
 """

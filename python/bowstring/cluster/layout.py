@@ -12,8 +12,8 @@ from typing import Final
 from bowstring.engine.broker.node_format import format_plan
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.configs.files import load
-from bowstring.engine.protocol.ids import format_uuid, random_uuid
 from bowstring.engine.quorum.formatting import FormatOptions, carry_out
+from bowstring.protocol.ids import format_uuid, random_uuid
 
 HOST: Final = "127.0.0.1"
 BROKER, CONTROLLER = "broker", "controller"

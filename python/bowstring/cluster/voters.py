@@ -14,9 +14,9 @@ from bowstring.cluster.layout import HOST, Node
 from bowstring.engine.broker.node_format import controller_ports
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.configs.files import load
-from bowstring.engine.protocol.ids import format_uuid, random_uuid
 from bowstring.engine.quorum.formatting import FormatOptions
 from bowstring.engine.quorum.state_file import voters_in_log
+from bowstring.protocol.ids import format_uuid, random_uuid
 
 VOTERS: Final = "controller.quorum.voters"
 _BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"

@@ -26,7 +26,7 @@ from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.prepared import PreparedTransaction, complete_all, open_transactions
 from bowstring.clients.records import OffsetAndMetadata, TopicPartition
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 log = logging.getLogger("bowstring.spark")
 

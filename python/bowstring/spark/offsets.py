@@ -17,7 +17,7 @@ from bowstring.clients.group.offset_queries import list_offsets
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from bowstring.spark.options import OffsetLimit, ReadOptions
 from bowstring.spark.ranges import OffsetRange, Offsets, split
 

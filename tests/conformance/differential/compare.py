@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from bowstring.engine.api.table import BY_BROKER_ALONE
-from bowstring.engine.protocol import API_VERSIONS
+from bowstring.protocol import API_VERSIONS
 from tests.conformance.differential.deliberate import DELIBERATE, Deliberate
 from tests.conformance.differential.talk import API_KEYS, Talk
 from tests.support.target import Broker

@@ -4,8 +4,8 @@ import re
 import struct
 from typing import Any
 
-from bowstring.engine.protocol.ids import ZERO_UUID, format_uuid
-from bowstring.engine.protocol.schema import ARRAY, RECORDS, STRUCT, Field, Struct, fields_of
+from bowstring.protocol.ids import ZERO_UUID, format_uuid
+from bowstring.protocol.schema import ARRAY, RECORDS, STRUCT, Field, Struct, fields_of
 
 _UUID_TAIL = re.compile(r"^(.*)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$")
 # Member ids that brokers choose in consumer groups.

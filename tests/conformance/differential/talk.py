@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from bowstring.engine.protocol import API_VERSIONS, ZERO_UUID, decode_response, encode_request
-from bowstring.engine.protocol.schema import ARRAY, STRUCT, Field, Struct, fields_of
+from bowstring.protocol import API_VERSIONS, ZERO_UUID, decode_response, encode_request
+from bowstring.protocol.schema import ARRAY, STRUCT, Field, Struct, fields_of
 from tests.conformance.differential.plain import Aliases, keyed, plain
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
 from tests.support.wire import Wire, frame

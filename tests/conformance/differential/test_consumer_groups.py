@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from bowstring._native.protocol.message_codec import decode
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
-from bowstring.engine.protocol.records.consumer_group import ConsumerGroupMetadataValue
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
+from bowstring.protocol.records.consumer_group import ConsumerGroupMetadataValue
 from tests.conformance.differential import membership as classic
 from tests.conformance.differential.compare import conversation, versions
 from tests.conformance.differential.group_log import Record, told

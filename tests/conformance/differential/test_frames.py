@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from bowstring.engine.api.table import BY_BROKER_ALONE
-from bowstring.engine.protocol import API_VERSIONS, encode_request
-from bowstring.engine.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
+from bowstring.protocol import API_VERSIONS, encode_request
+from bowstring.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
 from tests.conformance.differential.compare import conversation
 from tests.conformance.differential.talk import CLOSED, SILENT, Talk
 from tests.support.waiting import HANG_S

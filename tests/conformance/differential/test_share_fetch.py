@@ -4,8 +4,8 @@ from functools import partial
 from typing import Any
 
 from bowstring._native.record.decode import decode_batches
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.ids import format_uuid
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.ids import format_uuid
 from tests.conformance.differential.compare import conversation, versions
 from tests.conformance.differential.fetching import NOBODYS_ID, part, records
 from tests.conformance.differential.talk import Talk

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.ids import format_uuid
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.ids import format_uuid
 from tests.conformance.differential.compare import conversation, versions
 from tests.conformance.differential.talk import Talk
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from bowstring.engine.protocol.records import CONSUMER_OFFSETS
-from bowstring.engine.protocol.records.coordinator import decode_record, encode_value
-from bowstring.engine.protocol.records.streams_group import (
+from bowstring.protocol.records import CONSUMER_OFFSETS
+from bowstring.protocol.records.coordinator import decode_record, encode_value
+from bowstring.protocol.records.streams_group import (
     StreamsGroupMetadataValue,
     StreamsGroupTargetAssignmentMetadataValue,
 )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.conformance.differential.compare import conversation, versions
 from tests.conformance.differential.talk import Talk
 

@@ -3,22 +3,18 @@
 It is what engine/broker's lifecycle and image_follower do, and what carries ReplicaManager's requests.
 """
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.features import SUPPORTED_FEATURES
-from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
+from bowstring.engine.replication.replica_manager import ReplicaManager
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsRequestPartitionData,
     AssignReplicasToDirsRequestTopicData,
 )
-from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from bowstring.engine.protocol.messages.broker_registration import (
-    BrokerRegistrationRequest,
-    Feature,
-    Listener,
-)
-from bowstring.engine.protocol.records.cluster_metadata import nodes, topics
-from bowstring.engine.replication.replica_manager import ReplicaManager
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from bowstring.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from bowstring.protocol.records.cluster_metadata import nodes, topics
 from tests.simulation.cluster.coordinator import Coordinator
 from tests.simulation.cluster.plane import SimulatedPlane
 from tests.simulation.cluster.services import Shells

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.simulation.cluster.coordinator import KEY as COORDINATOR_KEY
 
 TIMEOUT_MS = 2000

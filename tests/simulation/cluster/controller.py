@@ -17,9 +17,9 @@ from bowstring.engine.controller.activation import activation_records
 from bowstring.engine.controller.batches import split
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import create_partitions
-from bowstring.engine.protocol.records.cluster_metadata.settings import FeatureLevelRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.records.cluster_metadata.settings import FeatureLevelRecord
 
 LOOKS_PER_SESSION = 8
 NOT_CONTROLLER = Errors.NOT_CONTROLLER.code

@@ -7,11 +7,11 @@ from collections import deque
 
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.coordinators.effects import AppendRecords, Respond
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.config import GroupConfig
 from bowstring.engine.groups.log_replay import replay_log
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.state import RequestContext
+from bowstring.protocol.errors import Errors
 
 TOPIC = "__consumer_offsets"
 KEY = (TOPIC, 0)

@@ -6,10 +6,10 @@ calls them.
 
 from bowstring.engine.controller import alter_partition, brokers, leader_updates
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata import image as metadata_image
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.replication.replica_manager import ReplicaManager
+from bowstring.protocol.errors import Errors
 from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.coordinator import Coordinator
 from tests.simulation.cluster.invariants import Losses

@@ -6,21 +6,18 @@ A user keeps one member at work, and sometimes an older one beside it. A member 
 are. It reads nothing: a position is a number that grows while the member owns the partition.
 """
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from bowstring.engine.protocol.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from tests.simulation.cluster.clients import RETRY_MS
 from tests.simulation.cluster.transactional_clients import GROUP_KEY, RETRIED, Ask, Fenced, Instance, User
 

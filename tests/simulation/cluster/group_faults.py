@@ -1,6 +1,5 @@
 """Faults of consumer groups, as in `faults`: patched into the shipped coordinator."""
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups import service as group_service
 from bowstring.engine.groups.consumer import heartbeat, reconciliation, timers
 from bowstring.engine.groups.consumer.group import ConsumerGroup
@@ -9,6 +8,7 @@ from bowstring.engine.groups.consumer.reconciliation import Reconciliation
 from bowstring.engine.groups.log_replay import replay_log
 from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH
 from bowstring.engine.groups.service import GroupCoordinatorService
+from bowstring.protocol.errors import Errors
 from tests.simulation.cluster.services import FOR_EVER_NS, wall_ms
 from tests.simulation.quorum.faults import Fault, into
 

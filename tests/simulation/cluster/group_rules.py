@@ -8,11 +8,11 @@ from collections import defaultdict
 
 from bowstring._native.protocol.message_codec import decode
 from bowstring._native.record.decode import batch_headers, decode_batches
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.consumer import records
 from bowstring.engine.groups.modern.group import LEAVE_STATIC_EPOCH
-from bowstring.engine.protocol.records import consumer_group as logged
-from bowstring.engine.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.records import consumer_group as logged
+from bowstring.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.simulation.cluster.group_clients import CONSUMERS, REFUSED
 from tests.simulation.cluster.services import OFFSETS
 from tests.simulation.cluster.transaction_rules import OFFSET_COMMIT, TransactionRule

@@ -5,7 +5,7 @@ committed when a leader's high watermark has passed them (`CommittedLog`).
 """
 
 from bowstring._native.record.decode import batch_headers
-from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
 from tests.simulation.cluster.logs import ALL
 from tests.simulation.quorum import invariants as of_quorum
 from tests.simulation.quorum.invariants import Invariant

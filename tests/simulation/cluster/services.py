@@ -16,10 +16,8 @@ from bowstring._native.protocol.message_codec import decode, encode
 from bowstring.engine.api.table import BY_BROKER_ALONE
 from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.coordinators import runtime
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.network.connection import NoAnswerError
-from bowstring.engine.protocol import API_VERSIONS
 from bowstring.engine.requests import broker_services
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.time_slices import TimeSlices
@@ -27,6 +25,8 @@ from bowstring.engine.share.leader import share_partition, share_partitions
 from bowstring.engine.share.persister import network
 from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.engine.transactions import marker_sender, marker_writer, service, verifier
+from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.errors import Errors, KafkaError
 from tests.simulation.cluster.loop import SimulatedLoop
 from tests.simulation.cluster.share_services import LogWaiters, ToldPartition, ToldWindow
 from tests.simulation.quorum.invariants import Violation

@@ -7,11 +7,11 @@ are. It has one connection to each broker that leads partitions of its assignmen
 
 from typing import NamedTuple
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH
-from bowstring.engine.protocol.messages import share_acknowledge, share_fetch
-from bowstring.engine.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from bowstring.engine.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, next_epoch
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import share_acknowledge, share_fetch
+from bowstring.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.simulation.cluster.clients import RETRY_MS
 from tests.simulation.cluster.group_clients import grouped
 from tests.simulation.cluster.transactional_clients import GROUP_KEY, RETRIED, Ask, Instance, User

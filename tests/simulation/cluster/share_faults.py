@@ -3,12 +3,12 @@
 import asyncio
 
 from bowstring.engine.coordinators.log_replay import batches_of
-from bowstring.engine.errors import Errors
 from bowstring.engine.share.coordinator import service
 from bowstring.engine.share.coordinator.service import ShareCoordinatorService
 from bowstring.engine.share.coordinator.shard import ShareShard
 from bowstring.engine.share.leader.share_partition import LedSharePartition
 from bowstring.engine.share.persister.network import NetworkPersister
+from bowstring.protocol.errors import Errors
 from tests.simulation.cluster.services import wall_ms
 from tests.simulation.cluster.share_services import ToldWindow
 from tests.simulation.quorum.faults import Fault, into

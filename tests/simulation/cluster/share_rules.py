@@ -8,11 +8,11 @@ from collections import defaultdict
 
 from bowstring._native.protocol.message_codec import decode
 from bowstring._native.record.decode import decode_batches
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.records import share_state as logged
 from bowstring.engine.share.leader.share_partitions import SharePartitions
 from bowstring.engine.share.persister.interface import SharePartitionKey
 from bowstring.engine.share.sessions import FINAL_EPOCH, SessionKey
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.records import share_state as logged
 from tests.simulation.cluster.services import SHARE_STATE
 from tests.simulation.cluster.share_clients import ACCEPT, GAP, REJECT, RELEASE, RENEW, SHARERS
 from tests.simulation.cluster.transaction_rules import TransactionRule

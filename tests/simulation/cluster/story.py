@@ -1,6 +1,6 @@
 """Tells a run of a cluster, step by step."""
 
-from bowstring.engine.protocol.schema import Struct
+from bowstring.protocol.schema import Struct
 from tests.simulation.quorum import story
 
 QUIET = {"gets", "answers"}

@@ -6,7 +6,6 @@ from dataclasses import replace
 from bowstring.engine.coordinators import runtime
 from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.transactions import ending, init, partitions
@@ -17,6 +16,7 @@ from bowstring.engine.transactions.shard import TransactionShard
 from bowstring.engine.transactions.state import ShardState
 from bowstring.engine.transactions.transaction import Status, Transaction
 from bowstring.engine.transactions.verifier import TransactionVerifier
+from bowstring.protocol.errors import Errors
 from tests.simulation.cluster.plane import NOT_VERIFIED, SimulatedPlane
 from tests.simulation.cluster.services import wall_ms
 from tests.simulation.quorum.faults import Fault, into

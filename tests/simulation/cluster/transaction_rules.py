@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 
 from bowstring._native.protocol.message_codec import decode
 from bowstring._native.record.decode import batch_headers, decode_batches
-from bowstring.engine.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
-from bowstring.engine.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
 from bowstring.engine.transactions.transaction import Status
+from bowstring.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from bowstring.protocol.records.transaction_log import TransactionLogKey, TransactionLogValue
 from tests.simulation.cluster.logs import ALL
 from tests.simulation.cluster.services import OFFSETS, TRANSACTIONS
 from tests.simulation.quorum.invariants import Invariant

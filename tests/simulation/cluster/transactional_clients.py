@@ -7,16 +7,16 @@ requests, and gets the answers. Instances crash, or are replaced while they go o
 from typing import NamedTuple
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from bowstring.engine.protocol.messages.add_partitions_to_txn import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from bowstring.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
-from bowstring.engine.protocol.messages.end_txn import EndTxnRequest
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from bowstring.engine.protocol.messages.txn_offset_commit import (
+from bowstring.protocol.messages.end_txn import EndTxnRequest
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from bowstring.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -6,14 +6,14 @@ from random import Random
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ClusterImage
 from bowstring.engine.metadata.topic_changes import NewTopic
-from bowstring.engine.protocol.messages.alter_partition_reassignments import (
+from bowstring.engine.raft.leader import LeaderState
+from bowstring.engine.share.persister.interface import SharePartitionKey
+from bowstring.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
-from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.share.persister.interface import SharePartitionKey
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
 from tests.simulation.cluster.clients import GroupMember, Producer, Reader
 from tests.simulation.cluster.committed import CommittedLog
 from tests.simulation.cluster.coordinator import TOPIC as OFFSETS_TOPIC

@@ -1,7 +1,7 @@
 """Random requests of administrators: topics, partitions, configs, elections, reassignments, features."""
 
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from bowstring.engine.protocol.messages import (
+from bowstring.protocol.messages import (
     alter_configs,
     alter_partition_reassignments,
     create_partitions,

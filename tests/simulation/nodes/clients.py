@@ -4,7 +4,7 @@ from inspect import iscoroutinefunction
 
 from bowstring.engine.api.table import BY_CONTROLLER
 from bowstring.engine.network.connection import NoAnswerError, PeerConnection, UnsupportedByPeerError
-from bowstring.engine.protocol import API_VERSIONS
+from bowstring.protocol import API_VERSIONS
 from tests.simulation.nodes.administration import ADMINISTRATION
 from tests.simulation.nodes.group_administration import GROUP_ADMINISTRATION
 from tests.simulation.nodes.groups import MEMBERS

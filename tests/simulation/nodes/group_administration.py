@@ -1,6 +1,6 @@
 """Random requests of administrators of groups: offsets that are deleted, set and shown, topologies that are described."""
 
-from bowstring.engine.protocol.messages import (
+from bowstring.protocol.messages import (
     alter_share_group_offsets,
     delete_groups,
     delete_share_group_offsets,

@@ -1,6 +1,6 @@
 """Random members of groups of all types, which share few group ids, and those who look at groups and delete them."""
 
-from bowstring.engine.protocol.messages import (
+from bowstring.protocol.messages import (
     consumer_group_describe,
     consumer_group_heartbeat,
     delete_groups,

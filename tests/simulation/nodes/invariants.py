@@ -4,12 +4,12 @@ from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import batch_headers
 from bowstring.engine.metadata.image import MetadataError
 from bowstring.engine.metadata.snapshot import image_records
-from bowstring.engine.protocol.records.cluster_metadata.markers import AbortTransactionRecord
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+from bowstring.protocol.records.cluster_metadata.markers import AbortTransactionRecord
+from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionChangeRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord
 from tests.simulation.nodes.kernel import MS
 from tests.simulation.quorum.invariants import Violation
 

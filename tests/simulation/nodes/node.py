@@ -7,10 +7,10 @@ from dataclasses import replace
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.broker.node_format import format_plan
-from bowstring.engine.protocol.ids import format_uuid
 from bowstring.engine.quorum.formatting import FormatOptions, carry_out
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import META_PROPERTIES
+from bowstring.protocol.ids import format_uuid
 from tests.simulation.nodes.kernel import MS
 from tests.simulation.nodes.loop import NodeLoop
 from tests.simulation.nodes.power import Medium

@@ -11,10 +11,10 @@ from bowstring._native.log.heal import may_heal
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.protocol.message_steps import Encoding
 from bowstring._native.record.decode import batch_headers
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import decode_request, decode_request_header, encode_response
-from bowstring.engine.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from bowstring.engine.protocol.messages.produce import (
+from bowstring.protocol import decode_request, decode_request_header, encode_response
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from bowstring.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,

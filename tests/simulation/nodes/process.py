@@ -15,16 +15,17 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import bowstring.engine
+import bowstring.protocol
 from bowstring._native.log import many_logs
 from bowstring._native.server import replica_swap
 from bowstring.engine.broker import dispatcher, image_follower, replication
 from bowstring.engine.broker import node as node_module
 from bowstring.engine.coordinators import runtime
 from bowstring.engine.groups import service as group_service
-from bowstring.engine.protocol import ids
 from bowstring.engine.quorum import service as quorum_service
 from bowstring.engine.share.leader import share_partitions
 from bowstring.engine.storage import directory_wal, durability, log_healer, log_opener, replica_moves
+from bowstring.protocol import ids
 from tests.simulation.nodes.kernel import MONOTONIC_NS, WALL_NS
 from tests.simulation.nodes.logs import DURABILITY, SimulatedLog, SimulatedWal, SimulatedWriteAheadLog
 from tests.simulation.nodes.plane import LogWaiters, NodePlane, NodeReplicas, VerifiedBatch
@@ -36,10 +37,11 @@ KEPT_CLOCKS = ("bowstring.engine.event_log",)
 
 
 def load_everything():
-    """Imports every module of the engine, so that none is imported in the middle of a run."""
+    """Imports every module of the engine and the protocol, so that none is imported in the middle of a run."""
     if not _loaded:
-        for found in pkgutil.walk_packages(bowstring.engine.__path__, "bowstring.engine."):
-            importlib.import_module(found.name)
+        for package in (bowstring.protocol, bowstring.engine):
+            for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+                importlib.import_module(found.name)
         _loaded.append(True)
         gc.collect()
         gc.freeze()

@@ -1,6 +1,6 @@
 """Random questions about logs and topics: directories, epochs, pages of topics, resources with configs, versions."""
 
-from bowstring.engine.protocol.messages import (
+from bowstring.protocol.messages import (
     alter_replica_log_dirs,
     api_versions,
     describe_log_dirs,

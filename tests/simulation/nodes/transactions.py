@@ -1,8 +1,8 @@
 """Random transactional producers and plain ones, which share few transactional ids."""
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     delete_records,

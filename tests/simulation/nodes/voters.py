@@ -1,6 +1,6 @@
 """Random requests about the quorum: its state, its voters, and registrations of brokers and controllers."""
 
-from bowstring.engine.protocol.messages import (
+from bowstring.protocol.messages import (
     add_raft_voter,
     describe_quorum,
     remove_raft_voter,

@@ -6,16 +6,8 @@ from bowstring._native.protocol.message_codec import encode
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch
-from bowstring.engine.protocol.records.control import (
-    KRaftVersionRecord,
-    SnapshotFooterRecord,
-    SnapshotHeaderRecord,
-)
-from bowstring.engine.protocol.records.control_batch import (
-    ControlRecordType,
-    decode_control_key,
-    encode_control_key,
-)
+from bowstring.protocol.records.control import KRaftVersionRecord, SnapshotFooterRecord, SnapshotHeaderRecord
+from bowstring.protocol.records.control_batch import ControlRecordType, decode_control_key, encode_control_key
 
 EMPTY = b"\0" * 8
 

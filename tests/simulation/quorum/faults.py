@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.raft import elections, fetching, snapshot_fetching, voter_changes
 from bowstring.engine.raft.control_state import ControlState
 from bowstring.engine.raft.core import RaftCore
@@ -16,6 +15,7 @@ from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.log import Validation, Validity
 from bowstring.engine.raft.quorum_state import QuorumState
 from bowstring.engine.raft.states import Candidate, Follower, Prospective, Unattached
+from bowstring.protocol.errors import Errors
 from tests.simulation.quorum.node import SimulatedNode
 from tests.simulation.quorum.world import World
 

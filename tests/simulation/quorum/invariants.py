@@ -4,7 +4,6 @@ A rule sees what nodes do through its methods, and raises `Violation`. It judges
 apply, and by what is on their disks, not by what their cores believe of it, as far as that is possible.
 """
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.log import Validity, validate_fetch
@@ -19,6 +18,7 @@ from bowstring.engine.raft.messages import (
     VoteResponse,
 )
 from bowstring.engine.raft.states import NEVER, Candidate, Follower
+from bowstring.protocol.errors import Errors
 
 
 class Violation(AssertionError):

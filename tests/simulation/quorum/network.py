@@ -5,10 +5,10 @@ node that is down is refused. Links are cut for each direction apart.
 """
 
 from bowstring._native.protocol.message_codec import decode, encode
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import fetch, vote
 from bowstring.engine.raft import wire
 from bowstring.engine.raft.messages import ErrorResponse
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import fetch, vote
 
 LISTENER = "CONTROLLER"
 _VERSIONS = {name: 1 for name in ("BeginQuorumEpoch", "EndQuorumEpoch", "FetchSnapshot", "AddRaftVoter")}

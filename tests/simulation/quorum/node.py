@@ -4,7 +4,6 @@ from random import Random
 from typing import ClassVar
 
 from bowstring._native.record.decode import decode_batches
-from bowstring.engine.errors import KafkaError
 from bowstring.engine.raft import effects
 from bowstring.engine.raft.config import QuorumConfig
 from bowstring.engine.raft.election_state import ElectionState
@@ -12,6 +11,7 @@ from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.replica import RaftReplica
 from bowstring.engine.raft.voters import Endpoint, Node, Voter
+from bowstring.protocol.errors import KafkaError
 from tests.simulation.quorum.batches import EMPTY, SnapshotDamaged, next_digest, read_snapshot, snapshot
 from tests.simulation.quorum.disk import Disk, DiskDamaged
 from tests.simulation.quorum.network import LISTENER

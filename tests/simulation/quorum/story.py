@@ -2,11 +2,11 @@
 
 import dataclasses
 
-from bowstring.engine.errors import Error
 from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.messages import LeaderAndEpoch
 from bowstring.engine.raft.states import EpochElection
+from bowstring.protocol.errors import Error
 from tests.simulation.quorum.disk import Batch
 
 UNINTERESTING = {

@@ -12,23 +12,23 @@ from typing import Any, Final
 from bowstring._native.log.durability import staged_frame
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.recompress import recompress
-from bowstring.engine.errors import KafkaError
 from bowstring.engine.groups.service import Event
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.metadata.image import TOPIC_RESOURCE
 from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
-from bowstring.engine.protocol.ids import random_uuid
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.engine.storage.checkpoints import RECOVERY_POINTS, read_offsets
+from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.ids import random_uuid
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import RemoveTopicRecord
-from bowstring.engine.protocol.schema import MetadataRecord
-from bowstring.engine.storage.checkpoints import RECOVERY_POINTS, read_offsets
-from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord
+from bowstring.protocol.schema import MetadataRecord
 from tests.simulation.storage.model import Acked, Partition, Put
 from tests.simulation.storage.one_thread_broker import SteadyBroker
 from tests.support.log_batches import batch

@@ -6,8 +6,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import bowstring
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.list_transactions import ListTransactionsRequest
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.list_transactions import ListTransactionsRequest
 from tests.support.cluster_requests import asked
 from tests.support.transactional_load import Transfers, read_committed, transactional_producer
 from tests.support.waiting import HANG_S, wait_until

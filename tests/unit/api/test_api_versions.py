@@ -3,11 +3,11 @@
 import pytest
 
 from bowstring.engine.api.table import BY_BROKER_ALONE
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import API_VERSIONS, decode_response, encode_request
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
-from bowstring.engine.protocol.messages.describe_cluster import DescribeClusterRequest
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest
+from bowstring.protocol import API_VERSIONS, decode_response, encode_request
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
 
 CLIENT = {"client_software_name": "test", "client_software_version": "1.0"}
 

@@ -1,10 +1,10 @@
 """DescribeCluster, DescribeLogDirs, DescribeQuorum over the wire."""
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import describe_cluster as dc
-from bowstring.engine.protocol.messages import describe_log_dirs as dld
-from bowstring.engine.protocol.messages import describe_quorum as dq
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import describe_cluster as dc
+from bowstring.protocol.messages import describe_log_dirs as dld
+from bowstring.protocol.messages import describe_quorum as dq
 
 
 def test_the_cluster_is_one_broker(serve):

@@ -5,12 +5,12 @@ import pytest
 import bowstring
 from bowstring.clients.admin.configs import OWN_TOPIC_CONFIGS
 from bowstring.engine.configs import TOPIC_CONFIGS
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import alter_configs as ac
-from bowstring.engine.protocol.messages import create_topics as ct
-from bowstring.engine.protocol.messages import describe_configs as dc
-from bowstring.engine.protocol.messages import incremental_alter_configs as iac
-from bowstring.engine.protocol.messages import list_config_resources as lcr
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import alter_configs as ac
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import describe_configs as dc
+from bowstring.protocol.messages import incremental_alter_configs as iac
+from bowstring.protocol.messages import list_config_resources as lcr
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from bowstring.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.served_broker import Served
 
 JOIN = {

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from bowstring.engine.api import find_coordinator
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import BrokerImage, Endpoint, PartitionImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 LISTENER = Listener("EXTERNAL", "own.example", 9001)
 

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from bowstring.engine.api import describe_groups, list_groups
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.describe_groups import DescribeGroupsRequest
-from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.describe_groups import DescribeGroupsRequest
+from bowstring.protocol.messages.list_groups import ListGroupsRequest
 from tests.support.group_service import commit, error_of, started
 from tests.support.waiting import pause_async
 

@@ -5,12 +5,12 @@ import time
 import pytest
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import delete_records as dr
-from bowstring.engine.protocol.messages import describe_producers as dp
-from bowstring.engine.protocol.messages import init_producer_id as ip
-from bowstring.engine.protocol.messages import list_offsets as lo
-from bowstring.engine.protocol.messages import offset_for_leader_epoch as ole
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import delete_records as dr
+from bowstring.protocol.messages import describe_producers as dp
+from bowstring.protocol.messages import init_producer_id as ip
+from bowstring.protocol.messages import list_offsets as lo
+from bowstring.protocol.messages import offset_for_leader_epoch as ole
 from tests.support.waiting import FOR_EVER_MS
 
 NOW = time.time_ns() // 1_000_000

@@ -1,7 +1,7 @@
 """What is not there yet is refused in the way by which clients of each version give up (docs/guide/other-clients.md)."""
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 SHARE = 2
 

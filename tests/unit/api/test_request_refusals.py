@@ -8,19 +8,15 @@ from bowstring.engine.api import forwarded
 from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol import (
-    API_VERSIONS,
-    decode_response,
-    encode_response,
-)
-from bowstring.engine.protocol.messages import alter_configs as ac
-from bowstring.engine.protocol.messages import create_partitions as cp
-from bowstring.engine.protocol.messages import create_topics as ct
-from bowstring.engine.protocol.messages import delete_topics as dt
-from bowstring.engine.protocol.messages import elect_leaders as el
-from bowstring.engine.protocol.messages import incremental_alter_configs as iac
 from bowstring.engine.requests.request import Request
+from bowstring.protocol import API_VERSIONS, decode_response, encode_response
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages import alter_configs as ac
+from bowstring.protocol.messages import create_partitions as cp
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import delete_topics as dt
+from bowstring.protocol.messages import elect_leaders as el
+from bowstring.protocol.messages import incremental_alter_configs as iac
 
 BUSY = KafkaError(Errors.REQUEST_TIMED_OUT, "The controller was busy.")
 VERSIONS = [

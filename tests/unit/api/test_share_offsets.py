@@ -1,6 +1,6 @@
 """DescribeShareGroupOffsets."""
 
-from bowstring.engine.protocol.messages import describe_share_group_offsets as dso
+from bowstring.protocol.messages import describe_share_group_offsets as dso
 
 
 def test_partitions_that_do_not_exist_are_not_waited_for(served, monkeypatch):

@@ -2,15 +2,15 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from bowstring.engine.protocol.messages.streams_group_heartbeat import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from bowstring.protocol.messages.streams_group_heartbeat import (
     KeyValue,
     StreamsGroupHeartbeatRequest,
     TaskIds,
 )
-from bowstring.engine.protocol.messages.streams_group_topology_description_update import (
+from bowstring.protocol.messages.streams_group_topology_description_update import (
     StreamsGroupTopologyDescriptionUpdateRequest,
 )
 from tests.support.served_broker import Served

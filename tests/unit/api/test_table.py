@@ -8,17 +8,10 @@ from inspect import iscoroutinefunction
 import pytest
 
 from bowstring.engine.api.permissions import ANY_NAME, Denied, ResourceType, When
-from bowstring.engine.api.table import (
-    BY_BROKER,
-    BY_BROKER_ALONE,
-    BY_CONTROLLER,
-    FORWARDED,
-    NATIVE,
-    TABLE,
-)
-from bowstring.engine.protocol import API_VERSIONS
-from bowstring.engine.protocol.messages import API_MODULES, ApiKeys
-from bowstring.engine.protocol.schema import fields_of
+from bowstring.engine.api.table import BY_BROKER, BY_BROKER_ALONE, BY_CONTROLLER, FORWARDED, NATIVE, TABLE
+from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.messages import API_MODULES, ApiKeys
+from bowstring.protocol.schema import fields_of
 from tests.support.waiting import HANG_S
 
 BY_KEY = [pytest.param(row, id=API_MODULES[row.key]) for row in TABLE.values()]
@@ -240,7 +233,7 @@ def test_the_table_imports_no_handler_and_no_message():
     """They are imported on the first request."""
     program = (
         "import sys, bowstring.engine.api.table as table\n"
-        "prefixes = ('bowstring.engine.api.', 'bowstring.engine.protocol.messages.')\n"
+        "prefixes = ('bowstring.engine.api.', 'bowstring.protocol.messages.')\n"
         "print(*(name for name in sys.modules if name.startswith(prefixes)))"
     )
     ran = subprocess.run(

@@ -5,13 +5,13 @@ import os
 
 import pytest
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import ZERO_UUID
-from bowstring.engine.protocol.messages import create_partitions as cp
-from bowstring.engine.protocol.messages import create_topics as ct
-from bowstring.engine.protocol.messages import delete_topics as dt
-from bowstring.engine.protocol.messages import describe_topic_partitions as dtp
-from bowstring.engine.protocol.messages import metadata as md
+from bowstring.protocol import ZERO_UUID
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import create_partitions as cp
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import delete_topics as dt
+from bowstring.protocol.messages import describe_topic_partitions as dtp
+from bowstring.protocol.messages import metadata as md
 from tests.support import faults
 from tests.support.log_batches import batch
 from tests.support.waiting import wait_until

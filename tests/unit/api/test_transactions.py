@@ -10,22 +10,22 @@ import pytest
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.api import init_producer_id
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.names import GROUPS_TOPIC
-from bowstring.engine.protocol.messages import add_offsets_to_txn as ao
-from bowstring.engine.protocol.messages import add_partitions_to_txn as ap
-from bowstring.engine.protocol.messages import describe_producers as dp
-from bowstring.engine.protocol.messages import describe_transactions as dt
-from bowstring.engine.protocol.messages import end_txn as et
-from bowstring.engine.protocol.messages import find_coordinator as fc
-from bowstring.engine.protocol.messages import init_producer_id as ip
-from bowstring.engine.protocol.messages import list_offsets as lo
-from bowstring.engine.protocol.messages import list_transactions as lt
-from bowstring.engine.protocol.messages import offset_fetch as of
-from bowstring.engine.protocol.messages import produce as p
-from bowstring.engine.protocol.messages import txn_offset_commit as toc
-from bowstring.engine.protocol.messages import write_txn_markers as wm
 from bowstring.engine.transactions.transaction import NO_TIMEOUT_MS
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import add_offsets_to_txn as ao
+from bowstring.protocol.messages import add_partitions_to_txn as ap
+from bowstring.protocol.messages import describe_producers as dp
+from bowstring.protocol.messages import describe_transactions as dt
+from bowstring.protocol.messages import end_txn as et
+from bowstring.protocol.messages import find_coordinator as fc
+from bowstring.protocol.messages import init_producer_id as ip
+from bowstring.protocol.messages import list_offsets as lo
+from bowstring.protocol.messages import list_transactions as lt
+from bowstring.protocol.messages import offset_fetch as of
+from bowstring.protocol.messages import produce as p
+from bowstring.protocol.messages import txn_offset_commit as toc
+from bowstring.protocol.messages import write_txn_markers as wm
 from tests.support.transaction_harness import TransactionHarness
 from tests.support.waiting import FOR_EVER_MS, wait_until
 from tests.support.wire_client import WireClient

@@ -3,13 +3,13 @@
 import pytest
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.features import FINALIZED_FEATURES
 from bowstring.engine.metadata.store.bootstrap import bootstrap_snapshot
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.first_levels import write_first_levels
 from tests.support.quorum_nodes import format_directory
 from tests.support.waiting import wait_until

@@ -1,9 +1,9 @@
-"""Error codes stand once, in engine/errors.py; native code and Java repeat some rows of it."""
+"""Error codes stand once, in python/bowstring/protocol/errors.py; native code and Java repeat some rows of it."""
 
 import re
 from pathlib import Path
 
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 ROOT = Path(__file__).resolve().parents[3]
 ENUM_ROW = re.compile(r"^    ([A-Z][A-Z_]+) = (\d+)$", re.M)
@@ -28,5 +28,5 @@ def test_no_python_file_repeats_a_code():
     literal = re.compile(rf"\b(?:[A-Z]+_)?({'|'.join(sorted(names))})\b *(?:: *Final)? *= *-?\d+$", re.M)
     for folder in ("engine", "python/bowstring", "bench"):
         for path in (ROOT / folder).rglob("*.py"):
-            if path != ROOT / "engine/errors.py":
+            if path != ROOT / "python/bowstring/protocol/errors.py":
                 assert not literal.search(path.read_text()), path

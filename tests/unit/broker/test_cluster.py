@@ -6,33 +6,30 @@ from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.api import describe_producers, forwarded
 from bowstring.engine.controller.partition_index import NO_LEADER
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol.messages.alter_partition_reassignments import (
+from bowstring.engine.requests.request import Request
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from bowstring.engine.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from bowstring.engine.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from bowstring.engine.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from bowstring.engine.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from bowstring.engine.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from bowstring.engine.protocol.messages.incremental_alter_configs import (
+from bowstring.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from bowstring.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from bowstring.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from bowstring.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from bowstring.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from bowstring.engine.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from bowstring.engine.protocol.messages.unregister_controller import UnregisterControllerRequest
-from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
-from bowstring.engine.requests.request import Request
+from bowstring.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from bowstring.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from bowstring.protocol.messages.unregister_controller import UnregisterControllerRequest
+from bowstring.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 from tests.support.broker_cluster import BROKERS, run
 from tests.support.first_levels import write_first_levels
 from tests.support.waiting import wait_until_async

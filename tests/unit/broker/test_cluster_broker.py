@@ -10,27 +10,24 @@ import logging
 import pytest
 
 from bowstring.engine.broker.cluster_broker import ClusterBroker
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.broker_heartbeat import (
-    BrokerHeartbeatRequest,
-    BrokerHeartbeatResponse,
-)
-from bowstring.engine.protocol.messages.broker_registration import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from bowstring.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
+from bowstring.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import (
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import (
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,

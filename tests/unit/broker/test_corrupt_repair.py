@@ -6,7 +6,7 @@ import pytest
 
 from bowstring._native.log.scrub import scrub_piece
 from bowstring.engine.broker.corrupt_repair import batches_within
-from bowstring.engine.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from bowstring.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.support.broker_cluster import run
 from tests.support.cold_logs import evict, flip, layout
 from tests.support.plane_requests import batch, fetch, fetched, only, produce, records_of

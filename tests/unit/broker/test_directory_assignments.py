@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
-from bowstring.engine.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
+from bowstring.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
 from tests.support.waiting import wait_until_async
 
 HERE = b"h" * 16

@@ -4,14 +4,14 @@ import pytest
 
 from bowstring.engine.api import list_config_resources, list_offsets
 from bowstring.engine.broker.request_counters import RequestCounters
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol import API_VERSIONS, decode_response, encode_request
-from bowstring.engine.protocol.messages import consumer_group_heartbeat as cgh
-from bowstring.engine.protocol.messages import find_coordinator as fc
-from bowstring.engine.protocol.messages import list_config_resources as lcr
-from bowstring.engine.protocol.messages import list_offsets as lo
-from bowstring.engine.protocol.messages import metadata as md
 from bowstring.engine.requests.answers import error_response
+from bowstring.protocol import API_VERSIONS, decode_response, encode_request
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages import consumer_group_heartbeat as cgh
+from bowstring.protocol.messages import find_coordinator as fc
+from bowstring.protocol.messages import list_config_resources as lcr
+from bowstring.protocol.messages import list_offsets as lo
+from bowstring.protocol.messages import metadata as md
 from tests.support.served_broker import Served
 from tests.support.waiting import wait_until
 

@@ -8,8 +8,8 @@ import pytest
 
 from bowstring import Broker
 from bowstring.engine.configs import ConfigError
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
 from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.protocol.messages.metadata import MetadataRequest
 from tests.support.embedded import engine_of
 from tests.support.waiting import HANG_S
 from tests.support.wire_client import WireClient

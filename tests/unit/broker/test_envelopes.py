@@ -6,24 +6,24 @@ from types import SimpleNamespace
 import pytest
 
 from bowstring.engine.api import envelope, forwarded
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol import encode, encode_request
-from bowstring.engine.protocol.messages.create_topics import (
+from bowstring.engine.requests.request import Request
+from bowstring.protocol import encode, encode_request
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from bowstring.engine.protocol.messages.describe_quorum import (
+from bowstring.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
 )
-from bowstring.engine.protocol.messages.envelope import EnvelopeRequest
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
-from bowstring.engine.protocol.records.principal import DefaultPrincipalData
-from bowstring.engine.requests.request import Request
+from bowstring.protocol.messages.envelope import EnvelopeRequest
+from bowstring.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.records.principal import DefaultPrincipalData
 from tests.support.broker_cluster import run
 
 PRINCIPAL = b"\0\0" + encode(DefaultPrincipalData(type="User", name="alice"), 0)

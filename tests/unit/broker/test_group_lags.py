@@ -7,8 +7,8 @@ import pytest
 
 from bowstring.engine.broker import group_lags
 from bowstring.engine.broker.group_lags import GroupLags, Lag
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, ZERO_TOPIC_ID, CommittedOffset, OffsetStore
+from bowstring.protocol.errors import Errors, KafkaError
 from tests.support.waiting import wait_until_async
 
 

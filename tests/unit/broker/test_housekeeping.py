@@ -3,13 +3,13 @@
 import time
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.protocol.messages import list_offsets as lo
 from bowstring.engine.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     read_offsets,
 )
+from bowstring.protocol.messages import list_offsets as lo
 from tests.support.waiting import wait_until
 
 HOUR_MS = 3_600_000

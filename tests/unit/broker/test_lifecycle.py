@@ -8,9 +8,9 @@ import pytest
 from bowstring.engine.broker import lifecycle as lifecycle_module
 from bowstring.engine.broker.lifecycle import BrokerLifecycle, RegistrationError
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
-from bowstring.engine.protocol.messages.broker_registration import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
+from bowstring.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )

@@ -7,10 +7,10 @@ import pytest
 
 from bowstring.engine.api.table import BY_BROKER_ALONE
 from bowstring.engine.broker.dispatcher import Dispatcher
-from bowstring.engine.protocol import API_VERSIONS, decode_response
-from bowstring.engine.protocol.messages import find_coordinator as fc
-from bowstring.engine.protocol.messages import offset_commit as oc
-from bowstring.engine.protocol.messages import offset_fetch as of
+from bowstring.protocol import API_VERSIONS, decode_response
+from bowstring.protocol.messages import find_coordinator as fc
+from bowstring.protocol.messages import offset_commit as oc
+from bowstring.protocol.messages import offset_fetch as of
 from tests.support.plane_client import PlaneClient
 from tests.support.plane_requests import batch, fetch, produce
 from tests.support.waiting import FOR_EVER_MS, pause, wait_until

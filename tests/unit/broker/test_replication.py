@@ -8,7 +8,7 @@ import pytest
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from bowstring.engine.protocol.messages import alter_partition as messages
+from bowstring.protocol.messages import alter_partition as messages
 from tests.support.coordinators import stand_in
 from tests.support.served_plane import TOPIC, TOPIC_ID, Served
 from tests.support.waiting import wait_until_async

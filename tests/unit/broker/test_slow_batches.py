@@ -9,9 +9,9 @@ from bowstring._native.record.compression import compress
 from bowstring._native.record.decode import batch_headers, decode_batches
 from bowstring._native.record.encode import encode_batch
 from bowstring._native.server.recompress import recompress
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import decode_response, encode_request
-from bowstring.engine.protocol.messages import produce as p
+from bowstring.protocol import decode_response, encode_request
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import produce as p
 from tests.support.memory import resident_bytes, resident_slack
 from tests.support.reference_batch import Batch, encode_records, seal
 from tests.support.waiting import FOR_EVER_MS

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from bowstring.engine.broker.transaction_checks import TransactionChecks, produce_error
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.support.waiting import wait_until_async
 
 OLD, NEW = 10, 12  # versions of Produce

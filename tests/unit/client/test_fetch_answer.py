@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bowstring._native.client.fetch_codec import MalformedAnswer, parse_fetch_answer
-from bowstring.engine.protocol import frames
-from bowstring.engine.protocol.messages.fetch import (
+from bowstring.protocol import frames
+from bowstring.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,

@@ -13,9 +13,9 @@ from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer import sender
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import Node, TopicPartition
-from bowstring.engine.protocol.messages.fetch import FetchRequest
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.messages.fetch import FetchRequest
+from bowstring.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.fake_broker import CLOSE
 from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until

@@ -30,27 +30,27 @@ from bowstring.clients.errors import (
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
 from bowstring.clients.troubles import PAUSE_MAX_S, PAUSE_S, Troubles
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.fetch import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from bowstring.engine.protocol.messages.find_coordinator import (
+from bowstring.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
-from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.messages.offset_commit import OffsetCommitRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.fake_broker import TOPIC_ID, FakeBroker, produced
 from tests.support.fake_group import FakeGroup
 from tests.support.serving import steady_port

@@ -3,13 +3,13 @@
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller.activation import activation_records
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
+from bowstring.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
+from bowstring.protocol.records.cluster_metadata.topics import TopicRecord
 
 
 def level(value: int, name: str = "metadata.version") -> FeatureLevelRecord:

@@ -3,8 +3,8 @@
 import pytest
 
 from bowstring.engine.controller.alter_partition import alter_partition
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.alter_partition import BrokerState
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.alter_partition import BrokerState
 from tests.support.controller import ControllerCluster
 
 

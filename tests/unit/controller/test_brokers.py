@@ -3,11 +3,11 @@
 import pytest
 
 from bowstring.engine.controller import brokers
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.directory_ids import LOST
-from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from bowstring.engine.protocol.messages.broker_registration import Feature
-from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from bowstring.protocol.messages.broker_registration import Feature
+from bowstring.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.support.controller import ControllerCluster, directory, error_of, registration_request
 
 METADATA = Feature(name="metadata.version", min_supported_version=7, max_supported_version=33)

@@ -10,13 +10,13 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller import brokers
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.service import QuorumController
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage, MetadataError
 from bowstring.engine.metadata.topic_changes import NewTopic, create_partitions, create_topic
-from bowstring.engine.protocol.ids import random_uuid
-from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import RemoveTopicRecord, TopicRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.ids import random_uuid
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord, TopicRecord
 from tests.support.controller import CLUSTER_ID, registration_request
 from tests.support.fake_quorum import FakeQuorum
 from tests.support.waiting import wait_until_async

@@ -4,9 +4,9 @@ import pytest
 
 from bowstring.engine.controller.alter_partition import alter_partition
 from bowstring.engine.controller.directories import assign_replicas
-from bowstring.engine.errors import Error, Errors, KafkaError
 from bowstring.engine.metadata.directory_ids import LOST
-from bowstring.engine.protocol.messages.assign_replicas_to_dirs import (
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsRequestPartitionData,

@@ -3,8 +3,8 @@
 import pytest
 
 from bowstring.engine.controller import elections
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.support.controller import ControllerCluster
 
 PREFERRED, UNCLEAN = 0, 1

@@ -5,15 +5,15 @@ import pytest
 from bowstring.engine.controller.controllers import register_controller, unregister_controller
 from bowstring.engine.controller.features import update_features
 from bowstring.engine.controller.producer_ids import allocate
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.config_changes import SET, Change, alter_incrementally
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from bowstring.engine.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
-from bowstring.engine.protocol.messages.unregister_controller import UnregisterControllerRequest
-from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from bowstring.protocol.messages.controller_registration import ControllerRegistrationRequest, Feature
+from bowstring.protocol.messages.unregister_controller import UnregisterControllerRequest
+from bowstring.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from tests.support.controller import TOPIC, ControllerCluster, error_of
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3

@@ -8,23 +8,23 @@ import pytest
 from bowstring.engine.controller import alter_partition, brokers, elections, reassignments, topics
 from bowstring.engine.controller.batches import bytes_most
 from bowstring.engine.controller.partition_index import NO_LEADER, PartitionIndex
-from bowstring.engine.errors import KafkaError
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage
 from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.metadata.topic_changes import NewTopic
-from bowstring.engine.protocol.messages.alter_partition import (
+from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     BrokerState,
 )
-from bowstring.engine.protocol.messages.alter_partition_reassignments import (
+from bowstring.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from bowstring.engine.protocol.messages.elect_leaders import ElectLeadersRequest
-from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from bowstring.protocol.messages.elect_leaders import ElectLeadersRequest
+from bowstring.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.support.controller import ControllerCluster
 
 BROKERS = range(1, 6)

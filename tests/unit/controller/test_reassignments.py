@@ -4,13 +4,13 @@ import pytest
 
 from bowstring.engine.controller.alter_partition import alter_partition
 from bowstring.engine.controller.reassignments import alter_reassignments, list_reassignments
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.alter_partition_reassignments import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from bowstring.engine.protocol.messages.list_partition_reassignments import (
+from bowstring.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )

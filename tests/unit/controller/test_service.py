@@ -9,16 +9,16 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller import brokers, topics
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.service import QuorumController
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.topic_changes import NewTopic
-from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from bowstring.protocol.records.cluster_metadata.markers import (
     BeginTransactionRecord,
     EndTransactionRecord,
     NoOpRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import RemoveTopicRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
+from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord
 from tests.support.controller import CLUSTER_ID, FAR, registration_request
 from tests.support.fake_quorum import FakeQuorum
 from tests.support.waiting import wait_until_async

@@ -12,8 +12,8 @@ import bowstring
 from bowstring.engine.api.table import TABLE
 from bowstring.engine.configs import BROKER_CONFIGS, TOPIC_CONFIGS
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import API_VERSIONS
+from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.errors import Errors
 from docs.generate import PAGES, client_settings, commands, python_api, render
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -49,14 +49,14 @@ def test_navigation_takes_the_order_of_the_index():
 
 def test_links_to_code_lead_to_the_repository(monkeypatch):
     text = (
-        "[api](../../engine/api) [row](../../engine/errors.py#L9) [page](other.md#x) [top](../../ARCHITECTURE.md)\n"
+        "[api](../../engine/api) [row](../../python/bowstring/protocol/errors.py#L9) [page](other.md#x) [top](../../ARCHITECTURE.md)\n"
         "`[not](../../engine/api)` [`code`](../../setup.py) [web](https://example.org) [gone](../../gone.py) [here](#a)\n"
         "```\n[not](../../engine/api)\n```\n[ref]: ../../Makefile\n"
     )
     pages = {"internals/other.md", "internals/x.md"}
     monkeypatch.setenv("BOWSTRING_REPOSITORY", "https://example.org/o/n/")
     assert for_site(text, "docs/internals/x.md", "internals/x.md", pages) == (
-        "[api](https://example.org/o/n/tree/HEAD/engine/api) [row](https://example.org/o/n/blob/HEAD/engine/errors.py#L9) "
+        "[api](https://example.org/o/n/tree/HEAD/engine/api) [row](https://example.org/o/n/blob/HEAD/python/bowstring/protocol/errors.py#L9) "
         "[page](other.md#x) [top](architecture.md)\n"
         "`[not](../../engine/api)` [`code`](https://example.org/o/n/blob/HEAD/setup.py) [web](https://example.org) "
         "[gone](../../gone.py) [here](#a)\n"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.administration import GroupFilter
 from bowstring.engine.groups.classic.group import GroupState
 from bowstring.engine.groups.timers import TimerQueue
+from bowstring.protocol.errors import Errors
 from tests.support.group_harness import Shell, subscription
 
 

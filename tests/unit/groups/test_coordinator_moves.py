@@ -6,10 +6,10 @@ import random
 import pytest
 
 from bowstring._native.log.durability import cuts, durable_to, join, staged_frame
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.support.coordinators import TOPIC_ID, Coordinators
 from tests.support.group_service import commit, error_of, fetched, refusal
 from tests.support.group_service import join as join_group

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.consumer.group import ConsumerGroup
+from bowstring.protocol.errors import Errors
 from tests.support.consumer_group_harness import ConsumerShell, Member, settle
 from tests.support.share_group_harness import ShareShell
 from tests.support.streams_group_harness import StreamsMember, StreamsShell

@@ -9,7 +9,6 @@ from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.coordinators.runtime import wall_ms
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups import records
 from bowstring.engine.groups.classic.membership import only_kept_alive
 from bowstring.engine.groups.config import GroupConfig
@@ -18,8 +17,9 @@ from bowstring.engine.groups.offsets.store import CommittedOffset
 from bowstring.engine.groups.replay import NO_PRODUCER, Replay
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.group_service import (
     FakeBroker,
     MemoryLog,

@@ -5,11 +5,11 @@ import errno
 import gc
 import weakref
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC as TOPIC
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.group_service import (
     FakeBroker,
     MemoryLog,

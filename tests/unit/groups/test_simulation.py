@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic.group import GroupState
+from bowstring.protocol.errors import Errors
 from tests.support.group_harness import Shell, subscription
 
 HEARTBEAT_MS = 3_000

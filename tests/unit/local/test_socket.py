@@ -16,8 +16,8 @@ from bowstring.engine.configs import ConfigError
 from bowstring.engine.local import protocol as local_reads
 from bowstring.engine.local import socket as local_socket
 from bowstring.engine.local.protocol import SegmentsRequest
-from bowstring.engine.protocol.messages import delete_topics as dt
-from bowstring.engine.protocol.messages import describe_configs as dc
+from bowstring.protocol.messages import delete_topics as dt
+from bowstring.protocol.messages import describe_configs as dc
 from tests.support.descriptors import none_is_left, open_descriptors
 from tests.support.log_batches import batch
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until

@@ -9,7 +9,7 @@ import pytest
 from bowstring._native.cleaner.cleaner import segment_facts
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.server.recompress import recompress
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.support import faults
 from tests.support.log_batches import CONFIG, NOW_MS, batch, open_log
 from tests.support.waiting import HANG_S

@@ -4,8 +4,8 @@ import pytest
 
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.errors import Errors
 from bowstring.engine.transactions.marker_writer import Marker
+from bowstring.protocol.errors import Errors
 from tests.support.log_batches import NOW_MS, open_log
 
 PRODUCER_ID = 7

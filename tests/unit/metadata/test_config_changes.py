@@ -4,7 +4,6 @@ import pytest
 
 from bowstring.engine.configs import BROKER_CONFIGS, BrokerConfigs
 from bowstring.engine.configs.table_security import PER_LISTENER
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.config_changes import (
     APPEND,
     DELETE,
@@ -15,13 +14,10 @@ from bowstring.engine.metadata.config_changes import (
     replace,
 )
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage
-from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import (
-    ClearElrRecord,
-    PartitionRecord,
-    TopicRecord,
-)
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
+from bowstring.protocol.records.cluster_metadata.topics import ClearElrRecord, PartitionRecord, TopicRecord
 
 NODE = 1
 TOPIC = (TOPIC_RESOURCE, "t")

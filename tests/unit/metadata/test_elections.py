@@ -4,7 +4,7 @@ import pytest
 
 from bowstring.engine.metadata.elections import elect
 from bowstring.engine.metadata.image import ClusterImage
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
 
 ID = bytes(range(16))
 

@@ -13,24 +13,24 @@ from bowstring.engine.metadata.image import (
     MetadataError,
 )
 from bowstring.engine.metadata.records import decode_record, encode_record
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
+from bowstring.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     NoOpRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.nodes import (
+from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.settings import (
+from bowstring.protocol.records.cluster_metadata.settings import (
     ConfigRecord,
     FeatureLevelRecord,
     ProducerIdsRecord,
 )
-from bowstring.engine.protocol.records.cluster_metadata.topics import (
+from bowstring.protocol.records.cluster_metadata.topics import (
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,

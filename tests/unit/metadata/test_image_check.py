@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bowstring.engine.metadata.image import ClusterImage, MetadataError
-from bowstring.engine.protocol.records.cluster_metadata import markers, nodes, settings, topics
+from bowstring.protocol.records.cluster_metadata import markers, nodes, settings, topics
 
 FEW = st.integers(0, 2)
 TOPIC_ID = st.sampled_from([b"a" * 16, b"b" * 16, b"c" * 16])

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import BrokerImage
 from bowstring.engine.metadata.replica_placer import NoRandomness, StripedReplicaPlacer
+from bowstring.protocol.errors import Errors, KafkaError
 
 
 def broker(id: int, rack: str | None = None, **fields) -> BrokerImage:

@@ -14,13 +14,8 @@ from bowstring.engine.metadata.snapshot import (
     encode_snapshot,
     image_records,
 )
-from bowstring.engine.protocol.records.cluster_metadata import nodes, security, settings, topics
-from bowstring.engine.protocol.records.control import (
-    Endpoint,
-    KRaftVersionFeature,
-    VotersRecord,
-    VotersRecordVoter,
-)
+from bowstring.protocol.records.cluster_metadata import nodes, security, settings, topics
+from bowstring.protocol.records.control import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
 
 ID = bytes(range(16))
 AT = SnapshotId(100, 3)

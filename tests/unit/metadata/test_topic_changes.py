@@ -3,12 +3,12 @@
 import pytest
 
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.topic_changes import NewTopic, create_partitions, create_topic, place
-from bowstring.engine.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
 
 ID = bytes(range(16))
 

@@ -14,14 +14,10 @@ from bowstring.engine.configs.files import load
 from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.reader import read_metadata
-from bowstring.engine.protocol.records.cluster_metadata.security import AccessControlEntryRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import (
-    ClientQuotaRecord,
-    ConfigRecord,
-    EntityData,
-)
 from bowstring.engine.storage.checkpoints import replace_file
 from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
+from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord, EntityData
 
 KILLED = """
 import os, sys

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.network.connection import NoAnswerError, PeerConnection, UnsupportedByPeerError
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.protocol import decode_request_header, encode_response
-from bowstring.engine.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from bowstring.engine.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from bowstring.protocol import decode_request_header, encode_response
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from bowstring.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from tests.support.addresses import own_address
 from tests.support.waiting import FOR_EVER_S
 

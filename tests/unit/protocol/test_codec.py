@@ -8,35 +8,32 @@ import tracemalloc
 import pytest
 
 from bowstring._native.protocol.message_codec import decode_lazily
-from bowstring.engine.protocol import ProtocolError, decode, decode_prefix, encode
-from bowstring.engine.protocol.frames import decode_request, decode_request_header
-from bowstring.engine.protocol.headers import ResponseHeader
-from bowstring.engine.protocol.messages.alter_client_quotas import (
+from bowstring.protocol import ProtocolError, decode, decode_prefix, encode
+from bowstring.protocol.frames import decode_request, decode_request_header
+from bowstring.protocol.headers import ResponseHeader
+from bowstring.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     OpData,
 )
-from bowstring.engine.protocol.messages.describe_topic_partitions import (
-    Cursor,
-    DescribeTopicPartitionsRequest,
-)
-from bowstring.engine.protocol.messages.fetch import FetchRequest
-from bowstring.engine.protocol.messages.initialize_share_group_state import (
+from bowstring.protocol.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
+from bowstring.protocol.messages.fetch import FetchRequest
+from bowstring.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateResponse,
     InitializeStateResult,
     PartitionResult,
 )
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from bowstring.engine.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from bowstring.engine.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from bowstring.engine.protocol.records.cluster_metadata.nodes import BrokerEndpoint, RegisterBrokerRecord
-from bowstring.engine.protocol.records.cluster_metadata.settings import ClientQuotaRecord
+from bowstring.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from bowstring.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from bowstring.protocol.records.cluster_metadata.nodes import BrokerEndpoint, RegisterBrokerRecord
+from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord
 from tests.support.declared_messages import all_messages, name_of, versions
 from tests.support.example_messages import example, request_seeds
 from tests.support.reference_codec import uvarint

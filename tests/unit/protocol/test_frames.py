@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.protocol import (
+from bowstring.protocol import (
     API_VERSIONS,
     ProtocolError,
     decode_request,
@@ -11,8 +11,8 @@ from bowstring.engine.protocol import (
     encode_request,
     encode_response,
 )
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from bowstring.engine.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from bowstring.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 
 def test_request_header_v1():

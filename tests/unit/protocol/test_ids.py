@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bowstring.engine.protocol import ZERO_UUID, format_uuid, parse_uuid, random_uuid
+from bowstring.protocol import ZERO_UUID, format_uuid, parse_uuid, random_uuid
 
 
 def test_as_kafka_prints_them():

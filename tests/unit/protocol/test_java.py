@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import encode, format_uuid
-from bowstring.engine.protocol.schema import ARRAY, BYTES, RECORDS, STRUCT, UUID, fields_of
+from bowstring.protocol import encode, format_uuid
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.schema import ARRAY, BYTES, RECORDS, STRUCT, UUID, fields_of
 from tests.support.declared_messages import all_messages, name_of, versions
 from tests.support.example_messages import example
 from tests.support.java_echo import java_echo

@@ -8,9 +8,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import encode
-from bowstring.engine.protocol.schema import Request, fields_of
+from bowstring.protocol import encode
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.schema import Request, fields_of
 from tests.support.declared_messages import name_of, requests_and_responses, structs_in, versions
 from tests.support.example_messages import example
 

@@ -9,8 +9,8 @@ from bowstring._native.protocol.offset_commits import decode_offset_commits
 from bowstring.engine.groups import records
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.offsets.store import CommittedOffset
-from bowstring.engine.protocol import encode
-from bowstring.engine.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from bowstring.protocol import encode
+from bowstring.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
 
 TOPIC_ID = bytes(range(16))
 

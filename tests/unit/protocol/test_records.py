@@ -4,25 +4,25 @@ import random
 
 import pytest
 
-from bowstring.engine.protocol import ProtocolError, encode
-from bowstring.engine.protocol.records import (
+from bowstring.protocol import ProtocolError, encode
+from bowstring.protocol.records import (
     CLUSTER_METADATA,
     CONSUMER_OFFSETS,
     SHARE_GROUP_STATE,
     TRANSACTION_STATE,
 )
-from bowstring.engine.protocol.records.classic_group import GroupMetadataKey, GroupMetadataValue
-from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
-from bowstring.engine.protocol.records.control_batch import (
+from bowstring.protocol.records.classic_group import GroupMetadataKey, GroupMetadataValue
+from bowstring.protocol.records.cluster_metadata.topics import TopicRecord
+from bowstring.protocol.records.control_batch import (
     ControlRecordType,
     decode_control_key,
     decode_end_txn_marker,
     encode_control_key,
     encode_end_txn_marker,
 )
-from bowstring.engine.protocol.records.coordinator import decode_key, decode_record, encode_key, encode_value
-from bowstring.engine.protocol.records.metadata_frame import decode_metadata_record, encode_metadata_record
-from bowstring.engine.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
+from bowstring.protocol.records.coordinator import decode_key, decode_record, encode_key, encode_value
+from bowstring.protocol.records.metadata_frame import decode_metadata_record, encode_metadata_record
+from bowstring.protocol.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.support.declared_messages import versions
 from tests.support.example_messages import example
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from bowstring._native.protocol.message_codec import Elements, decode_lazily
 from bowstring._native.protocol.message_steps import DONE, Encoding
-from bowstring.engine.protocol import ProtocolError, decode, decode_prefix, encode
-from bowstring.engine.protocol.schema import ARRAY, STRUCT, Struct, fields_of
+from bowstring.protocol import ProtocolError, decode, decode_prefix, encode
+from bowstring.protocol.schema import ARRAY, STRUCT, Struct, fields_of
 from tests.support import reference_codec
 from tests.support.declared_messages import (
     all_messages,

@@ -8,9 +8,9 @@ from bowstring._native.record.encode import encode_batch
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import encode_record
-from bowstring.engine.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
 from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.raft.keys import OffsetAndEpoch
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
 
 ID = b"t" * 16
 PARTITIONS = 2000

@@ -5,9 +5,9 @@ import pytest
 from bowstring.engine.broker.node_format import format_plan
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.metadata.snapshot import BOOTSTRAP_ID, SnapshotId, decode_snapshot
-from bowstring.engine.protocol.ids import format_uuid, parse_uuid
 from bowstring.engine.quorum.formatting import FormatOptions, carry_out
 from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.protocol.ids import format_uuid, parse_uuid
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 DIRECTORY = format_uuid(b"a directory's id")

@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.quorum.forwards import (
     CONNECTIONS,
     WAITING_BYTES_MAX,
@@ -13,6 +12,7 @@ from bowstring.engine.quorum.forwards import (
     WAITING_OF_CLIENT_MAX,
     Forwards,
 )
+from bowstring.protocol.errors import Errors, KafkaError
 from tests.support.waiting import HANG_S
 
 FREE = CONNECTIONS

@@ -11,19 +11,12 @@ from bowstring.cli.app import app
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.records import encode_record
 from bowstring.engine.metadata.store.log import MetadataLog
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
-    BeginTransactionRecord,
-    EndTransactionRecord,
-)
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import (
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-)
 from bowstring.engine.quorum.repair import repair
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.protocol.records.cluster_metadata.markers import BeginTransactionRecord, EndTransactionRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from tests.support.quorum_nodes import Controllers
 from tests.support.waiting import wait_until_async
 

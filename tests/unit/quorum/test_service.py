@@ -10,15 +10,15 @@ import pytest
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import decode_batches
 from bowstring.engine.broker.controller_node import ControllerNode
-from bowstring.engine.errors import Errors, KafkaError
-from bowstring.engine.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from bowstring.engine.protocol.messages.alter_partition import AlterPartitionRequest
-from bowstring.engine.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from bowstring.engine.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from bowstring.engine.protocol.records.cluster_metadata.topics import TopicRecord
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.messages import FetchRequest
 from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from bowstring.protocol.messages.alter_partition import AlterPartitionRequest
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from bowstring.protocol.records.cluster_metadata.topics import TopicRecord
 from tests.support import faults
 from tests.support.quorum_nodes import Controllers
 from tests.support.waiting import FOR_EVER_MS, HANG_S, pause, pause_async, wait_until_async

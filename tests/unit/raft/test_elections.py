@@ -2,7 +2,6 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.messages import (
@@ -16,6 +15,7 @@ from bowstring.engine.raft.messages import (
     VoteResponse,
 )
 from bowstring.engine.raft.states import Candidate, Follower, Prospective, Resigned, Unattached
+from bowstring.protocol.errors import Errors
 from tests.support.raft_harness import Harness, key, log_of, stored, voter
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.messages import (
@@ -15,6 +14,7 @@ from bowstring.engine.raft.messages import (
 )
 from bowstring.engine.raft.states import Follower, Resigned
 from bowstring.engine.raft.voters import VoterSet
+from bowstring.protocol.errors import Errors, KafkaError
 from tests.support.raft_harness import Harness, batch, key, log_of, stored, voter
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.messages import (
     BeginQuorumEpochRequest,
@@ -12,6 +11,7 @@ from bowstring.engine.raft.messages import (
     FetchSnapshotResponse,
     LeaderAndEpoch,
 )
+from bowstring.protocol.errors import Errors
 from tests.simulation.quorum.batches import EMPTY, snapshot
 from tests.support.raft_harness import Harness, key, voter, voters
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.messages import (
@@ -20,6 +19,7 @@ from bowstring.engine.raft.messages import (
 )
 from bowstring.engine.raft.states import Resigned
 from bowstring.engine.raft.voters import VersionRange
+from bowstring.protocol.errors import Errors
 from tests.support.raft_harness import Harness, key, voter, voters
 
 VERSIONS = VersionRange(0, 1)

@@ -3,12 +3,12 @@
 import pytest
 
 from bowstring._native.protocol.message_codec import decode, encode
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import fetch, vote
 from bowstring.engine.raft import messages as m
 from bowstring.engine.raft import wire
 from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.voters import VersionRange
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import fetch, vote
 from tests.support.raft_harness import LISTENER, key, voter
 
 LEADER = m.LeaderAndEpoch(1, 4, voter(1).endpoints)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bowstring._native.record import batch
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.server.recompress import validate_compressed
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.support import reference_batch as reference
 from tests.support.examples import examples
 from tests.support.reference_batch import (

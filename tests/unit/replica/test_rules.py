@@ -4,7 +4,7 @@ import pytest
 
 from bowstring._native.replica import rules
 from bowstring._native.replica.replica_set import Followers
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 NOT_LEADER = Errors.NOT_LEADER_OR_FOLLOWER.code
 FENCED = Errors.FENCED_LEADER_EPOCH.code

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from bowstring.engine.protocol.messages import alter_partition as messages
 from bowstring.engine.replication.isr_changes import RETRY_MS
 from bowstring.engine.replication.replica_manager import ReplicaManager
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import alter_partition as messages
 
 ID = b"t" * 16
 KEY = (ID, 0)

@@ -9,15 +9,15 @@ import pytest
 
 from bowstring._native.protocol.message_codec import decode_prefix
 from bowstring.engine.api.table import BY_BROKER_ALONE
-from bowstring.engine.protocol import API_VERSIONS, encode_request
-from bowstring.engine.protocol.headers import ResponseHeader
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol import API_VERSIONS, encode_request
+from bowstring.protocol.headers import ResponseHeader
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from bowstring.engine.protocol.schema import ARRAY, BYTES, INT8, STRING, STRUCT, UUID, fields_of
+from bowstring.protocol.schema import ARRAY, BYTES, INT8, STRING, STRUCT, UUID, fields_of
 from tests.support.embedded import loop_of
 from tests.support.served_broker import Served
 from tests.support.waiting import HANG_S, wait_until

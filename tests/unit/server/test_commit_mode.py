@@ -7,7 +7,7 @@ import pytest
 
 from bowstring._native.log.durability import join
 from bowstring._native.log.wal_replay import replay
-from bowstring.engine.protocol import encode_request
+from bowstring.protocol import encode_request
 from tests.support.faults import failing
 from tests.support.joined_wal import contents, crash, wal_on
 from tests.support.log_batches import batch as idempotent_batch

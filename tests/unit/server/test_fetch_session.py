@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.protocol.messages import fetch as f
+from bowstring.protocol.messages import fetch as f
 from tests.support.fetch_sessions import at, open_session, step
 from tests.support.plane_requests import batch, fetch, produce, records_of
 from tests.support.served_plane import TOPIC_ID, Served

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.support.played_leader import LEADER, SESSION, PlayedLeader
 from tests.support.replicated_planes import Planes
 from tests.support.served_plane import TOPIC

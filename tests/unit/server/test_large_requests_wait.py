@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from bowstring.engine.protocol import encode_request
-from bowstring.engine.protocol.messages import metadata as md
+from bowstring.protocol import encode_request
+from bowstring.protocol.messages import metadata as md
 from tests.support.served_plane import Served
 from tests.support.taken_requests import Taken
 from tests.support.waiting import wait_until

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bowstring.engine.protocol.messages import fetch as f
-from bowstring.engine.protocol.messages import produce as p
+from bowstring.protocol.messages import fetch as f
+from bowstring.protocol.messages import produce as p
 from tests.support import faults
 from tests.support.fetch_sessions import at, open_session, step
 from tests.support.plane_requests import batch, fetch, fetch_topic, produce, records_of

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from bowstring._native.log.durability import join
-from bowstring.engine.protocol.messages import metadata as md
-from bowstring.engine.protocol.messages import produce as p
+from bowstring.protocol.messages import metadata as md
+from bowstring.protocol.messages import produce as p
 from tests.support.joined_wal import wal_on
 from tests.support.log_batches import TRANSACTIONAL
 from tests.support.log_batches import batch as batch_of

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from bowstring.engine.protocol import API_VERSIONS
+from bowstring.protocol import API_VERSIONS
 from tests.support.plane_requests import batch, fetch, fetched, only, produce, records_of
 from tests.support.served_plane import TOPIC, TOPIC_ID
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.protocol.messages import produce as p
+from bowstring.protocol.messages import produce as p
 from tests.support.memory import resident_bytes, resident_slack
 from tests.support.plane_requests import produce
 from tests.support.reference_batch import crc32c

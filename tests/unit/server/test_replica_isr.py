@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.support.plane_requests import batch, only, produce
 from tests.support.replicated_planes import Planes
 from tests.support.served_plane import TOPIC

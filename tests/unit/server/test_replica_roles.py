@@ -3,8 +3,8 @@
 import pytest
 
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from bowstring.engine.protocol.messages import alter_partition as messages
 from bowstring.engine.replication.replica_manager import ReplicaManager
+from bowstring.protocol.messages import alter_partition as messages
 from tests.support.plane_requests import batch, only, produce
 from tests.support.replicated_planes import Planes
 from tests.support.served_plane import TOPIC, TOPIC_ID

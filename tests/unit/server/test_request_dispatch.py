@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from bowstring.engine.protocol import encode_request
+from bowstring.protocol import encode_request
 from tests.support.plane_requests import batch, fetch, produce
 from tests.support.served_plane import Served
 from tests.support.waiting import FOR_EVER_MS, HANG_S, pause, wait_until
@@ -136,7 +136,7 @@ def test_idle_connections_are_closed(tmp_path):
 
 
 def test_requests_for_the_control_thread(served):
-    from bowstring.engine.protocol.messages.metadata import MetadataRequest
+    from bowstring.protocol.messages.metadata import MetadataRequest
 
     client = served.client()
     client.send(MetadataRequest(topics=None), 12)

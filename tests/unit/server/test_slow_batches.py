@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bowstring.engine.protocol.messages import produce as p
+from bowstring.protocol.messages import produce as p
 from tests.support.memory import resident_bytes, resident_slack
 from tests.support.plane_requests import batch, fetch, produce, records_of
 from tests.support.served_plane import TOPIC, Served

@@ -4,10 +4,7 @@ import asyncio
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.metadata.names import SHARE_TOPIC
-from bowstring.engine.protocol.messages import delete_topics as dt
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.engine.share.persister.interface import (
     SharePartitionKey,
     StateBatch,
@@ -15,6 +12,9 @@ from bowstring.engine.share.persister.interface import (
     coordinator_key,
     parse_coordinator_key,
 )
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import delete_topics as dt
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.support.embedded import loop_of
 from tests.support.served_broker import Served
 from tests.support.waiting import HANG_S, wait_until

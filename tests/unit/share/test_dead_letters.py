@@ -11,13 +11,13 @@ from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.share.leader.dead_letter_batches import DeadLetter, Source, fits, resolve
 from bowstring.engine.share.leader.dead_letters import DeadLetters, refusal
 from bowstring.engine.share.leader.settings import share_settings
 from bowstring.engine.share.leader.share_partition import LedSharePartition, steady_ms
 from bowstring.engine.share.persister.interface import ReadState, SharePartitionKey, StateBatch
 from bowstring.engine.storage.disk_reads import DiskReads
+from bowstring.protocol.errors import Errors, KafkaError
 from tests.support.share_records import Acknowledged, record_batch
 from tests.support.waiting import HANG_S, wait_until, wait_until_async
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bowstring._native.share.partition import SharePartition, check_acknowledgements
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.support.share_records import ABORT, COMMIT, Acknowledged, marker, record_batch
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = 0, 1, 2, 3, 4

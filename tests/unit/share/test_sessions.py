@@ -2,9 +2,9 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.share import sessions as share_sessions
 from bowstring.engine.share.sessions import SessionKey, SessionPartition, ShareSessions, next_epoch
+from bowstring.protocol.errors import Errors, KafkaError
 
 ANN, BEN = SessionKey("g", "ann"), SessionKey("g", "ben")
 TOPIC = bytes(16)

@@ -7,14 +7,14 @@ import pytest
 
 from bowstring.engine.api.share_acknowledgements import RENEW_VERSION
 from bowstring.engine.broker.metrics import registry
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import decode_response, encode_request
-from bowstring.engine.protocol.messages import delete_topics as dt
-from bowstring.engine.protocol.messages import incremental_alter_configs as iac
-from bowstring.engine.protocol.messages import share_acknowledge as sa
-from bowstring.engine.protocol.messages import share_fetch as sf
 from bowstring.engine.share.persister.interface import SharePartitionKey
 from bowstring.engine.share.sessions import SessionKey, SessionPartition
+from bowstring.protocol import decode_response, encode_request
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import delete_topics as dt
+from bowstring.protocol.messages import incremental_alter_configs as iac
+from bowstring.protocol.messages import share_acknowledge as sa
+from bowstring.protocol.messages import share_fetch as sf
 from tests.support.embedded import loop_of
 from tests.support.log_batches import batch
 from tests.support.served_broker import Served

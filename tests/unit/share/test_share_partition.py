@@ -2,10 +2,10 @@
 
 import asyncio
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.share.leader.settings import ShareSettings
 from bowstring.engine.share.leader.share_partition import LedSharePartition, steady_ms
 from bowstring.engine.share.persister.interface import ReadState, SharePartitionKey
+from bowstring.protocol.errors import Errors
 from tests.support.share_records import Acknowledged, record_batch
 from tests.support.waiting import wait_until_async
 

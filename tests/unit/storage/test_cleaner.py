@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import delete_topics as dt
-from bowstring.engine.protocol.messages import find_coordinator as fc
-from bowstring.engine.protocol.messages import offset_commit as oc
-from bowstring.engine.protocol.messages import offset_fetch as of
 from bowstring.engine.storage.checkpoints import read_offsets
 from bowstring.engine.storage.cleaner import CLEANER_OFFSETS, CleanerOffsets
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import delete_topics as dt
+from bowstring.protocol.messages import find_coordinator as fc
+from bowstring.protocol.messages import offset_commit as oc
+from bowstring.protocol.messages import offset_fetch as of
 from tests.support.compacted_logs import compacted, records_of
 from tests.support.log_batches import batch
 from tests.support.waiting import pause, wait_until

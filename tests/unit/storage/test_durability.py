@@ -14,14 +14,14 @@ from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.wal.write_ahead_log import WalError
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.protocol import decode_response, encode_request
-from bowstring.engine.protocol.messages import api_versions as av
-from bowstring.engine.protocol.messages import incremental_alter_configs as iac
-from bowstring.engine.protocol.messages import produce as p
 from bowstring.engine.storage import directory_wal
 from bowstring.engine.storage.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from bowstring.engine.storage.directory_wal import DirectoryWal, liburing_path
 from bowstring.engine.storage.durability import Durability
+from bowstring.protocol import decode_response, encode_request
+from bowstring.protocol.messages import api_versions as av
+from bowstring.protocol.messages import incremental_alter_configs as iac
+from bowstring.protocol.messages import produce as p
 from tests.support.descriptors import open_descriptors
 from tests.support.faults import all_replaced, failing, replaced
 from tests.support.joined_wal import TOPIC_ID, append

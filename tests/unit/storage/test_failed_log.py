@@ -8,8 +8,8 @@ import pytest
 from bowstring import Broker
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.encode import encode_batch, with_producer
-from bowstring.engine.protocol.messages import create_topics as ct
-from bowstring.engine.protocol.messages import produce as p
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import produce as p
 from tests.support import faults
 from tests.support.waiting import FOR_EVER_MS
 from tests.support.wire_client import WireClient

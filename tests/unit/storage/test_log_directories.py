@@ -9,16 +9,16 @@ import pytest
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.configs import ConfigError
-from bowstring.engine.protocol.messages import create_topics as ct
-from bowstring.engine.protocol.messages.list_offsets import (
+from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.engine.storage.log_directory import CLEAN_SHUTDOWN, META_PROPERTIES
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
-from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_directories import LogDirectories
-from bowstring.engine.storage.log_directory import CLEAN_SHUTDOWN, META_PROPERTIES
+from bowstring.protocol.messages.metadata import MetadataRequest
 from tests.support import faults
 from tests.support.log_dirs import described, homes
 from tests.support.waiting import pause, wait_until

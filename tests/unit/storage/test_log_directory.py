@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from bowstring.engine.protocol import format_uuid, parse_uuid
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import CLEAN_SHUTDOWN, META_PROPERTIES, NO_EPOCH, LogDirectory
+from bowstring.protocol import format_uuid, parse_uuid
 from tests.support.waiting import HANG_S
 
 ID = bytes(range(16))

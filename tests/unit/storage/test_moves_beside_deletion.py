@@ -9,14 +9,14 @@ import pytest
 
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.protocol.messages.alter_replica_log_dirs import (
+from bowstring.engine.storage import replica_moves
+from bowstring.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from bowstring.engine.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from bowstring.engine.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from bowstring.engine.storage import replica_moves
+from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from bowstring.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.support.log_dirs import homes
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
 

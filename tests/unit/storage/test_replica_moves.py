@@ -15,18 +15,18 @@ from bowstring._native.log.durability import staged_frame
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch, with_producer
-from bowstring.engine.protocol.messages.alter_replica_log_dirs import (
+from bowstring.engine.storage import checkpoints, log_directories
+from bowstring.engine.storage import replica_moves as log_moves
+from bowstring.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from bowstring.engine.protocol.messages.delete_records import (
+from bowstring.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from bowstring.engine.storage import checkpoints, log_directories
-from bowstring.engine.storage import replica_moves as log_moves
 from tests.support import faults
 from tests.support.embedded import engine_of
 from tests.support.log_dirs import described, homes
@@ -257,7 +257,7 @@ def test_a_topic_deleted_on_its_way(serve_on, tmp_path):
     fill(served, 100)
     assert move(served, other(served, tmp_path)) == 0
     wait_until(lambda: list(tmp_path.glob("[ab]/*-future")))
-    from bowstring.engine.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+    from bowstring.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
     served.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000))
     wait_for_move(served)

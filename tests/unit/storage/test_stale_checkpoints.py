@@ -7,8 +7,8 @@ import pytest
 
 from bowstring import Broker
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.protocol.messages import delete_records as dr
-from bowstring.engine.protocol.messages import delete_topics as dt
+from bowstring.protocol.messages import delete_records as dr
+from bowstring.protocol.messages import delete_topics as dt
 from tests.support.embedded import engine_of
 from tests.support.waiting import wait_until
 

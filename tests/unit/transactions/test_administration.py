@@ -2,8 +2,8 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.transactions.administration import TransactionFilter
+from bowstring.protocol.errors import Errors, KafkaError
 from tests.support.transaction_harness import T0, T1, TransactionHarness
 
 DAY_MS = 24 * 3600 * 1000

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.transactions.transaction import MAX_EPOCH, Status
+from bowstring.protocol.errors import Errors
 from tests.support.transaction_harness import ID, TransactionHarness
 
 ENDS = "the transaction ends now"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.transactions.transaction import MAX_EPOCH, Status
+from bowstring.protocol.errors import Errors
 from tests.support.transaction_harness import ID, T0, TransactionHarness
 
 

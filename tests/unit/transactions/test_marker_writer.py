@@ -4,9 +4,9 @@ import asyncio
 from types import SimpleNamespace
 
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors
 from bowstring.engine.transactions.marker_writer import Marker
 from bowstring.engine.transactions.service import TransactionCoordinatorService
+from bowstring.protocol.errors import Errors
 from tests.support.waiting import wait_until_async
 
 MARKER = Marker(producer_id=7, epoch=1, commit=True, coordinator_epoch=1, version=2)

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn, to add and to verify."""
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.transactions.transaction import Status
+from bowstring.protocol.errors import Errors
 from tests.support.transaction_harness import ID, T0, T1, TransactionHarness
 
 DAY_MS = 24 * 3600 * 1000

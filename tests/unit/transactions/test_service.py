@@ -7,7 +7,6 @@ import pytest
 
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.names import TRANSACTIONS_TOPIC as TOPIC
 from bowstring.engine.transactions.marker_writer import Marker
@@ -15,6 +14,7 @@ from bowstring.engine.transactions.records import transaction_record
 from bowstring.engine.transactions.service import TransactionCoordinatorService
 from bowstring.engine.transactions.shard import TransactionShard
 from bowstring.engine.transactions.transaction import Status, Transaction
+from bowstring.protocol.errors import Errors, KafkaError
 from tests.support.group_service import MemoryLog, MemoryPlane
 from tests.support.waiting import wait_until_async
 

@@ -1,5 +1,5 @@
 """Administers a cluster.
 
 Imported by: aio, cli, demo, pipeline, pytest_plugin.
-May import: clients, config, engine, engine.protocol, group, net.
+May import: clients, config, group, net, protocol.
 """

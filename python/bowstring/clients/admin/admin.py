@@ -44,35 +44,32 @@ from bowstring.clients.records import (
     TopicPartition,
 )
 from bowstring.clients.troubles import OnError, Troubles
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.alter_replica_log_dirs import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
-from bowstring.engine.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from bowstring.engine.protocol.messages.create_topics import (
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from bowstring.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from bowstring.engine.protocol.messages.delete_records import (
+from bowstring.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from bowstring.engine.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from bowstring.engine.protocol.messages.describe_cluster import DescribeClusterRequest
-from bowstring.engine.protocol.messages.describe_configs import DescribeConfigsRequest
-from bowstring.engine.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from bowstring.engine.protocol.messages.describe_quorum import DescribeQuorumRequest
-from bowstring.engine.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest
+from bowstring.protocol.messages.describe_configs import DescribeConfigsRequest
+from bowstring.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from bowstring.protocol.messages.describe_quorum import DescribeQuorumRequest
+from bowstring.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from bowstring.protocol.messages.metadata import MetadataRequest
 
 _log = logging.getLogger("bowstring.admin")
 

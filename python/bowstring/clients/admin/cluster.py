@@ -6,41 +6,36 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from bowstring.clients.admin.results import (
-    BrokerDescription,
-    QuorumDescription,
-    QuorumReplica,
-    Reassignment,
-)
+from bowstring.clients.admin.results import BrokerDescription, QuorumDescription, QuorumReplica, Reassignment
 from bowstring.clients.errors import ClientError, ConfigError, broker_error
 from bowstring.clients.group import offset_queries
 from bowstring.clients.group.offset_requests import ANY_REPLICA, list_offsets_request
 from bowstring.clients.group.protocol import by_topic
 from bowstring.clients.records import LATEST_TIMESTAMP, Node, TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.add_raft_voter import AddRaftVoterRequest
-from bowstring.engine.protocol.messages.add_raft_voter import Listener as VoterListener
-from bowstring.engine.protocol.messages.alter_partition_reassignments import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from bowstring.protocol.messages.add_raft_voter import Listener as VoterListener
+from bowstring.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from bowstring.engine.protocol.messages.describe_cluster import DescribeClusterRequest
-from bowstring.engine.protocol.messages.describe_quorum import (
+from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest
+from bowstring.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
     ReplicaState,
 )
-from bowstring.engine.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
-from bowstring.engine.protocol.messages.list_partition_reassignments import (
+from bowstring.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from bowstring.protocol.messages.list_offsets import ListOffsetsRequest
+from bowstring.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from bowstring.engine.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
-from bowstring.engine.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from bowstring.engine.protocol.messages.unregister_controller import UnregisterControllerRequest
+from bowstring.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from bowstring.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from bowstring.protocol.messages.unregister_controller import UnregisterControllerRequest
 
 if TYPE_CHECKING:
     from bowstring.clients.net.connection import Api, Body

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.admin.results import ConfigEntry, ConfigValue, config_text
 from bowstring.clients.errors import ConfigError, broker_error
-from bowstring.engine.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from bowstring.engine.protocol.messages.incremental_alter_configs import (
+from bowstring.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from bowstring.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

@@ -9,8 +9,8 @@ from bowstring.clients.admin.results import FeatureLevels
 from bowstring.clients.errors import ConfigError, broker_error
 from bowstring.clients.net.frames import api_versions_body
 from bowstring.clients.records import Node
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
-from bowstring.engine.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 if TYPE_CHECKING:
     from bowstring.clients.net.connection import Api, Body

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring.clients.admin.results import GroupDescription, GroupLag, ShareOffset
 from bowstring.clients.errors import BrokerError, ClientError, GroupError, broker_error
 from bowstring.clients.records import OffsetAndMetadata, TopicInfo, TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 if TYPE_CHECKING:
     from bowstring.clients.net.metadata import ClusterMetadata

@@ -9,9 +9,9 @@ from bowstring.clients.admin.results import GroupDescription, GroupMemberDescrip
 from bowstring.clients.errors import ProtocolError
 from bowstring.clients.group.protocol import decode_assignment
 from bowstring.clients.records import Node, TopicPartition
-from bowstring.engine.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from bowstring.engine.protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from bowstring.engine.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from bowstring.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from bowstring.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from bowstring.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 
 
 class GroupType(NamedTuple):

@@ -8,26 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.admin import share_offsets
 from bowstring.clients.admin.group_types import MODERN, classic_description
-from bowstring.clients.admin.results import (
-    ClusterDescription,
-    GroupDescription,
-    GroupListing,
-    ShareOffset,
-)
+from bowstring.clients.admin.results import ClusterDescription, GroupDescription, GroupListing, ShareOffset
 from bowstring.clients.errors import UnsupportedApiError, broker_error
 from bowstring.clients.group import offset_queries
 from bowstring.clients.group.offset_requests import commit_request, commit_results
 from bowstring.clients.group.protocol import by_topic
 from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
-from bowstring.engine.protocol.messages.delete_groups import DeleteGroupsRequest
-from bowstring.engine.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
-from bowstring.engine.protocol.messages.describe_groups import DescribeGroupsRequest
-from bowstring.engine.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
-from bowstring.engine.protocol.messages.list_groups import ListGroupsRequest
-from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
-from bowstring.engine.protocol.messages.offset_delete import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from bowstring.protocol.messages.delete_groups import DeleteGroupsRequest
+from bowstring.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from bowstring.protocol.messages.describe_groups import DescribeGroupsRequest
+from bowstring.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
+from bowstring.protocol.messages.list_groups import ListGroupsRequest
+from bowstring.protocol.messages.offset_commit import OffsetCommitRequest
+from bowstring.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

@@ -9,7 +9,7 @@ from bowstring.clients.admin.results import ShareOffset
 from bowstring.clients.errors import broker_error
 from bowstring.clients.group.protocol import by_topic
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.protocol.messages import (
+from bowstring.protocol.messages import (
     alter_share_group_offsets,
     delete_share_group_offsets,
     describe_share_group_offsets,

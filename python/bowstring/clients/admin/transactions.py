@@ -15,11 +15,11 @@ from bowstring.clients.admin.results import (
 from bowstring.clients.errors import broker_error
 from bowstring.clients.group.protocol import by_topic
 from bowstring.clients.records import Node, TopicInfo, TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from bowstring.engine.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from bowstring.engine.protocol.messages.list_transactions import ListTransactionsRequest
-from bowstring.engine.protocol.messages.write_txn_markers import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from bowstring.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from bowstring.protocol.messages.list_transactions import ListTransactionsRequest
+from bowstring.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -32,7 +32,7 @@ from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import GroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.troubles import GRACE_S
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequest
 
 Listener = Callable[[list[TopicPartition]], object]
 # Called with the offsets of a commit, and None or the error.

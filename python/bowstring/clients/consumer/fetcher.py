@@ -26,9 +26,9 @@ from bowstring.clients.net.connection import Pending
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node, TopicPartition
 from bowstring.clients.troubles import GRACE_S, topic_name
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.fetch import FetchRequest
-from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.fetch import FetchRequest
+from bowstring.protocol.messages.list_offsets import ListOffsetsRequest
 
 if TYPE_CHECKING:
     from bowstring.clients.consumer.local_fetch import LocalFetch

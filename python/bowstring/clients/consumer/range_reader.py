@@ -10,7 +10,7 @@ from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.consumer.partition_reader import IDLE_TIMEOUT_MS, PartitionReader, check_range
 from bowstring.clients.errors import ClientTimeoutError, broker_error
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,7 +24,7 @@ from bowstring.clients.group.topic_ids import TopicIds
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import OffsetAndMetadata, TopicPartition
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 _COMMIT_LOST = (
     Errors.UNKNOWN_MEMBER_ID.code,

@@ -16,9 +16,9 @@ from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
 from bowstring.clients.troubles import GRACE_S
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.offset_commit import OffsetCommitRequest
 
 RETRY_PAUSE_S = 0.1
 IDLE_S = 3600.0

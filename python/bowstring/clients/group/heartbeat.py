@@ -12,9 +12,9 @@ from bowstring.clients.errors import ClientError, ConfigError, ForkedError
 from bowstring.clients.group.assignors import ASSIGNORS, Assignor
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.records import Node
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
-from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
 DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
 SESSION_TIMEOUT_MS = 45_000

@@ -33,14 +33,14 @@ from bowstring.clients.net.connection import Api, Body, Pending
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import OffsetAndMetadata, TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.join_group import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
-from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from bowstring.protocol.messages.leave_group import LeaveGroupRequest
+from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 LEAVE_TIMEOUT_S = 2.0
 # The coordinator answers JoinGroup within the rebalance timeout; this is extra time for the network.

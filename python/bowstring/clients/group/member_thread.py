@@ -18,7 +18,7 @@ from bowstring.clients.group.membership import Membership, Phase, Place, Refusal
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.coordinators import coordinator_request, found_coordinator
 from bowstring.clients.records import Node
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 REQUEST_TIMEOUT_S = 10.0
 LEAVE_TIMEOUT_S = 2.0

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages import consumer_group_heartbeat as consumer
-from bowstring.engine.protocol.messages import share_group_heartbeat as share
-from bowstring.engine.protocol.schema import Request
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import consumer_group_heartbeat as consumer
+from bowstring.protocol.messages import share_group_heartbeat as share
+from bowstring.protocol.schema import Request
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1

@@ -17,11 +17,11 @@ from bowstring.clients.group.offset_requests import (
 from bowstring.clients.net.coordinators import coordinator_request, found_coordinator
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
-from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.list_offsets import ListOffsetsRequest
+from bowstring.protocol.messages.offset_commit import OffsetCommitRequest
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequest
 
 T = TypeVar("T")
 

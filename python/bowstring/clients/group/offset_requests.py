@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Mapping
 from bowstring.clients.errors import BrokerError, ClientError, broker_error
 from bowstring.clients.group.protocol import by_topic
 from bowstring.clients.records import OffsetAndMetadata, Record, TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.list_offsets import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from bowstring.engine.protocol.messages.offset_commit import (
+from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from bowstring.engine.protocol.messages.offset_fetch import (
+from bowstring.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

@@ -9,7 +9,7 @@ from bowstring._native.protocol.message_codec import decode_prefix, encode
 from bowstring.clients.errors import ProtocolError
 from bowstring.clients.group.assignors import Subscription
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.protocol.records.consumer_protocol import (
+from bowstring.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bowstring.clients.group.coordinated import COORDINATOR_ERRORS, IDLE_S, CoordinatedMember
 from bowstring.clients.net.connection import Pending
 from bowstring.clients.records import Node
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from bowstring.engine.protocol.messages.describe_groups import DescribeGroupsRequest
+from bowstring.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from bowstring.protocol.messages.describe_groups import DescribeGroupsRequest
 
 # States of a classic group that has members. A member of the new protocol would convert such a group
 # (KIP-848), which is the operator's decision: set group_protocol="consumer" for it.

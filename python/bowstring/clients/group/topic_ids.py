@@ -10,7 +10,7 @@ from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from bowstring.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 ASK_PAUSE_S = 0.1
 

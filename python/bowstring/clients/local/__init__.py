@@ -1,5 +1,5 @@
 """Reads files of a broker on the same machine.
 
 Imported by: consumer.
-May import: _native.client, clients, engine.local, engine.protocol, net.
+May import: _native.client, clients, engine.local, net, protocol.
 """

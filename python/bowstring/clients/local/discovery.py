@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from bowstring.clients.errors import ClientError, LocalReadsUnavailableError
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node
-from bowstring.engine.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
+from bowstring.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 if TYPE_CHECKING:
     from bowstring.clients.local.local_connection import LocalConnection

@@ -1,5 +1,5 @@
 """Connects to brokers: frames, requests in flight, cluster metadata.
 
 Imported by: cli, clients.*, spark.
-May import: _native.arrow, _native.client, _native.protocol, clients, engine, engine.protocol, version.
+May import: _native.arrow, _native.client, _native.protocol, clients, protocol, version.
 """

@@ -29,8 +29,8 @@ from bowstring.clients.errors import (
 from bowstring.clients.net import frames
 from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import Node
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
-from bowstring.engine.protocol.schema import Request
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.schema import Request
 
 # A request, or a function that creates one for the agreed version.
 Body = Request | Callable[[int], Request | frames.FramedRequest]

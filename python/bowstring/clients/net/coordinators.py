@@ -7,10 +7,7 @@ from typing import Any, Final
 
 from bowstring.clients.errors import broker_error
 from bowstring.clients.records import Node
-from bowstring.engine.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 # What a coordinator coordinates.
 GROUP, TRANSACTION = 0, 1

@@ -11,13 +11,13 @@ from bowstring._native.client.fetch_codec import MalformedAnswer, parse_fetch_an
 from bowstring._native.client.produce_requests import parse_acknowledgements
 from bowstring._native.protocol.message_codec import ProtocolError as CodecError
 from bowstring.clients.errors import MisroutedError, ProtocolError, UnsupportedApiError
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import frames
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
-from bowstring.engine.protocol.messages.fetch import FetchRequest
-from bowstring.engine.protocol.messages.produce import ProduceRequest
-from bowstring.engine.protocol.schema import Request
-from bowstring.engine.protocol.versions import API_VERSIONS
+from bowstring.protocol import frames
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.fetch import FetchRequest
+from bowstring.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.schema import Request
+from bowstring.protocol.versions import API_VERSIONS
 from bowstring.version import __version__
 
 # Requested first; a broker that does not support it answers in version 0 with its versions (KIP-511).

@@ -15,8 +15,8 @@ from bowstring.clients.net.frames import Meant
 from bowstring.clients.net.resolution import Resolution
 from bowstring.clients.records import Node, PartitionInfo, TopicInfo, TopicPartition
 from bowstring.clients.troubles import GRACE_S, broker_name, topic_name
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

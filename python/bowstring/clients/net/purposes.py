@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from bowstring.engine.protocol.messages import API_MODULES
-from bowstring.engine.protocol.schema import Request
+from bowstring.protocol.messages import API_MODULES
+from bowstring.protocol.schema import Request
 
 
 class Purpose(Enum):

@@ -12,10 +12,10 @@ from bowstring.clients.net.coordinators import TRANSACTION, coordinator_request,
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.transaction_messages import end_transaction
 from bowstring.clients.records import Node
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from bowstring.engine.protocol.messages.end_txn import EndTxnRequest
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from bowstring.protocol.messages.end_txn import EndTxnRequest
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 _FENCED = (Errors.PRODUCER_FENCED.code, Errors.INVALID_PRODUCER_EPOCH.code)
 _ENDED_OTHERWISE = (Errors.PRODUCER_FENCED.code, Errors.INVALID_TXN_STATE.code)

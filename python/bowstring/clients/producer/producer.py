@@ -49,7 +49,7 @@ from bowstring.clients.producer.transactional import TransactionalSending
 from bowstring.clients.records import TopicPartition
 from bowstring.clients.timeouts import bounded
 from bowstring.clients.troubles import OnError, Troubles
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 
 _log = logging.getLogger("bowstring.producer")
 

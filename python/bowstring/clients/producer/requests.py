@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bowstring._native.client.produce_requests import interleave
 from bowstring.clients.net.frames import FramedRequest
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 
 # Versions from which lengths are varints (KIP-482), and topics go by their ids (KIP-516).
 FLEXIBLE_VERSION = 9

@@ -71,13 +71,9 @@ from bowstring.clients.producer.transaction_requests import CONCURRENT_PAUSE_S
 from bowstring.clients.producer.transactions import Transactions
 from bowstring.clients.records import Node, TopicPartition
 from bowstring.clients.troubles import GRACE_S
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest
-from bowstring.engine.protocol.messages.produce import (
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-)
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
+from bowstring.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 
 EPOCH_MAX = 32767
 TOLD_EVERY_S = 1.0  # a failure, in the log

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 from bowstring.clients.group.protocol import by_topic
 from bowstring.clients.records import GroupMetadata, OffsetAndMetadata, TopicPartition
-from bowstring.engine.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from bowstring.engine.protocol.messages.add_partitions_to_txn import (
+from bowstring.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from bowstring.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
-from bowstring.engine.protocol.messages.end_txn import EndTxnRequest
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest
-from bowstring.engine.protocol.messages.txn_offset_commit import (
+from bowstring.protocol.messages.end_txn import EndTxnRequest
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
+from bowstring.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -26,13 +26,13 @@ from bowstring.clients.net.coordinators import (
 from bowstring.clients.producer import transaction_messages as messages
 from bowstring.clients.records import GroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from bowstring.clients.troubles import GRACE_S
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from bowstring.engine.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from bowstring.engine.protocol.messages.end_txn import EndTxnRequest
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest
-from bowstring.engine.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from bowstring.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from bowstring.protocol.messages.end_txn import EndTxnRequest
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
+from bowstring.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 if TYPE_CHECKING:
     from bowstring.clients.producer.sender import Sender

@@ -22,9 +22,9 @@ from bowstring.clients.share.held import HeldRange, HeldRecords, Said
 from bowstring.clients.share.records import Acknowledgement, OffsetRange, Outcome
 from bowstring.clients.share.session import LAST_EPOCH, ShareSession, acknowledged_topics
 from bowstring.clients.troubles import GRACE_S
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
-from bowstring.engine.protocol.messages.share_fetch import ShareFetchRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from bowstring.protocol.messages.share_fetch import ShareFetchRequest
 
 RETRY_PAUSE_S = 0.1
 IDLE_S = 3600.0

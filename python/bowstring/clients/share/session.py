@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from bowstring.clients.group.membership import Place
 from bowstring.clients.share.held import Said
-from bowstring.engine.protocol.messages import share_acknowledge, share_fetch
+from bowstring.protocol.messages import share_acknowledge, share_fetch
 
 FIRST_EPOCH = 0
 LAST_EPOCH = -1

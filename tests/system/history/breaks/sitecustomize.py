@@ -8,13 +8,13 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.metadata.names import GROUPS_TOPIC
-from bowstring.engine.protocol.messages.end_txn import EndTxnResponse
 from bowstring.engine.transactions import ending
 from bowstring.engine.transactions.marker_writer import Marker, MarkerWriter
 from bowstring.engine.transactions.transaction import Transaction
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.end_txn import EndTxnResponse
 
 LUCK = random.Random(1)
 

@@ -5,37 +5,30 @@ import pytest
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.admin.results import NewTopic
 from bowstring.clients.errors import BrokerError, NoBrokerError, UnknownTopicError, UnsupportedApiError
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-)
-from bowstring.engine.protocol.messages.create_partitions import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from bowstring.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from bowstring.engine.protocol.messages.create_topics import (
+from bowstring.protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from bowstring.engine.protocol.messages.delete_topics import (
+from bowstring.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from bowstring.engine.protocol.messages.describe_cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
-from bowstring.engine.protocol.messages.incremental_alter_configs import (
+from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from bowstring.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from bowstring.engine.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from bowstring.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.fake_broker import CLOSE, SILENCE, FakeBroker
 from tests.support.waiting import FOR_EVER_MS
 

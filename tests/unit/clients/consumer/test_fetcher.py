@@ -7,7 +7,7 @@ from bowstring.clients.consumer import fetcher
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.protocol.messages.fetch import (
+from bowstring.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,

@@ -15,7 +15,7 @@ from bowstring.clients.errors import (
     UnknownTopicError,
 )
 from bowstring.clients.producer.producer import Producer
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.support.fetch_log import FetchLog
 from tests.support.numbered_records import fill, numbered
 from tests.support.serving import steady_port

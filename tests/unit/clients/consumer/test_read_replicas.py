@@ -10,8 +10,8 @@ from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.consumer.range_reader import RangeReader
 from bowstring.clients.errors import BrokerError
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.fetch import FetchRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.fetch import FetchRequest
 from tests.support.fake_broker import CLOSE
 from tests.support.fake_cluster import FakeCluster
 from tests.support.waiting import HANG_S, wait_until

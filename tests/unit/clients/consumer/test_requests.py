@@ -5,14 +5,9 @@ import pytest
 from bowstring.clients.consumer.fetch_config import FetchConfig
 from bowstring.clients.consumer.requests import AskedTopic, FetchFrame
 from bowstring.clients.consumer.requests import ForgottenTopic as Forgotten
-from bowstring.engine.protocol import frames
-from bowstring.engine.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-)
-from bowstring.engine.protocol.versions import API_VERSIONS
+from bowstring.protocol import frames
+from bowstring.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from bowstring.protocol.versions import API_VERSIONS
 
 RANGE = API_VERSIONS[FetchRequest.api_key]
 CONFIG = FetchConfig(

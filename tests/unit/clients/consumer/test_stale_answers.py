@@ -7,20 +7,20 @@ import pytest
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import CommitFailedError
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.fetch import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest
-from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest
-from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
-from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.protocol.messages.join_group import JoinGroupRequest
+from bowstring.protocol.messages.leave_group import LeaveGroupRequest
+from bowstring.protocol.messages.list_offsets import ListOffsetsRequest
+from bowstring.protocol.messages.offset_commit import OffsetCommitRequest
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequest
+from bowstring.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.fake_broker import TOPIC_ID
 from tests.support.fake_group import MEMBER, FakeGroup, Gate, poll_until
 from tests.support.waiting import wait_until

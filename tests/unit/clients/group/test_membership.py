@@ -3,8 +3,8 @@
 import pytest
 
 from bowstring.clients.group.membership import ConsumerMembership, Phase, Refusal, ShareMembership
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,

@@ -4,14 +4,14 @@ import pytest
 
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.consumer_group_heartbeat import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from bowstring.engine.protocol.messages.offset_fetch import (
+from bowstring.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,

@@ -2,8 +2,8 @@
 
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import BrokerError
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.find_coordinator import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,

@@ -26,9 +26,9 @@ from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.records import Node
-from bowstring.engine.protocol.messages.describe_quorum import DescribeQuorumRequest
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
-from bowstring.engine.protocol.versions import API_VERSIONS
+from bowstring.protocol.messages.describe_quorum import DescribeQuorumRequest
+from bowstring.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.versions import API_VERSIONS
 from tests.support.addresses import own_address
 from tests.support.fake_broker import CLOSE, SILENCE, FakeBroker
 from tests.support.serving import steady_port

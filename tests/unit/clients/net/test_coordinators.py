@@ -11,8 +11,8 @@ from bowstring.clients.net.coordinators import (
     found_coordinators,
 )
 from bowstring.clients.records import Node
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 
 FIRST, SECOND = Node(1, "h1", 9092), Node(2, "h2", 9092)
 

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from bowstring.engine.protocol.messages.describe_cluster import DescribeClusterRequest
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest
+from bowstring.protocol.messages.metadata import MetadataRequest
 from tests.support.addresses import own_address
 from tests.support.fake_broker import FakeBroker
 from tests.support.produce_cluster import ProduceCluster, Script

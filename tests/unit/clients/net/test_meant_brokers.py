@@ -7,13 +7,9 @@ from bowstring.clients.errors import MisroutedError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.net.purposes import Purpose
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from bowstring.engine.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-)
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from bowstring.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from tests.support.fake_broker import FakeBroker
 from tests.support.waiting import HANG_S
 

@@ -8,7 +8,7 @@ import pytest
 from bowstring.clients.errors import NoBrokerError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,

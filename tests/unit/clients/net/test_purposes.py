@@ -14,18 +14,18 @@ from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
 from bowstring.clients.share import fetcher as share_fetcher
 from bowstring.clients.share.consumer import ShareConsumer
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest
-from bowstring.engine.protocol.messages.fetch import FetchRequest
-from bowstring.engine.protocol.messages.find_coordinator import FindCoordinatorRequest
-from bowstring.engine.protocol.messages.heartbeat import HeartbeatRequest
-from bowstring.engine.protocol.messages.join_group import JoinGroupRequest
-from bowstring.engine.protocol.messages.leave_group import LeaveGroupRequest
-from bowstring.engine.protocol.messages.list_offsets import ListOffsetsRequest
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
-from bowstring.engine.protocol.messages.offset_commit import OffsetCommitRequest
-from bowstring.engine.protocol.messages.offset_fetch import OffsetFetchRequest
-from bowstring.engine.protocol.messages.share_fetch import ShareFetchRequest
-from bowstring.engine.protocol.messages.sync_group import SyncGroupRequest
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.fetch import FetchRequest
+from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
+from bowstring.protocol.messages.join_group import JoinGroupRequest
+from bowstring.protocol.messages.leave_group import LeaveGroupRequest
+from bowstring.protocol.messages.list_offsets import ListOffsetsRequest
+from bowstring.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.messages.offset_commit import OffsetCommitRequest
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequest
+from bowstring.protocol.messages.share_fetch import ShareFetchRequest
+from bowstring.protocol.messages.sync_group import SyncGroupRequest
 from tests.support.fake_broker import FakeBroker
 from tests.support.fake_group import FakeGroup, Gate, poll_until
 from tests.support.waiting import FOR_EVER_MS, FOR_EVER_S, HANG_S, wait_until

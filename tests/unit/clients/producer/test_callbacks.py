@@ -7,10 +7,10 @@ import pytest
 
 from bowstring.clients.errors import BufferFullError, ClientError, ClosedError, ForkedError
 from bowstring.clients.producer.producer import Producer
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
+from bowstring.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.fake_broker import SILENCE, FakeBroker, batches_of, produced
 from tests.support.known_topic import await_topic
 from tests.support.produced_batches import Store, identity

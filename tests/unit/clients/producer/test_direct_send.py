@@ -11,7 +11,7 @@ import pytest
 from bowstring.clients.errors import UnsupportedApiError
 from bowstring.clients.net import frames as wire
 from bowstring.clients.producer.producer import Producer
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.fake_broker import CLOSE, FakeBroker
 from tests.support.produced_batches import Store
 from tests.support.waiting import HANG_S, pause, wait_until

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from bowstring.clients.producer.producer import Producer
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.metadata import MetadataRequest
 from tests.support.fake_broker import CLOSE, FakeBroker
 from tests.support.waiting import FOR_EVER_MS, pause
 

@@ -7,9 +7,9 @@ import pytest
 from bowstring._native.client.produce_requests import parse_acknowledgements
 from bowstring.clients.producer.batches import ProduceBatch
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol import frames
-from bowstring.engine.protocol.messages.produce import (
+from bowstring.protocol import frames
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -17,7 +17,7 @@ from bowstring.engine.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from bowstring.engine.protocol.versions import API_VERSIONS
+from bowstring.protocol.versions import API_VERSIONS
 from tests.support.offline_producer import OfflineProducer
 
 RANGE = API_VERSIONS[ProduceRequest.api_key]

@@ -9,7 +9,7 @@ import pytest
 
 from bowstring.clients.errors import ClosedError, ForkedError
 from bowstring.clients.producer.producer import Producer
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.fake_broker import SILENCE, FakeBroker
 from tests.support.produced_batches import Log
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until

@@ -4,14 +4,14 @@ import pytest
 
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.producer.producer import Producer
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.fake_broker import TOPIC_ID, FakeBroker, produced
 from tests.support.waiting import HANG_S
 

@@ -3,9 +3,9 @@
 import pytest
 
 from bowstring.clients.producer.requests import ProduceFrame, TopicBatches
-from bowstring.engine.protocol import frames
-from bowstring.engine.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from bowstring.engine.protocol.versions import API_VERSIONS
+from bowstring.protocol import frames
+from bowstring.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from bowstring.protocol.versions import API_VERSIONS
 
 RANGE = API_VERSIONS[ProduceRequest.api_key]
 

@@ -17,10 +17,10 @@ from bowstring.clients.errors import (
 )
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import Record
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from bowstring.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.fake_broker import CLOSE, SILENCE, FakeBroker, batches_of, produced
 from tests.support.known_topic import await_topic
 from tests.support.memory import resident_bytes, resident_slack

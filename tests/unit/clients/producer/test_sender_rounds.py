@@ -11,16 +11,16 @@ from bowstring.clients.net import connection
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.producer.sender import EPOCH_MAX
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from bowstring.engine.protocol.messages.metadata import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.assembled_sender import assembled, connections
 from tests.support.fake_broker import TOPIC_ID, FakeBroker, produced
 from tests.support.produced_batches import Store, identity

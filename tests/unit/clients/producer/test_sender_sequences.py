@@ -8,10 +8,10 @@ import pytest
 
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.producer.sender import EPOCH_MAX
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from bowstring.engine.protocol.messages.metadata import MetadataRequest
-from bowstring.engine.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from bowstring.protocol.messages.metadata import MetadataRequest
+from bowstring.protocol.messages.produce import ProduceRequest
 from tests.support.assembled_sender import assembled
 from tests.support.fake_broker import CLOSE, SILENCE, FakeBroker, batches_of, produced
 from tests.support.offline_producer import OfflineProducer

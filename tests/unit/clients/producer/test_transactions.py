@@ -15,27 +15,24 @@ from bowstring.clients.errors import (
 )
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import GroupMetadata, TopicPartition
-from bowstring.engine.errors import Errors
-from bowstring.engine.protocol.messages.add_offsets_to_txn import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-)
-from bowstring.engine.protocol.messages.add_partitions_to_txn import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from bowstring.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from bowstring.engine.protocol.messages.api_versions import ApiVersionsRequest, FinalizedFeatureKey
-from bowstring.engine.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from bowstring.engine.protocol.messages.find_coordinator import (
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest, FinalizedFeatureKey
+from bowstring.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from bowstring.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from bowstring.engine.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from bowstring.engine.protocol.messages.produce import ProduceRequest
-from bowstring.engine.protocol.messages.txn_offset_commit import (
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from bowstring.protocol.messages.produce import ProduceRequest
+from bowstring.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,

@@ -2,7 +2,7 @@
 
 from bowstring.clients.share.held import Said
 from bowstring.clients.share.session import EPOCH_MAX, ShareSession, acknowledged_topics
-from bowstring.engine.protocol.messages.share_fetch import (
+from bowstring.protocol.messages.share_fetch import (
     AcknowledgementBatch,
     FetchPartition,
     FetchTopic,

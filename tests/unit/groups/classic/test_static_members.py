@@ -2,8 +2,8 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic.group import GroupState
+from bowstring.protocol.errors import Errors
 from tests.support.group_harness import Shell, snapshot, subscription
 
 

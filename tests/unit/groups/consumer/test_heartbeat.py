@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.support.consumer_group_harness import ConsumerShell, Member, settle
 
 

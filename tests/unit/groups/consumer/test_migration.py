@@ -3,12 +3,12 @@
 import pytest
 
 from bowstring._native.protocol.message_codec import encode
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
 from bowstring.engine.groups.consumer.group import ConsumerGroup
 from bowstring.engine.groups.consumer.member import MemberState
 from bowstring.engine.groups.consumer_protocol import encoded_assignment
-from bowstring.engine.protocol.records.consumer_protocol import (
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.records.consumer_protocol import (
     ConsumerProtocolSubscription,
     ConsumerProtocolSubscriptionTopicPartition,
 )

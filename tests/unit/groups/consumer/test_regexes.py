@@ -2,9 +2,9 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.consumer.regexes import Search
 from bowstring.engine.groups.modern.cluster import ClusterView
+from bowstring.protocol.errors import Errors
 from tests.support.consumer_group_harness import ConsumerShell, Member, settle
 
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.consumer.group import ConsumerGroup
+from bowstring.protocol.errors import Errors
 from tests.support.consumer_group_harness import ConsumerShell, Member
 
 TOPICS = ("one", "two", "three")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups import records
 from bowstring.engine.groups.classic.group import GroupState
 from bowstring.engine.groups.offsets.store import CommittedOffset, OffsetStore
 from bowstring.engine.groups.shard import GroupShard
+from bowstring.protocol.errors import Errors
 from tests.support.group_harness import START_MS, Shell, snapshot, subscription
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000

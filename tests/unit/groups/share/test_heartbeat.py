@@ -2,8 +2,8 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.share.heartbeat import WAITING_INTERVAL_MS
+from bowstring.protocol.errors import Errors
 from tests.support.share_group_harness import ShareMember, ShareShell, settle_share
 
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.share.group import ShareGroup
+from bowstring.protocol.errors import Errors
 from tests.support.share_group_harness import ShareMember, ShareShell, settle_share
 
 TOPICS = "tuv"

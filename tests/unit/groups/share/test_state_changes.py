@@ -2,8 +2,8 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors, KafkaError
 from bowstring.engine.groups.share.state_changes import Alteration, Deletion
+from bowstring.protocol.errors import Errors, KafkaError
 from tests.support.share_group_harness import ShareMember, ShareShell, settle_share
 
 

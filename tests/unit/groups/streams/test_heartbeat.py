@@ -2,15 +2,10 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
 from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.streams.statuses import Status
-from bowstring.engine.protocol.messages.streams_group_heartbeat import (
-    Endpoint,
-    KeyValue,
-    TaskIds,
-    TaskOffset,
-)
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TaskOffset
 from tests.support.streams_group_harness import StreamsMember, StreamsShell, settle, statuses
 from tests.support.streams_topologies import counting, subtopology, topology
 

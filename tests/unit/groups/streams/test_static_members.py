@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.errors import Errors
+from bowstring.protocol.errors import Errors
 from tests.support.streams_group_harness import StreamsMember, StreamsShell, settle
 from tests.support.streams_topologies import subtopology, topology
 

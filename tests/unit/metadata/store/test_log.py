@@ -18,16 +18,13 @@ from bowstring.engine.metadata.quorum import control_record, quorum_epoch
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.reader import read_metadata
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
-from bowstring.engine.protocol.records.cluster_metadata.markers import (
-    BeginTransactionRecord,
-    EndTransactionRecord,
-)
-from bowstring.engine.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
-from bowstring.engine.protocol.records.cluster_metadata.topics import RemoveTopicRecord, TopicRecord
-from bowstring.engine.protocol.records.control import VotersRecord, VotersRecordVoter
-from bowstring.engine.protocol.records.control_batch import ControlRecordType, decode_control_key
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.protocol.records.cluster_metadata.markers import BeginTransactionRecord, EndTransactionRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
+from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord, TopicRecord
+from bowstring.protocol.records.control import VotersRecord, VotersRecordVoter
+from bowstring.protocol.records.control_batch import ControlRecordType, decode_control_key
 from tests.support import faults
 from tests.support.embedded import engine_of
 from tests.support.waiting import wait_until

@@ -1,0 +1,86 @@
+"""Lists every declared API by key: its classes, versions and headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import NamedTuple, TypeVar
+
+from bowstring.protocol.messages import API_MODULES, ApiKeys
+from bowstring.protocol.schema import Request, Response, is_flexible, versions_of
+
+M = TypeVar("M", bound=Request | Response)
+
+
+class Api(NamedTuple):
+    """One API. `highest` is the highest version that may be offered; `highest_declared` is above it when
+    Kafka marks the newest version as unstable. `flexible_from` is the first flexible version, or 0x7FFF
+    without one.
+    """
+
+    key: int
+    name: str
+    lowest: int
+    highest: int
+    highest_declared: int
+    flexible_from: int
+    served_by: tuple[str, ...]
+    request: type[Request]
+    response: type[Response]
+
+    def request_header_version(self, version: int) -> int:
+        """Returns the version of the request header before `version`, also for unknown versions."""
+        return 2 if version >= self.flexible_from else 1
+
+    def response_header_version(self, version: int) -> int:
+        """Returns the version of the response header. ApiVersions stays at 0, so that any client can read it
+        (KIP-511).
+        """
+        return 1 if version >= self.flexible_from and self.key != ApiKeys.API_VERSIONS else 0
+
+
+class ApiTable(Mapping[int, Api]):
+    """Maps API keys to Api; a module is imported on first use."""
+
+    def __init__(self, modules: Mapping[int, str]) -> None:
+        self._modules = modules
+        self._loaded: dict[int, Api] = {}
+
+    def __getitem__(self, key: int) -> Api:
+        api = self._loaded.get(key)
+        if api is None:
+            api = self._loaded[key] = _load(self._modules[key])
+        return api
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._modules
+
+
+def _load(module_name: str) -> Api:
+    module = import_module(f"bowstring.protocol.messages.{module_name}")
+    name = "".join(word.capitalize() for word in module_name.split("_"))
+    request: type[Request] = getattr(module, f"{name}Request")
+    response: type[Response] = getattr(module, f"{name}Response")
+    lowest, highest = versions_of(request)
+    flexible = (version for version in range(lowest, highest + 1) if is_flexible(request, version))
+    return Api(
+        key=request.api_key,
+        name=name,
+        lowest=lowest,
+        highest=highest - 1 if request.unstable else highest,
+        highest_declared=highest,
+        flexible_from=next(flexible, 0x7FFF),
+        served_by=request.served_by,
+        request=request,
+        response=response,
+    )
+
+
+API_VERSIONS = ApiTable(API_MODULES)
+"""Api by API key, for every API declared, offered by the broker or not."""
