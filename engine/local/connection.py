@@ -8,8 +8,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from bowstring.engine import event_log
-from bowstring.engine.local.protocol import REQUEST_BYTES_MAX, LocalFrameError
 from bowstring.engine.local.requests import Answer, LocalRequests
+from bowstring.protocol.local_reads import REQUEST_BYTES_MAX, LocalFrameError
 
 _LENGTH: Final = struct.Struct(">i")
 _CREDENTIALS: Final = struct.Struct("3i")

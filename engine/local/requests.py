@@ -11,7 +11,9 @@ from bowstring._native.log.local_segments import shared_segments
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.partition_waiter import LogWaiters
 from bowstring.engine import event_log
-from bowstring.engine.local.protocol import (
+from bowstring.engine.metadata.image import TopicImage
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.local_reads import (
     ANY_TOPIC_ID,
     SEGMENTS_MAX,
     WAIT_MS_MAX,
@@ -24,8 +26,6 @@ from bowstring.engine.local.protocol import (
     encode_hello,
     encode_segments,
 )
-from bowstring.engine.metadata.image import TopicImage
-from bowstring.protocol.errors import Errors, KafkaError
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

@@ -176,11 +176,10 @@ CLIENT_PACKAGES = {
     },
     "values": {"clients", "_native.values"},
     "clients.arrow": {"clients", "values", "_native.arrow"},
-    "clients.local": {"clients", "clients.net", "engine.local", "protocol", "_native.client"},
+    "clients.local": {"clients", "clients.net", "protocol", "_native.client"},
     "clients.consumer": {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.local"),
-        *("clients.net", "engine.local", "protocol", "_native.arrow", "_native.client"),
-        "_native.record",
+        *("clients.net", "protocol", "_native.arrow", "_native.client", "_native.record"),
     },
     "clients.share": {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.net", "protocol"),

@@ -13,9 +13,9 @@ from bowstring import Broker
 from bowstring.clients.errors import BrokerError, LocalReadsUnavailableError
 from bowstring.clients.local.local_connection import LocalConnection
 from bowstring.engine.configs import ConfigError
-from bowstring.engine.local import protocol as local_reads
 from bowstring.engine.local import socket as local_socket
-from bowstring.engine.local.protocol import SegmentsRequest
+from bowstring.protocol import local_reads
+from bowstring.protocol.local_reads import SegmentsRequest
 from bowstring.protocol.messages import delete_topics as dt
 from bowstring.protocol.messages import describe_configs as dc
 from tests.support.descriptors import none_is_left, open_descriptors

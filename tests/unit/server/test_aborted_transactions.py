@@ -8,7 +8,7 @@ import pytest
 
 from bowstring._native.log.transaction_index import aborted_max
 from bowstring.engine.local import requests as local_requests
-from bowstring.engine.local.protocol import SegmentsRequest
+from bowstring.protocol.local_reads import SegmentsRequest
 from tests.support import faults
 from tests.support.log_batches import CONTROL, NOW_MS, TRANSACTIONAL, batch, headers, marker
 from tests.support.plane_requests import fetch

@@ -29,7 +29,7 @@ from bowstring.clients.local.feed import LocalFeed, Window
 from bowstring.clients.local.mapped_segments import WINDOW_BYTES
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
-from bowstring.engine.local.protocol import ANY_TOPIC_ID
+from bowstring.protocol.local_reads import ANY_TOPIC_ID
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,5 +1,5 @@
 """Reads files of a broker on the same machine.
 
 Imported by: consumer.
-May import: _native.client, clients, engine.local, net, protocol.
+May import: _native.client, clients, net, protocol.
 """

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bowstring.clients.local.local_connection import LocalConnection
 from bowstring.clients.local.mapped_segments import WINDOW_BYTES, MappedSegment
 from bowstring.clients.records import TopicPartition
-from bowstring.engine.local.protocol import ANY_TOPIC_ID, Segment, Segments, SegmentsRequest
+from bowstring.protocol.local_reads import ANY_TOPIC_ID, Segment, Segments, SegmentsRequest
 
 # Files deleted by retention keep their disk space while they are open here, so the number of open ones is
 # limited.

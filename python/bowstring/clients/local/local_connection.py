@@ -10,8 +10,8 @@ import struct
 from typing import Any
 
 from bowstring.clients.errors import ClientTimeoutError, LocalReadsUnavailableError, broker_error
-from bowstring.engine.local import protocol
-from bowstring.engine.local.protocol import Hello, LocalFrameError, Segments, SegmentsRequest
+from bowstring.protocol import local_reads
+from bowstring.protocol.local_reads import Hello, LocalFrameError, Segments, SegmentsRequest
 
 ADDRESS_BYTES_MAX = 107
 ANSWER_BYTES_MAX = 64 << 20
@@ -45,12 +45,12 @@ class LocalConnection:
     def _hello(self, client_id: str) -> Hello:
         try:
             reader, descriptors = self._ask(
-                protocol.encode_hello_request(self._next(), client_id),
+                local_reads.encode_hello_request(self._next(), client_id),
                 self._timeout_s,
                 f"asking {self.path}",
             )
             _close_all(descriptors)
-            return protocol.decode_hello(reader)
+            return local_reads.decode_hello(reader)
         except LocalFrameError as error:
             raise self._lost(f"the process that listens there is not a broker: {error}") from error
 
@@ -62,11 +62,11 @@ class LocalConnection:
             LocalReadsUnavailableError: the broker is gone, or this process has no free descriptor.
             ClientTimeoutError: no answer within the timeout.
         """
-        frame = protocol.encode_segments_request(self._next(), request)
+        frame = local_reads.encode_segments_request(self._next(), request)
         context = f"reading {request.topic}-{request.partition} at offset {request.fetch_offset}"
         reader, descriptors = self._ask(frame, self._timeout_s + request.max_wait_ms / 1000, context)
         try:
-            answer = protocol.decode_segments(reader)
+            answer = local_reads.decode_segments(reader)
             if request.descriptors and len(descriptors) != len(answer.segments):
                 raise self._lost(
                     f"only {len(descriptors)} of {len(answer.segments)} descriptors arrived; raise the "
@@ -102,7 +102,7 @@ class LocalConnection:
             self._socket.settimeout(timeout_s)
             self._socket.sendall(frame)
             body = self._receive(descriptors)
-            correlation_id, code, message, reader = protocol.decode_response_header(body)
+            correlation_id, code, message, reader = local_reads.decode_response_header(body)
         except TimeoutError as error:
             self.close()
             _close_all(descriptors)
@@ -126,7 +126,7 @@ class LocalConnection:
         wanted = _LENGTH.size
         while len(data) < wanted:
             piece, given, flags, _ = socket.recv_fds(
-                self._socket, RECEIVE_BYTES, protocol.SEGMENTS_MAX, socket.MSG_CMSG_CLOEXEC
+                self._socket, RECEIVE_BYTES, local_reads.SEGMENTS_MAX, socket.MSG_CMSG_CLOEXEC
             )
             descriptors += given
             if flags & socket.MSG_CTRUNC:

@@ -9,7 +9,7 @@ import os
 
 from bowstring._native.client import mapped_pages
 from bowstring.clients.errors import CorruptBatchError
-from bowstring.engine.local.protocol import Segment
+from bowstring.protocol.local_reads import Segment
 
 # Smaller segments are copied, because a mapping costs more.
 MAPPED_BYTES_MIN = 1 << 16

@@ -10,7 +10,7 @@ import pytest
 from bowstring._native.client import mapped_pages as mapped
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.local.mapped_segments import MAPPED_BYTES_MIN, MappedSegment
-from bowstring.engine.local.protocol import Segment
+from bowstring.protocol.local_reads import Segment
 from tests.support.descriptors import none_is_left, open_descriptors
 
 SIZE = 1 << 20

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bowstring.engine.local import protocol as local_reads
-from bowstring.engine.local.protocol import Hello, LocalFrameError, Segment, Segments, SegmentsRequest
+from bowstring.protocol import local_reads
+from bowstring.protocol.local_reads import Hello, LocalFrameError, Segment, Segments, SegmentsRequest
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
