@@ -14,10 +14,10 @@ from bowstring.engine.controller.activation import activation_records
 from bowstring.engine.controller.batches import split
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.metadata.topic_changes import NewTopic
+from bowstring.protocol.features import SUPPORTED_FEATURES
 from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from bowstring.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from bowstring.protocol.schema import MetadataRecord

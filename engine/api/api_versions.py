@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import Errors
+from bowstring.protocol.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.messages.api_versions import (
     ApiVersion,

@@ -10,9 +10,9 @@ from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.consumer.assignors import enabled_assignors
 from bowstring.engine.groups.consumer.heartbeat import JOIN_EPOCH, only_kept_alive, refusal
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
-from bowstring.engine.metadata.features import GROUP_VERSION
 from bowstring.engine.requests.time_slices import is_large
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import GROUP_VERSION
 from bowstring.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

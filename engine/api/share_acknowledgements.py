@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bowstring._native.share.partition import check_acknowledgements
-from bowstring.engine.metadata.features import SHARE_VERSION
 from bowstring.engine.share.sessions import SessionKey
 from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.features import SHARE_VERSION
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.broker_services import BrokerServices

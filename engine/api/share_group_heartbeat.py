@@ -6,8 +6,8 @@ from bowstring.engine.api.request_context import request_context
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH
 from bowstring.engine.groups.share.heartbeat import JOIN_EPOCH
 from bowstring.engine.groups.share.membership import refusal
-from bowstring.engine.metadata.features import SHARE_VERSION
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import SHARE_VERSION
 from bowstring.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from bowstring.engine.api.request_context import request_context
 from bowstring.engine.groups.streams.heartbeat import HeartbeatAnswer, refusal
 from bowstring.engine.groups.streams.statuses import Status
-from bowstring.engine.metadata.features import STREAMS_VERSION
 from bowstring.engine.metadata.names import is_internal, topic_name_problem
 from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import STREAMS_VERSION
 from bowstring.protocol.messages import streams_group_heartbeat as messages
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.controller.features import update_features
-from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from bowstring.engine.metadata.image import ImageChange
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import HIGHEST_METADATA_VERSION, METADATA_VERSION, SUPPORTED_FEATURES
 from bowstring.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bowstring.engine import background, event_log
-from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.requests.listeners import Listener
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import SUPPORTED_FEATURES
 from bowstring.protocol.ids import random_uuid
 from bowstring.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,

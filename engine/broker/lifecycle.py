@@ -6,16 +6,12 @@ from typing import Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.metadata.features import (
-    BOWSTRING_VERSION,
-    REGISTERED_BY_BOWSTRING,
-    SUPPORTED_FEATURES,
-    unsupported_levels,
-)
+from bowstring.engine.metadata.features import unsupported_levels
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import BOWSTRING_VERSION, REGISTERED_BY_BOWSTRING, SUPPORTED_FEATURES
 from bowstring.protocol.ids import random_uuid
 from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from bowstring.protocol.messages.broker_registration import (

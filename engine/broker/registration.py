@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.metadata.elections import elect
-from bowstring.engine.metadata.features import (
+from bowstring.engine.metadata.features import missing_levels
+from bowstring.engine.metadata.store.bootstrap import read_bootstrap
+from bowstring.protocol import random_uuid
+from bowstring.protocol.features import (
     BOWSTRING_VERSION,
     METADATA_VERSION,
     REGISTERED_BY_BOWSTRING,
     SUPPORTED_FEATURES,
-    missing_levels,
 )
-from bowstring.engine.metadata.store.bootstrap import read_bootstrap
-from bowstring.protocol import random_uuid
 from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
     BrokerFeature,

@@ -3,13 +3,9 @@
 from collections.abc import Sequence
 
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.features import (
-    ELIGIBLE_LEADER_REPLICAS,
-    METADATA_VERSION,
-    TRANSACTIONS_SINCE,
-    missing_levels,
-)
+from bowstring.engine.metadata.features import TRANSACTIONS_SINCE, missing_levels
 from bowstring.engine.metadata.image import BROKER_RESOURCE, ClusterImage
+from bowstring.protocol.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
 from bowstring.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,
     BeginTransactionRecord,

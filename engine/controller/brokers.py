@@ -10,9 +10,10 @@ from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.sessions import BrokerSession
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.metadata.directory_ids import is_reserved
-from bowstring.engine.metadata.features import CORDONED_DIRECTORIES_SINCE, DIRECTORIES_SINCE, METADATA_VERSION
+from bowstring.engine.metadata.features import CORDONED_DIRECTORIES_SINCE, DIRECTORIES_SINCE
 from bowstring.engine.metadata.image import BrokerImage
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import METADATA_VERSION
 from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from bowstring.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,

@@ -6,16 +6,10 @@ from typing import Final, Protocol
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.metadata import eligible_leaders
-from bowstring.engine.metadata.features import (
-    CHANGED_METADATA,
-    CONTROLLER_REGISTRATIONS_SINCE,
-    ELIGIBLE_LEADER_REPLICAS,
-    ELR_SINCE,
-    KRAFT_VERSION,
-    METADATA_VERSION,
-)
+from bowstring.engine.metadata.features import CHANGED_METADATA, CONTROLLER_REGISTRATIONS_SINCE, ELR_SINCE
 from bowstring.engine.metadata.image import BROKER_RESOURCE, ClusterImage
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, METADATA_VERSION
 from bowstring.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,

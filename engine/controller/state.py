@@ -7,15 +7,15 @@ from typing import Final
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller.partition_index import PartitionIndex, PartitionKey
 from bowstring.engine.controller.sessions import Sessions
-from bowstring.engine.metadata.features import (
+from bowstring.engine.metadata.image import BROKER_RESOURCE, BrokerImage, ClusterImage, PartitionImage
+from bowstring.engine.metadata.replica_placer import Randomness
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import (
     ELIGIBLE_LEADER_REPLICAS,
     HIGHEST_METADATA_VERSION,
     METADATA_VERSION,
     SUPPORTED_FEATURES,
 )
-from bowstring.engine.metadata.image import BROKER_RESOURCE, BrokerImage, ClusterImage, PartitionImage
-from bowstring.engine.metadata.replica_placer import Randomness
-from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.records.cluster_metadata import markers, nodes, topics
 from bowstring.protocol.schema import MetadataRecord
 

@@ -17,7 +17,6 @@ from bowstring.engine.configs.scoped import INTERVAL_MS, validate_client_metrics
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from bowstring.engine.configs.table_security import PER_LISTENER
 from bowstring.engine.metadata.eligible_leaders import forget
-from bowstring.engine.metadata.features import ELIGIBLE_LEADER_REPLICAS
 from bowstring.engine.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -27,6 +26,7 @@ from bowstring.engine.metadata.image import (
 )
 from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import ELIGIBLE_LEADER_REPLICAS
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.schema import MetadataRecord
 

@@ -1,35 +1,19 @@
-"""Lists the feature levels (KIP-584) that this version supports and the cluster has finalized."""
+"""Says what the levels of features (KIP-584) change, and which of them a cluster has."""
 
 from collections.abc import Mapping
 from typing import Final
 
-METADATA_VERSION: Final = "metadata.version"
-KRAFT_VERSION: Final = "kraft.version"
-ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
-TRANSACTION_VERSION: Final = "transaction.version"
-HIGHEST_TRANSACTION_VERSION: Final = 2
-GROUP_VERSION: Final = "group.version"
-HIGHEST_GROUP_VERSION: Final = 1
-SHARE_VERSION: Final = "share.version"
-HIGHEST_SHARE_VERSION: Final = 2
-STREAMS_VERSION: Final = "streams.version"
-HIGHEST_STREAMS_VERSION: Final = 1
-HIGHEST_METADATA_VERSION: Final = 33
-BOWSTRING_VERSION: Final = "bowstring.version"
-"""In the registration of each node: tells Bowstring's registration from Kafka's. It is never finalized."""
-REGISTERED_BY_BOWSTRING: Final = (0, 1)
-
-# Level 33 is Kafka 4.4's; 7 is the first that Kafka 4 reads. A level that another broker finalized in the
-# same metadata log is kept.
-SUPPORTED_FEATURES: Final = {
-    METADATA_VERSION: (7, HIGHEST_METADATA_VERSION),
-    KRAFT_VERSION: (0, 1),
-    ELIGIBLE_LEADER_REPLICAS: (0, 1),
-    TRANSACTION_VERSION: (0, HIGHEST_TRANSACTION_VERSION),
-    GROUP_VERSION: (0, HIGHEST_GROUP_VERSION),
-    SHARE_VERSION: (0, HIGHEST_SHARE_VERSION),
-    STREAMS_VERSION: (0, HIGHEST_STREAMS_VERSION),
-}
+from bowstring.protocol.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    FINALIZED_FEATURES,
+    GROUP_VERSION,
+    HIGHEST_METADATA_VERSION,
+    METADATA_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
+    SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
+)
 
 # The metadata.version since which ...
 LEADER_EPOCH_STAYS_SINCE: Final = 12
@@ -60,15 +44,6 @@ DEFAULT_LEVELS_SINCE: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
 
 KIP-890, KIP-848, KIP-966, KIP-932 with dead-letter topics in level 2 (KIP-1191), KIP-1071.
 """
-
-FINALIZED_FEATURES: Final = {
-    METADATA_VERSION: HIGHEST_METADATA_VERSION,
-    TRANSACTION_VERSION: HIGHEST_TRANSACTION_VERSION,
-    GROUP_VERSION: HIGHEST_GROUP_VERSION,
-    SHARE_VERSION: HIGHEST_SHARE_VERSION,
-    STREAMS_VERSION: HIGHEST_STREAMS_VERSION,
-}
-"""Levels of a new cluster."""
 
 
 def missing_levels(named: Mapping[str, int]) -> dict[str, int]:

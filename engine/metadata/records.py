@@ -4,7 +4,7 @@ from copy import copy
 from functools import cache
 from typing import Final
 
-from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION
+from bowstring.protocol.features import HIGHEST_METADATA_VERSION
 from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,

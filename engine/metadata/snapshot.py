@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 from bowstring._native.record.decode import decode_batches
 from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch, Record
-from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, MetadataError, PartitionImage
 from bowstring.engine.metadata.quorum import QuorumFacts, control_record
 from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.metadata.unsupported_records import KEPT_IN_ORDER
 from bowstring.protocol import ProtocolError
+from bowstring.protocol.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
     BrokerFeature,

@@ -5,11 +5,12 @@ from typing import Final, NamedTuple
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError, validate_topic_configs
 from bowstring.engine.metadata.directory_ids import default_directory, takes_replicas
-from bowstring.engine.metadata.features import DIRECTORIES_SINCE, HIGHEST_METADATA_VERSION, METADATA_VERSION
+from bowstring.engine.metadata.features import DIRECTORIES_SINCE
 from bowstring.engine.metadata.image import TOPIC_RESOURCE, ClusterImage, TopicImage
 from bowstring.engine.metadata.names import topic_name_problem, unified
 from bowstring.engine.metadata.replica_placer import NoRandomness, Randomness, StripedReplicaPlacer
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
 from bowstring.protocol.schema import MetadataRecord

@@ -20,12 +20,6 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs.broker_configs import why_unenforced
 from bowstring.engine.configs.config_key import OWN_PREFIX
 from bowstring.engine.configs.files import parse_properties
-from bowstring.engine.metadata.features import (
-    BOWSTRING_VERSION,
-    GROUP_VERSION,
-    HIGHEST_METADATA_VERSION,
-    METADATA_VERSION,
-)
 from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.reader import MetadataState, read_metadata
@@ -36,6 +30,12 @@ from bowstring.engine.storage.log_directory import (
     META_PROPERTIES,
     METADATA_PARTITION_DIRECTORY,
     LogDirectory,
+)
+from bowstring.protocol.features import (
+    BOWSTRING_VERSION,
+    GROUP_VERSION,
+    HIGHEST_METADATA_VERSION,
+    METADATA_VERSION,
 )
 from bowstring.protocol.records.cluster_metadata.nodes import BrokerRegistrationChangeRecord
 from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord

@@ -7,7 +7,6 @@ from typing import Final
 
 from bowstring._native.record.decode import batch_headers, decode_batches
 from bowstring._native.record.types import CorruptBatch, Record
-from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.engine.metadata.image import ClusterImage, MetadataError
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import decode_record
@@ -17,6 +16,7 @@ from bowstring.engine.quorum.log import MetadataRaftLog
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.protocol import ProtocolError
+from bowstring.protocol.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.protocol.records.control_batch import decode_control_key
 from bowstring.protocol.schema import MetadataRecord
 

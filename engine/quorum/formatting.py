@@ -13,15 +13,7 @@ from typing import Final
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import parse_properties
-from bowstring.engine.metadata.features import (
-    ELIGIBLE_LEADER_REPLICAS,
-    ELR_SINCE,
-    HIGHEST_METADATA_VERSION,
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    SUPPORTED_FEATURES,
-    default_levels,
-)
+from bowstring.engine.metadata.features import ELR_SINCE, default_levels
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
@@ -33,6 +25,13 @@ from bowstring.engine.raft.voters import Endpoint, Endpoints, Voter, VoterSet
 from bowstring.engine.storage.checkpoints import replace_file, sync_directory, write_whole
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
+from bowstring.protocol.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    HIGHEST_METADATA_VERSION,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+)
 from bowstring.protocol.ids import ZERO_UUID, format_uuid, parse_uuid, random_uuid
 
 _FIRST: Final = SnapshotId(0, 0)

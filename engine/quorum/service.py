@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.engine.metadata.image import ClusterImage, ImageChange
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import encode_record
@@ -47,6 +46,7 @@ from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.open_files import take_last_descriptors
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.protocol.schema import Message, MetadataRecord
 
 if TYPE_CHECKING:

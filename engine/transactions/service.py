@@ -13,7 +13,6 @@ from bowstring.engine import event_log
 from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.engine.coordinators.log_replay import batches_of
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime, wall_ms
-from bowstring.engine.metadata.features import TRANSACTION_VERSION
 from bowstring.engine.metadata.names import TRANSACTIONS_TOPIC
 from bowstring.engine.transactions.config import TransactionConfig
 from bowstring.engine.transactions.effects import CompleteLater, Effect, Ended, SendMarkers
@@ -27,6 +26,7 @@ from bowstring.engine.transactions.state import NewProducerIdNeededError
 from bowstring.engine.transactions.transaction import TopicPartition, Transaction
 from bowstring.engine.transactions.verifier import TransactionVerifier
 from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.features import TRANSACTION_VERSION
 from bowstring.protocol.messages.end_txn import EndTxnResponse
 from bowstring.protocol.messages.init_producer_id import InitProducerIdResponse
 

@@ -10,9 +10,9 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller import brokers
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage
 from bowstring.protocol.errors import Error, KafkaError
+from bowstring.protocol.features import SUPPORTED_FEATURES
 from bowstring.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,

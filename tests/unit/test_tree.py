@@ -227,9 +227,9 @@ OUTER_PACKAGES = {
     "cli": {
         *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.net"),
         *("clients.producer", "clients.share", "cluster", "demo", "engine.broker"),
-        *("engine.configs", "engine.metadata", "engine.migration", "engine.quorum"),
-        *("engine.storage", "pipeline", "protocol", "serve", "spark", "version", "_native.base"),
-        *("_native.log", "_native.protocol", "_native.record"),
+        *("engine.configs", "engine.migration", "engine.quorum", "engine.storage", "pipeline"),
+        *("protocol", "serve", "spark", "version", "_native.base", "_native.log"),
+        *("_native.protocol", "_native.record"),
     },
 }
 PYTHON_PACKAGES = GROUND_PACKAGES | ENGINE_PACKAGES | CLIENT_PACKAGES | OUTER_PACKAGES

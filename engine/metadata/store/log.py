@@ -18,7 +18,7 @@ from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch, Record
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION, TRANSACTIONS_SINCE
+from bowstring.engine.metadata.features import TRANSACTIONS_SINCE
 from bowstring.engine.metadata.image import ClusterImage, ImageChange, MetadataError
 from bowstring.engine.metadata.quorum import QUORUM_STATE, QuorumFacts, leader_change, quorum_epoch
 from bowstring.engine.metadata.records import decode_record, encode_record
@@ -31,6 +31,7 @@ from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY, LogDirectory
 from bowstring.engine.turns import Turn, Turns
 from bowstring.protocol import ProtocolError
+from bowstring.protocol.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.protocol.ids import METADATA_TOPIC_ID
 from bowstring.protocol.records.cluster_metadata.markers import (
     AbortTransactionRecord,

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs.table_groups import GROUPS
-from bowstring.engine.metadata.features import SHARE_VERSION
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ClusterImage
+from bowstring.protocol.features import SHARE_VERSION
 
 DEAD_LETTERS_SINCE: Final = 2
 """Level of share.version that has dead-letter topics (KIP-1191)."""

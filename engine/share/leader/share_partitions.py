@@ -11,7 +11,6 @@ from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.server.partition_waiter import LogWaiters
 from bowstring.engine import background
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.features import SHARE_VERSION
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ImageSource
 from bowstring.engine.share.leader.dead_letters import DeadLetters
 from bowstring.engine.share.leader.settings import ShareSettings, reset_timestamp, share_settings
@@ -20,6 +19,7 @@ from bowstring.engine.share.persister.interface import Persister, SharePartition
 from bowstring.engine.share.sessions import SessionKey, SessionPartition, ShareSession, ShareSessions
 from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.features import SHARE_VERSION
 
 T = TypeVar("T")
 

@@ -73,7 +73,7 @@ def upgrade(
 
 def _newest(admin: Admin) -> dict[str, int]:
     """Returns the levels that can be raised to those of a new data directory."""
-    from bowstring.engine.metadata.features import FINALIZED_FEATURES
+    from bowstring.protocol.features import FINALIZED_FEATURES
 
     found = {}
     for name, known in admin.describe_features().items():

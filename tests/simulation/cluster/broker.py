@@ -3,9 +3,9 @@
 It is what engine/broker's lifecycle and image_follower do, and what carries ReplicaManager's requests.
 """
 
-from bowstring.engine.metadata.features import SUPPORTED_FEATURES
 from bowstring.engine.replication.replica_manager import ReplicaManager
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.features import SUPPORTED_FEATURES
 from bowstring.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,

@@ -3,12 +3,12 @@
 from typing import Any, ClassVar
 
 from bowstring._native.record.decode import batch_headers, decode_batches
-from bowstring.engine.metadata.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.records import decode_record, encode_record
 from bowstring.engine.raft import effects
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from tests.simulation.cluster.broker import SimulatedBroker
 from tests.simulation.cluster.controller import SimulatedController
 from tests.simulation.cluster.invariants import Losses

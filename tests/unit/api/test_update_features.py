@@ -3,9 +3,9 @@
 import pytest
 
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.metadata.features import FINALIZED_FEATURES
 from bowstring.engine.metadata.store.bootstrap import bootstrap_snapshot
 from bowstring.protocol.errors import Errors
+from bowstring.protocol.features import FINALIZED_FEATURES
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest

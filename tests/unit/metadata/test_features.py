@@ -1,6 +1,7 @@
 """Levels of a cluster that this version does not support."""
 
-from bowstring.engine.metadata.features import FINALIZED_FEATURES, unsupported_levels
+from bowstring.engine.metadata.features import unsupported_levels
+from bowstring.protocol.features import FINALIZED_FEATURES
 
 
 def test_levels_beyond_ours_are_named_with_their_cure():

@@ -2,7 +2,6 @@
 
 import pytest
 
-from bowstring.engine.metadata.features import METADATA_VERSION
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.snapshot import (
@@ -14,6 +13,7 @@ from bowstring.engine.metadata.snapshot import (
     encode_snapshot,
     image_records,
 )
+from bowstring.protocol.features import METADATA_VERSION
 from bowstring.protocol.records.cluster_metadata import nodes, security, settings, topics
 from bowstring.protocol.records.control import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
 

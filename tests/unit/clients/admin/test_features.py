@@ -5,7 +5,7 @@ import pytest
 import bowstring
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.errors import BrokerError, ConfigError
-from bowstring.engine.metadata.features import FINALIZED_FEATURES, KRAFT_VERSION
+from bowstring.protocol.features import FINALIZED_FEATURES, KRAFT_VERSION
 from tests.support.waiting import HANG_S
 
 
