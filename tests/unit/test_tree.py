@@ -583,6 +583,38 @@ def test_bare_api_keys_are_found(bare):
     assert bare_api_keys(ast.parse(bare)) == {1}
 
 
+# What starts brokers, or works on the directories of one that is stopped.
+WITH_THE_ENGINE = {
+    *(f"python/bowstring/{name}.py" for name in ("broker", "serve", "service_manager", "signals")),
+    *(f"python/bowstring/cluster/{name}.py" for name in ("cluster", "layout", "voters")),
+    *(f"python/bowstring/cli/{name}.py" for name in ("cluster", "format", "migrate_dir", "quorum", "scrub")),
+}
+
+
+def test_what_starts_no_broker_does_not_name_the_engine():
+    """Clients and tools have the protocol for it. Strings count, too: a module may be imported by its name."""
+    found = {
+        relative(path)
+        for path in SOURCES
+        if relative(path).startswith("python/")
+        and re.search(r"\bbowstring(\.| import (\w+, )*)engine\b", path.read_text())
+    }
+    assert found == WITH_THE_ENGINE
+
+
+def test_clients_run_without_the_engine():
+    """Neither do they load it by what they import."""
+    code = (
+        "import sys, bowstring.aio, bowstring.cli.app, bowstring.spark\n"
+        "from bowstring import Admin, Consumer, Producer, ShareConsumer, read, transform\n"
+        "print(*(name for name in sys.modules if name.startswith('bowstring.engine')))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=True
+    )
+    assert ran.stdout.split() == []
+
+
 def test_clients_do_not_import_the_table_of_apis():
     """It is the broker's: what clients need of an API is its messages."""
     wrong = [
