@@ -1,4 +1,4 @@
-"""Kafka's error codes for native code. A test compares them with engine/errors.py."""
+"""Kafka's error codes for native code. A test compares them with python/bowstring/protocol/errors.py."""
 
 cdef enum:
     OFFSET_OUT_OF_RANGE = 1

@@ -1,6 +1,6 @@
 """Describes declared messages: the layout of a class in memory, and of each of its versions on the wire.
 
-engine/protocol declares each message once, as a class of slots with a field declaration for each slot. A Layout has the
+bowstring.protocol declares each message once, as a class of slots with a field declaration for each slot. A Layout has the
 place of each slot inside the object. The first use of a (class, version) compiles the declaration into a Plan: a flat C
 array of what to read and write, in order. message_codec.pyx walks plans and the objects' memory, without looking up
 attributes by name.
