@@ -2,13 +2,13 @@
 them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
 from bowstring._native.protocol.message_codec import decode, encode
 from bowstring._native.record.decode import batch_headers, decode_batches
 from bowstring._native.record.types import BatchHeader, Record
-from bowstring.engine.raft.keys import OffsetAndEpoch
+from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.log import RaftLog
 from bowstring.engine.raft.voters import VoterSet
 from bowstring.protocol.records.control import KRaftVersionRecord, VotersRecord
@@ -43,6 +43,10 @@ class LogHistory(Generic[V]):
     def last(self) -> tuple[int, V] | None:
         """The latest offset and value."""
         return self._entries[-1] if self._entries else None
+
+    def newest_first(self) -> Iterator[tuple[int, V]]:
+        """Offsets and values."""
+        return reversed(self._entries)
 
     def at(self, offset: int) -> V | None:
         """The value in force after the record at `offset`."""
@@ -89,6 +93,17 @@ class ControlState:
         """
         last = self._voters.last()
         return None if last is None else last[0]
+
+    def left_at(self, key: ReplicaKey) -> int | None:
+        """Returns the offset of the record since which a replica is no voter; None when it is one, and when
+        it is not among any of the voters that are remembered.
+        """
+        left: int | None = None
+        for offset, voters in self._voters.newest_first():
+            if voters.is_voter(key):
+                return left
+            left = offset
+        return None
 
     @property
     def kraft_version(self) -> int:

@@ -1,10 +1,6 @@
 """Replicates by Fetch: followers ask from their log's end on, the leader learns from that what they have
 (KIP-595).
 
-A record of other voters is sent once the leader has it on its medium: a follower that is none of them obeys
-it at once and stands for election no more, while a leader that has lost it needs the vote of that follower,
-whose log is longer.
-
 The leader compares the offset and the epoch before it with its own log. Where they differ, it names the end
 of the last epoch that both may have, and the follower cuts its log there; if the leader has only a snapshot
 of what the follower lacks, it names the snapshot.
@@ -68,22 +64,8 @@ def fetch_response(core: RaftCore, leader: LeaderState, request: FetchRequest) -
         log_start_offset=core.log.start_offset,
         diverging=validation.at if validation.kind is Validity.DIVERGING else None,
         snapshot_id=validation.at if validation.kind is Validity.SNAPSHOT else None,
-        records=_records(core, leader, request) if has_more else b"",
+        records=core.log.read(request.end.offset, request.max_bytes) if has_more else b"",
     )
-
-
-def _records(core: RaftCore, leader: LeaderState, request: FetchRequest) -> bytes:
-    records = core.log.read(request.end.offset, request.max_bytes)
-    if not _holds_voters_back(core, leader):
-        return records
-    end = leader.durable_end_offset
-    sizes = [each.size_bytes for each in batch_headers(records) if each.last_offset < end]
-    return records[: sum(sizes)]
-
-
-def _holds_voters_back(core: RaftCore, leader: LeaderState) -> bool:
-    offset = core.control.voters_offset
-    return offset is not None and offset >= leader.durable_end_offset
 
 
 def refusal(core: RaftCore, error: Error) -> FetchResponse:
@@ -125,12 +107,9 @@ def append_collected(core: RaftCore, leader: LeaderState) -> bool:
 
 
 def leader_log_flushed(core: RaftCore, leader: LeaderState, durable_end_offset: int, now_ms: int) -> None:
-    """Counts what the leader itself has, and sends voters that were held back."""
-    held_back = _holds_voters_back(core, leader)
+    """Counts what the leader itself has."""
     if leader.update_local_end(durable_end_offset):
         high_watermark_rose(core, leader, now_ms)
-    elif held_back:
-        complete_delayed(core, leader)
 
 
 def high_watermark_rose(core: RaftCore, leader: LeaderState, now_ms: int) -> None:

@@ -208,11 +208,6 @@ class LeaderState:
         """Whether this leader is its own majority."""
         return list(self._voters) == [self.local.key.id]
 
-    @property
-    def durable_end_offset(self) -> int:
-        """The leader itself has what is below on its medium."""
-        return self.replica(self.local.key).end_offset or 0
-
     def update_local_end(self, durable_end_offset: int) -> bool:
         """Notes how much of its log the leader has on its medium; returns whether the high watermark rose."""
         self.replica(self.local.key).end_offset = durable_end_offset

@@ -22,7 +22,7 @@ from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.network.connection import PeerConnection
 from bowstring.engine.quorum import connections, forwards
 from bowstring.engine.quorum.service import QuorumService
-from bowstring.engine.raft import fetching
+from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.storage.log_healer import LogHealer
@@ -570,13 +570,13 @@ def metadata_counts_before_it_is_synced(patches):
 
 
 @fault(
-    "Followers get other voters before the leader has them on its medium, and it loses them",
+    "A removed voter refuses its vote to who lacks the record of that, which nobody commits",
     "BecomesHealthy",
     first=406,
     disks=0,
 )
-def voters_are_sent_too_early(patches):
-    patches.set(fetching, "_holds_voters_back", lambda core, leader: False)
+def removed_voter_compares_all(patches):
+    patches.set(RaftCore, "end_as_voter", RaftCore.end)
 
 
 @fault(
