@@ -115,7 +115,7 @@ class Disks:
         """Has the control thread look, if native code has told that a directory or a log has failed."""
         if node.broker_is_open:
             fd = node.broker.directories.event_fd
-            if fd >= 0 and select.select([fd], [], [], 0)[0]:
+            if fd >= 0 and _is_readable(fd):
                 node.loop.readable(fd)
 
     # ---- native file operations
@@ -237,3 +237,9 @@ def name_of(fd):
         return os.readlink(f"{AT_CWD}/{fd}")
     except OSError:
         return ""
+
+
+def _is_readable(fd):
+    poll = select.poll()  # select() takes none above 1023
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))

@@ -52,6 +52,10 @@ class SimulatedLog(PartitionLog):
         self._durable = offset
 
 
+class RefusedError(OSError):
+    """A node that has no descriptors gets it."""
+
+
 class Files:
     """Opens and creates the logs of the node whose code runs; it may be out of descriptors.
 
@@ -70,7 +74,7 @@ class Files:
         for name, (until, error) in self.refuses.items():
             if self.kernel.now < until and f"/{name}/" in f"{path}/":
                 self.kernel.say(name, f"gets {errno.errorcode[error]} for {os.path.basename(path)}")
-                raise OSError(error, os.strerror(error), path)
+                raise RefusedError(error, os.strerror(error), path)
 
     def is_refusing(self, name):
         return self.refuses.get(name, (0, 0))[0] + MS >= self.kernel.now

@@ -12,6 +12,7 @@ from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import META_PROPERTIES
 from bowstring.protocol.ids import format_uuid
 from tests.simulation.nodes.kernel import MS
+from tests.simulation.nodes.logs import RefusedError
 from tests.simulation.nodes.loop import NodeLoop
 from tests.simulation.nodes.power import Medium
 
@@ -220,7 +221,11 @@ class Node:
     def _failed(self, error):
         self.say(f"cannot start: {type(error).__name__}")
         is_lost = self.world.disks.may_end(self) and isinstance(error, DISK_ERRORS)
-        if is_lost or (isinstance(error, OSError) and self.world.files.is_refusing(self.name)):
+        # A thread may report it when there are descriptors again.
+        is_refused = isinstance(error, RefusedError) or (
+            isinstance(error, OSError) and self.world.files.is_refusing(self.name)
+        )
+        if is_lost or is_refused:
             self.kernel.after(0, self.kill)  # as a service manager sees it: it ends, and is started again
             self.kernel.after(200 * MS, self.world.start_again, self)
         else:
