@@ -194,6 +194,8 @@ class Node:
         try:
             await broker.start()
         except Exception as error:
+            if self.broker is not broker:  # its life is over
+                return
             if self.world.disks.may_end(self):
                 self.say(f"cannot start: {type(error).__name__}")
                 await self._ended_by_its_disks(broker)
