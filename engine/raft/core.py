@@ -136,6 +136,18 @@ class RaftCore:
         return end_of(self.log)
 
     @property
+    def may_stand(self) -> bool:
+        """Whether this replica may stand for election: as a voter, or as one that was removed by a record of
+        which it has not learned that it is committed.
+
+        Only this log may have that record and others before it, and then no other voter gets this vote. As a
+        leader it does not count itself; once the others have committed the record it resigns (Ongaro,
+        Consensus: Bridging Theory and Practice, 4.2.2). Kafka's replicas do not stand then.
+        """
+        left = self.control.left_at(self.local.key)
+        return self.quorum.is_voter or (left is not None and left >= self.committed)
+
+    @property
     def end_as_voter(self) -> OffsetAndEpoch:
         """The end of what a candidate's log must have for this node's vote: the log's end, or that before the
         record that took the vote away.

@@ -117,7 +117,7 @@ def _send_to_voter(
 def _poll_unattached(core: RaftCore, state: Unattached, now_ms: int) -> float:
     if not core.is_log_durable:
         return NEVER  # the end of the sync polls again
-    if core.quorum.is_voter and core.stop_at_ms is None:
+    if core.may_stand and core.stop_at_ms is None:
         if state.election_deadline_ms == NEVER:
             # It became a voter with a snapshot.
             state.election_deadline_ms = now_ms + 2 * core.config.election_timeout_ms
@@ -129,17 +129,17 @@ def _poll_unattached(core: RaftCore, state: Unattached, now_ms: int) -> float:
 
 
 def _poll_follower(core: RaftCore, state: Follower, now_ms: int) -> float:
-    if not core.is_log_durable:
+    if not core.is_log_durable or core.stop_at_ms is not None:
         return NEVER  # the end of the sync polls again
-    if core.stop_at_ms is not None:
-        return NEVER
+    if core.may_stand and state.fetch_deadline_ms <= now_ms:
+        elections.become_prospective(core, now_ms)
+        return now_ms
     if core.quorum.is_voter:
-        if state.fetch_deadline_ms <= now_ms:
-            elections.become_prospective(core, now_ms)
-            return now_ms
         _update_voter(core, state, now_ms)
         due_ms = _fetch(core, state, now_ms)
         return min(due_ms, state.fetch_deadline_ms, _in_future(state.update_voter_at_ms, now_ms))
+    if core.may_stand:
+        return min(_fetch(core, state, now_ms), state.fetch_deadline_ms)
     if _joins(core):
         _join(core, state, now_ms)
         return min(_fetch(core, state, now_ms), _in_future(state.update_voter_at_ms, now_ms))

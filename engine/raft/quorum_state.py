@@ -83,6 +83,11 @@ class QuorumState:
         return self._control.voters.is_voter(self.local.key)
 
     @property
+    def has_been_voter(self) -> bool:
+        """Whether this replica is a voter, or was one of those before, as far as they are remembered."""
+        return self.is_voter or self._control.left_at(self.local.key) is not None
+
+    @property
     def is_only_voter(self) -> bool:
         """Whether this replica is the only voter."""
         return self._control.voters.is_only_voter(self.local.key)
@@ -101,7 +106,7 @@ class QuorumState:
         elif stored.leader_id == key.id:
             unacknowledged = {id for id in voters.ids if id != key.id}
             self._to(Resigned(stored.epoch, key, self.local.endpoints, unacknowledged, (), timeout_at_ms))
-        elif stored.voted is not None and key.is_meant_by(stored.voted) and self.is_voter:
+        elif stored.voted is not None and key.is_meant_by(stored.voted) and self.has_been_voter:
             votes = EpochElection(voters, key)
             self._to(Candidate(stored.epoch, key, votes, None, timeout_at_ms))
         elif stored.leader_id != NO_LEADER and voters.endpoints(stored.leader_id):
@@ -118,7 +123,7 @@ class QuorumState:
             isinstance(state, Prospective) and not state.votes.is_rejected
         )
         deadline_ms = self._election_deadline(now_ms)
-        if not self.is_voter:
+        if not self.has_been_voter:
             deadline_ms = NEVER
         elif keeps and not isinstance(state, Follower | LeaderState) and state.election_deadline_ms < NEVER:
             deadline_ms = state.election_deadline_ms
@@ -156,7 +161,7 @@ class QuorumState:
     def to_prospective(self, now_ms: int) -> None:
         """Asks whether it could win an election. Nothing that is durable changes."""
         state = self.state
-        assert self.is_voter and isinstance(state, Unattached | Follower | Candidate | Resigned), state
+        assert self.has_been_voter and isinstance(state, Unattached | Follower | Candidate | Resigned), state
         self.state = Prospective(
             *(state.epoch, state.leader_id, state.leader_endpoints, state.voted),
             EpochElection(self._control.voters, self.local.key),
@@ -166,7 +171,7 @@ class QuorumState:
     def to_candidate(self, now_ms: int) -> None:
         """Begins an epoch, and votes for itself."""
         state = self.state
-        assert self.is_voter and isinstance(state, Prospective), state
+        assert self.has_been_voter and isinstance(state, Prospective), state
         votes = EpochElection(self._control.voters, self.local.key)
         deadline_ms = self._election_deadline(now_ms)
         self._to(Candidate(state.epoch + 1, self.local.key, votes, state.high_watermark, deadline_ms))
@@ -176,7 +181,7 @@ class QuorumState:
         only then it is sure not to be below what older leaders told.
         """
         state = self.state
-        assert self.is_voter and isinstance(state, Candidate) and state.votes.is_granted, state
+        assert self.has_been_voter and isinstance(state, Candidate) and state.votes.is_granted, state
         leader = LeaderState(
             *(self.local, self._control, self._config),
             epoch=state.epoch,

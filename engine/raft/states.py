@@ -15,7 +15,7 @@ NEVER = math.inf
 
 
 class EpochElection:
-    """The votes of one election."""
+    """The votes of one election. One that `granting` has as a candidate counts if it is one of the voters."""
 
     def __init__(self, voters: VoterSet, granting: ReplicaKey) -> None:
         self._keys = {key.id: key for key in voters.keys}
@@ -34,7 +34,7 @@ class EpochElection:
     @property
     def granting(self) -> list[int]:
         """Ids of the voters that granted their vote."""
-        return [id for id, granted in self._votes.items() if granted]
+        return [id for id, granted in self._votes.items() if granted and id in self._keys]
 
     @property
     def unrecorded(self) -> list[ReplicaKey]:

@@ -580,6 +580,15 @@ def removed_voter_compares_all(patches):
 
 
 @fault(
+    "A leader that has removed itself does not stand for election, although only its log has the records",
+    "BecomesHealthy",
+    first=4278,
+)
+def removed_leader_does_not_stand(patches):
+    patches.set(RaftCore, "may_stand", property(lambda core: core.quorum.is_voter))
+
+
+@fault(
     "Nobody is the last known leader of a partition without a leader whose last replica stopped uncleanly",
     "BecomesHealthy",
     first=618,

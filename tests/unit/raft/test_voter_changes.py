@@ -21,7 +21,7 @@ from bowstring.engine.raft.messages import (
 from bowstring.engine.raft.states import Resigned
 from bowstring.engine.raft.voters import VersionRange
 from bowstring.protocol.errors import Errors
-from tests.support.raft_harness import Harness, key, voter, voters
+from tests.support.raft_harness import Harness, key, stored, voter, voters
 
 VERSIONS = VersionRange(0, 1)
 
@@ -323,3 +323,40 @@ def test_a_node_that_was_added_again_counts_for_all_of_its_log():
     assert node.replica.voters == voters(0, 1) and node.disk.end_offset == end + 2
     assert not gets_vote(node, 0, end + 1)
     assert gets_vote(node, 0, end + 2)
+
+
+def stands(node, epoch=2):
+    """A node begins an epoch once its timeouts are over and it has the votes of all others."""
+    node.wait(4 * node.config.election_timeout_ms)
+    node.vote()
+    node.vote()
+    return isinstance(node.state, LeaderState) and node.state.epoch >= epoch
+
+
+def test_a_leader_that_removed_itself_leads_again_until_the_others_have_the_record():
+    """Found by seed 4278 of whole nodes: the other voter lacked records from before the removal, too."""
+    first = leader(ids=(0, 1))
+    first.carry_out(first.replica.append(1, [(None, b"v")], first.now)[1])
+    first.ask(remove(0))
+    node = Harness(ids=(0, 1), disk=first.disk, stored=stored(1, 0))
+    assert node.replica.voters == voters(1)
+    assert stands(node)
+    epoch, end = node.state.epoch, node.disk.end_offset
+    fetched = FetchRequest("c", key(1), epoch, OffsetAndEpoch(end, epoch), -1, 0, 1 << 20)
+    node.ask(fetched)
+    assert node.high_watermarks and not isinstance(node.state, LeaderState), (
+        "it commits the removal, and resigns"
+    )
+
+
+def test_who_is_removed_for_good_does_not_stand():
+    first = leader(ids=(0, 1, 2))
+    first.ask(remove(2))
+    fetch(first, 1)
+    assert first.answers["token"].error is Errors.NONE
+    node = Harness(ids=(0, 1, 2), disk=first.disk, id=2)
+    says = LeaderAndEpoch(0, 1, voter(0).endpoints)
+    node.ask(BeginQuorumEpochRequest("c", key(2), says))
+    node.answer(FetchResponse(says, high_watermark=first.disk.end_offset))
+    assert node.high_watermarks == [first.disk.end_offset]
+    assert not stands(node)
