@@ -12,7 +12,7 @@ from bowstring.engine.raft.effects import Effect
 from bowstring.engine.raft.election_state import ElectionState
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch
 from bowstring.engine.raft.leader import ADD, REMOVE, LeaderState, VoterChange
-from bowstring.engine.raft.log import NotAppendedError, RaftLog, end_before, end_of
+from bowstring.engine.raft.log import NotAppendedError, RaftLog, end_of
 from bowstring.engine.raft.messages import (
     AddVoterResponse,
     FetchResponse,
@@ -146,19 +146,6 @@ class RaftCore:
         """
         left = self.control.left_at(self.local.key)
         return self.quorum.is_voter or (left is not None and left >= self.committed)
-
-    @property
-    def end_as_voter(self) -> OffsetAndEpoch:
-        """The end of what a candidate's log must have for this node's vote: the log's end, or that before the
-        record that took the vote away.
-
-        That record may never be committed: its leader has lost it, or was this node. Then the voters before
-        need this vote, with shorter logs; of two, the other one cannot lead without it. What is behind the
-        record is committed by voters without this node, one of which is in every majority of the voters
-        before it and refuses logs without it. Kafka compares the whole log.
-        """
-        left = self.control.left_at(self.local.key)
-        return self.end if left is None or left < self.log.start_offset else end_before(self.log, left)
 
     @property
     def is_log_durable(self) -> bool:

@@ -109,7 +109,6 @@ def handle_vote_request(core: RaftCore, token: object, request: VoteRequest, now
     in it.
 
     The voters need not know the candidate as one of them: they may not have the record yet that made it one.
-    Nor need this node know itself as one (`RaftCore.end_as_voter`).
     """
     if not core.has_cluster_id(request.cluster_id):
         return core.respond(token, ErrorResponse(Errors.INCONSISTENT_CLUSTER_ID))
@@ -128,7 +127,7 @@ def handle_vote_request(core: RaftCore, token: object, request: VoteRequest, now
 def grant_vote(core: RaftCore, request: VoteRequest, now_ms: int) -> bool:
     """Decides about a request in the present epoch; a vote is remembered, a pre-vote is not."""
     state = core.quorum.state
-    up_to_date = request.end.is_up_to_date_with(core.end_as_voter)
+    up_to_date = request.end.is_up_to_date_with(core.end)
     granted = state.can_grant_vote(request.candidate, up_to_date=up_to_date, pre_vote=request.pre_vote)
     if granted and not request.pre_vote and state.voted is None:
         core.quorum.add_vote(request.candidate, now_ms)

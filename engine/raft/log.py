@@ -133,15 +133,3 @@ def truncation_offset(log: RaftLog, diverging: OffsetAndEpoch) -> int:
 def end_of(log: RaftLog) -> OffsetAndEpoch:
     """Returns the end of the log."""
     return OffsetAndEpoch(log.end_offset, log.last_epoch)
-
-
-def end_before(log: RaftLog, offset: int) -> OffsetAndEpoch:
-    """Returns the end of the log as it would be without the records from `offset` on, which is not below its
-    start.
-    """
-    if offset == log.start_offset:
-        return log.earliest_snapshot_id() or OffsetAndEpoch(0, 0)
-    epoch = log.last_epoch
-    while (before := log.end_offset_for_epoch(epoch - 1)).offset >= offset:
-        epoch = before.epoch
-    return OffsetAndEpoch(offset, epoch)

@@ -570,21 +570,12 @@ def metadata_counts_before_it_is_synced(patches):
 
 
 @fault(
-    "A removed voter refuses its vote to who lacks the record of that, which nobody commits",
+    "Who was removed by a record that nobody commits does not stand for election, although its log is the longest",
     "BecomesHealthy",
     first=406,
     disks=0,
 )
-def removed_voter_compares_all(patches):
-    patches.set(RaftCore, "end_as_voter", RaftCore.end)
-
-
-@fault(
-    "A leader that has removed itself does not stand for election, although only its log has the records",
-    "BecomesHealthy",
-    first=4278,
-)
-def removed_leader_does_not_stand(patches):
+def removed_voters_do_not_stand(patches):
     patches.set(RaftCore, "may_stand", property(lambda core: core.quorum.is_voter))
 
 

@@ -9,11 +9,10 @@ from bowstring.engine.raft.accumulator import MAX_BATCH_BYTES, BatchAccumulator
 from bowstring.engine.raft.config import QuorumConfig
 from bowstring.engine.raft.control_state import LogHistory
 from bowstring.engine.raft.keys import OffsetAndEpoch, ReplicaKey
-from bowstring.engine.raft.log import end_before, end_of
 from bowstring.engine.raft.request_manager import RequestManager
 from bowstring.engine.raft.states import EpochElection
 from bowstring.engine.raft.voters import Node, VoterSet
-from tests.support.raft_harness import key, log_of, voter, voters
+from tests.support.raft_harness import key, voter, voters
 
 
 def test_records_linger_and_control_records_do_not():
@@ -100,21 +99,3 @@ def test_requests_time_out_and_pause():
     assert manager.is_expected(1, second)
     manager.answered(1, second, success=False, now_ms=2001)
     assert manager.is_backing_off(1, 2020) and manager.is_ready(1, 2021)
-
-
-def test_the_end_of_a_log_without_its_last_records():
-    epochs = (1, 1, 3, 3, 7)
-    log = log_of(*epochs)
-    assert [end_before(log, offset) for offset in range(1, 6)] == [
-        OffsetAndEpoch(offset, epochs[offset - 1]) for offset in range(1, 6)
-    ]
-    assert end_before(log, 5) == end_of(log)
-    assert end_before(log, 0) == OffsetAndEpoch(0, 0)
-
-
-def test_the_end_of_a_log_that_begins_behind_a_snapshot():
-    """The snapshot may end within the epoch that the log goes on with."""
-    log = log_of(1, 1, 3, 3, 7)
-    log.add_snapshot(OffsetAndEpoch(3, 3), b"state", keep_old=False)
-    assert log.start_offset == 3
-    assert [end_before(log, offset) for offset in (3, 4, 5)] == [(3, 3), (4, 3), (5, 7)]
