@@ -65,7 +65,9 @@ class RaftCore:
         self.can_become_voter = can_become_voter
         self.control = ControlState(configured)
         self.control.load(log)
-        self.quorum = QuorumState(local, self.control, config, random, self._persist)
+        self.quorum = QuorumState(
+            *(local, self.control, config, random, self._persist), can_become_voter=can_become_voter
+        )
         own = node_at(local.key.id, local.endpoints, listener)
         others = [each for each in bootstrap if own is None or each[1:] != own[1:]]
         self.requests = RequestManager(others, config, random)
@@ -142,10 +144,13 @@ class RaftCore:
 
         Only this log may have that record and others before it, and then no other voter gets this vote. As a
         leader it does not count itself; once the others have committed the record it resigns (Ongaro,
-        Consensus: Bridging Theory and Practice, 4.2.2). Kafka's replicas do not stand then.
+        Consensus: Bridging Theory and Practice, 4.2.2). Kafka's replicas do not stand then. Nor does a node
+        that was removed and is no controller any more: it could not lead.
         """
+        if self.quorum.is_voter or not self.can_become_voter:
+            return self.quorum.is_voter
         left = self.control.left_at(self.local.key)
-        return self.quorum.is_voter or (left is not None and left >= self.committed)
+        return left is not None and left >= self.committed
 
     @property
     def is_log_durable(self) -> bool:

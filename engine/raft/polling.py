@@ -129,8 +129,8 @@ def _poll_unattached(core: RaftCore, state: Unattached, now_ms: int) -> float:
 
 
 def _poll_follower(core: RaftCore, state: Follower, now_ms: int) -> float:
-    if not core.is_log_durable or core.stop_at_ms is not None:
-        return NEVER  # the end of the sync polls again
+    if core.stop_at_ms is not None or not core.is_log_durable:
+        return NEVER  # who stops fetches no more and hands nothing over; else the end of the sync polls again
     if core.may_stand and state.fetch_deadline_ms <= now_ms:
         elections.become_prospective(core, now_ms)
         return now_ms

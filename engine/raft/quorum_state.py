@@ -46,12 +46,15 @@ class QuorumState:
         config: QuorumConfig,
         random: RandomBelow,
         persist: Callable[[ElectionState], None],
+        *,
+        can_become_voter: bool,
     ) -> None:
         self.local = local
         self._control = control
         self._config = config
         self._random = random
         self._persist = persist
+        self._can_become_voter = can_become_voter
         self.state: EpochState = Unattached(0, NO_LEADER, None, None, NEVER)
 
     # ------------------------------------------------------------ what is known
@@ -83,9 +86,12 @@ class QuorumState:
         return self._control.voters.is_voter(self.local.key)
 
     @property
-    def has_been_voter(self) -> bool:
-        """Whether this replica is a voter, or was one of those before, as far as they are remembered."""
-        return self.is_voter or self._control.left_at(self.local.key) is not None
+    def can_stand(self) -> bool:
+        """Whether this replica is a voter, or a controller that was one of those before, as far as they are
+        remembered. See `RaftCore.may_stand`.
+        """
+        was_voter = self._control.left_at(self.local.key) is not None
+        return self.is_voter or (was_voter and self._can_become_voter)
 
     @property
     def is_only_voter(self) -> bool:
@@ -106,7 +112,7 @@ class QuorumState:
         elif stored.leader_id == key.id:
             unacknowledged = {id for id in voters.ids if id != key.id}
             self._to(Resigned(stored.epoch, key, self.local.endpoints, unacknowledged, (), timeout_at_ms))
-        elif stored.voted is not None and key.is_meant_by(stored.voted) and self.has_been_voter:
+        elif stored.voted is not None and key.is_meant_by(stored.voted) and self.can_stand:
             votes = EpochElection(voters, key)
             self._to(Candidate(stored.epoch, key, votes, None, timeout_at_ms))
         elif stored.leader_id != NO_LEADER and voters.endpoints(stored.leader_id):
@@ -123,7 +129,7 @@ class QuorumState:
             isinstance(state, Prospective) and not state.votes.is_rejected
         )
         deadline_ms = self._election_deadline(now_ms)
-        if not self.has_been_voter:
+        if not self.can_stand:
             deadline_ms = NEVER
         elif keeps and not isinstance(state, Follower | LeaderState) and state.election_deadline_ms < NEVER:
             deadline_ms = state.election_deadline_ms
@@ -161,7 +167,7 @@ class QuorumState:
     def to_prospective(self, now_ms: int) -> None:
         """Asks whether it could win an election. Nothing that is durable changes."""
         state = self.state
-        assert self.has_been_voter and isinstance(state, Unattached | Follower | Candidate | Resigned), state
+        assert self.can_stand and isinstance(state, Unattached | Follower | Candidate | Resigned), state
         self.state = Prospective(
             *(state.epoch, state.leader_id, state.leader_endpoints, state.voted),
             EpochElection(self._control.voters, self.local.key),
@@ -171,7 +177,7 @@ class QuorumState:
     def to_candidate(self, now_ms: int) -> None:
         """Begins an epoch, and votes for itself."""
         state = self.state
-        assert self.has_been_voter and isinstance(state, Prospective), state
+        assert self.can_stand and isinstance(state, Prospective), state
         votes = EpochElection(self._control.voters, self.local.key)
         deadline_ms = self._election_deadline(now_ms)
         self._to(Candidate(state.epoch + 1, self.local.key, votes, state.high_watermark, deadline_ms))
@@ -181,7 +187,7 @@ class QuorumState:
         only then it is sure not to be below what older leaders told.
         """
         state = self.state
-        assert self.has_been_voter and isinstance(state, Candidate) and state.votes.is_granted, state
+        assert self.can_stand and isinstance(state, Candidate) and state.votes.is_granted, state
         leader = LeaderState(
             *(self.local, self._control, self._config),
             epoch=state.epoch,

@@ -32,7 +32,9 @@ class Harness:
     `auto` lets the disk work at once. Time stands still unless a test moves it.
     """
 
-    def __init__(self, ids=(0, 1, 2), stored=None, disk=None, dynamic=True, id=0, **config):
+    def __init__(
+        self, ids=(0, 1, 2), stored=None, disk=None, dynamic=True, id=0, is_controller=True, **config
+    ):
         self.disk = disk or Disk()
         if dynamic and disk is None:
             self.disk.snapshots[OffsetAndEpoch(0, 0)] = bootstrap_snapshot(voters(*ids))
@@ -49,6 +51,7 @@ class Harness:
             bootstrap=[Node(id, f"node{id}", 9000) for id in ids],
             cluster_id="c",
             listener=LISTENER,
+            can_become_voter=is_controller,
         )
         self.carry_out(self.replica.start(stored, self.now))
 

@@ -16,6 +16,7 @@ from bowstring.engine.raft.messages import (
     RemoveVoterRequest,
     UpdateVoterRequest,
     UpdateVoterResponse,
+    VoteRequest,
 )
 from bowstring.engine.raft.states import Resigned
 from bowstring.engine.raft.voters import VersionRange
@@ -312,6 +313,16 @@ def test_a_voter_that_is_removed_leads_a_leader_that_has_lost_the_record():
     node = Harness(ids=(0, 1), disk=first.disk, id=1)
     assert node.replica.voters == voters(0)
     assert stands(node)
+
+
+@pytest.mark.parametrize("state", [None, stored(1, 0), stored(1, 1), stored(2, voted=key(1))])
+def test_who_is_removed_and_is_no_controller_any_more_does_not_stand(state):
+    """It has not learned that its removal is committed; nor does it go on with an election of its last life."""
+    first = leader(ids=(0, 1))
+    first.ask(remove(1))
+    node = Harness(ids=(0, 1), disk=first.disk, stored=state, id=1, is_controller=False)
+    assert node.replica.voters == voters(0)
+    assert not stands(node) and not node.requests(VoteRequest)
 
 
 def test_who_is_removed_for_good_does_not_stand():
