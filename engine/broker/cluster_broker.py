@@ -198,6 +198,7 @@ class ClusterBroker(Broker):
         self._is_serving = True
         self._assignments.is_moving = lambda topic, index: self.moves.get(topic, index) is not None
         self.healer.when_stuck = self._give_up
+        self.directories.when_failed = self._assignments.note_failed
         await self._serve()
         self.replication.start()
         self._assignments.start()

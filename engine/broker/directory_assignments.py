@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from bowstring.engine import background, event_log
-from bowstring.engine.metadata.directory_ids import LOST
+from bowstring.engine.metadata.directory_ids import LOST, MIGRATING, UNASSIGNED
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.log_placement import assigned_id
 from bowstring.protocol.errors import Errors, KafkaError
@@ -64,7 +65,8 @@ class DirectoryAssignments:
             await asyncio.wait({self._task})
 
     def note(self, topic: TopicImage) -> None:
-        """Reports the partitions of a topic that are in another directory than the controller has.
+        """Reports the partitions of a topic that are in another directory than the controller has, and in a
+        directory that has failed: the controller chooses other leaders of what it has in one.
 
         Clusters below metadata.version 17 know no directories; the next start reports them. The image may be
         newer than the logs, and have another topic of that name with fewer partitions.
@@ -74,15 +76,29 @@ class DirectoryAssignments:
         without_room = set(self._logs.durability.waiting_logs())
         logs = zip(self._logs.of_topic(topic.name), topic.partitions, strict=False)
         for index, (log, partition) in enumerate(logs):
-            if log is None or log.failed or log.refuses or log in without_room:
-                continue
             if self._node_id not in partition.replicas:
                 continue
-            directory_id = self._directories.of(log).directory_id
             known = assigned_id(topic, index, self._node_id)
+            if log is None:
+                if known not in (UNASSIGNED, MIGRATING) or not self._logs.is_missing(topic.name, index):
+                    continue
+                directory_id = LOST
+            else:
+                home = self._directories.of(log)
+                is_served = not (log.failed or log.refuses or log in without_room)
+                if not is_served and not home.health.failed:
+                    continue  # `lose` reports it, and nothing takes that back before it is in service
+                directory_id = home.directory_id
             if directory_id != known and not self.is_moving(topic.name, index):
                 self._waiting[topic.id, index] = directory_id
                 self._is_due.set()
+
+    def note_failed(self, directory: LogDirectory) -> None:
+        """Reports the partitions that the controller does not have in a directory that has failed."""
+        topics = self._quorum.image.topics
+        for name in {topic for topic, _, log in self._logs if self._directories.of(log) is directory}:
+            if name in topics:
+                self.note(topics[name])
 
     def lose(self, partitions: Iterable[PartitionKey]) -> None:
         """Reports partitions that this broker cannot serve, as if their directory were lost: the controller

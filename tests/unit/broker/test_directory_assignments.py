@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
+from bowstring.engine.metadata.directory_ids import LOST, UNASSIGNED
 from bowstring.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
 from tests.support.waiting import wait_until_async
 
@@ -14,6 +15,29 @@ HERE = b"h" * 16
 
 class Log:
     failed = refuses = False
+
+
+class Logs:
+    """The logs of one topic, t."""
+
+    durability = SimpleNamespace(waiting_logs=list)
+    missing = ()
+
+    def __init__(self, logs):
+        self.logs = logs
+
+    def of_topic(self, name):
+        return self.logs
+
+    def is_missing(self, topic, index):
+        return index in self.missing
+
+    def __iter__(self):
+        return (("t", index, log) for index, log in enumerate(self.logs) if log is not None)
+
+
+def home(*, failed=False):
+    return SimpleNamespace(directory_id=HERE, health=SimpleNamespace(failed=failed))
 
 
 class Quorum:
@@ -36,7 +60,7 @@ def test_clusters_that_know_no_directories_are_told_none(level, count):
         logs = SimpleNamespace(
             of_topic=lambda name: [log], durability=SimpleNamespace(waiting_logs=lambda: [])
         )
-        directories = SimpleNamespace(of=lambda log: SimpleNamespace(directory_id=HERE))
+        directories = SimpleNamespace(of=lambda log: home())
         partition = SimpleNamespace(replicas=(1,), directories=())
         topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
         assignments = DirectoryAssignments(quorum, directories, logs, node_id=1, broker_epoch=lambda: 5)
@@ -59,7 +83,7 @@ def test_a_log_whose_records_wait_for_room_stays_given_up():
         logs = SimpleNamespace(
             of_topic=lambda name: [log], durability=SimpleNamespace(waiting_logs=lambda: waiting)
         )
-        directories = SimpleNamespace(of=lambda log: SimpleNamespace(directory_id=HERE))
+        directories = SimpleNamespace(of=lambda log: home())
         partition = SimpleNamespace(replicas=(1,), directories=())
         topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
         assignments = DirectoryAssignments(quorum, directories, logs, node_id=1, broker_epoch=lambda: 5)
@@ -83,7 +107,7 @@ def test_a_topic_that_came_again_with_fewer_partitions_ends_nothing():
         logs = SimpleNamespace(
             of_topic=lambda name: [Log(), Log()], durability=SimpleNamespace(waiting_logs=list)
         )
-        directories = SimpleNamespace(of=lambda log: SimpleNamespace(directory_id=HERE))
+        directories = SimpleNamespace(of=lambda log: home())
         partition = SimpleNamespace(replicas=(1,), directories=())
         topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
         assignments = DirectoryAssignments(quorum, directories, logs, node_id=1, broker_epoch=lambda: 5)
@@ -95,3 +119,46 @@ def test_a_topic_that_came_again_with_fewer_partitions_ends_nothing():
         assert [each.partition_index for each in told.partitions] == [0]
 
     asyncio.run(scenario())
+
+
+def reported(known, logs, directory, note):
+    """Returns the directory that a broker reports for partition 0, None when it reports none."""
+
+    async def scenario():
+        quorum = Quorum(17)
+        partition = SimpleNamespace(replicas=(1,), directories=(known,))
+        topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
+        quorum.image.topics = {"t": topic}
+        directories = SimpleNamespace(of=lambda log: directory)
+        assignments = DirectoryAssignments(quorum, directories, logs, node_id=1, broker_epoch=lambda: 5)
+        assignments.start()
+        note(assignments, topic)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await assignments.stop()
+        return quorum.asked[0].directories[0].id if quorum.asked else None
+
+    return asyncio.run(scenario())
+
+
+def test_a_directory_that_failed_before_it_was_reported_is_reported():
+    """Only so can the controller choose other leaders of what is in it."""
+    log = Log()
+    log.failed = True
+    failed = home(failed=True)
+    assert reported(UNASSIGNED, Logs([log]), failed, lambda each, topic: each.note(topic)) == HERE
+    assert reported(UNASSIGNED, Logs([log]), failed, lambda each, topic: each.note_failed(failed)) == HERE
+    assert reported(HERE, Logs([log]), failed, lambda each, topic: each.note(topic)) is None
+    assert reported(UNASSIGNED, Logs([log]), home(), lambda each, topic: each.note(topic)) is None
+    assert reported(UNASSIGNED, Logs([log]), home(), lambda each, topic: each.note_failed(failed)) is None
+
+
+@pytest.mark.parametrize(
+    ("known", "told"), [(UNASSIGNED, LOST), (bytes(16), LOST), (HERE, None), (LOST, None)]
+)
+def test_a_partition_that_got_no_directory_is_reported_as_lost(known, told):
+    logs = Logs([None])
+    logs.missing = (0,)
+    assert reported(known, logs, home(), lambda each, topic: each.note(topic)) == told
+    logs.missing = ()  # it is created next
+    assert reported(known, logs, home(), lambda each, topic: each.note(topic)) is None
