@@ -194,9 +194,8 @@ cdef class WriteAheadLog:
 
     @property
     def failure(self):
-        """Why the log failed, as text; None if it has not failed."""
-        cdef int error = load_i32(&self.wal.failed)
-        return (<bytes>strerror(error)).decode() if error else None
+        """The errno of the first write that failed; None if none has."""
+        return load_i32(&self.wal.failed) or None
 
     def stats(self):
         """Returns counters and sizes, see write_ahead_log.pyi."""

@@ -109,6 +109,7 @@ class DirectoryWal:
         checkpoints: Number of checkpoints taken.
         is_stuck: Whether records wait for a segment that cannot be made.
         when_stuck: Called on the control loop when `is_stuck` has changed.
+        when_failed: Called once on the control loop with the errno that has ended the write-ahead log.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class DirectoryWal:
         self._held: dict[PartitionLog, int] = {}
         self._waiting: deque[_Waiting] = deque()
         self._calls_soon = False
-        self._failure_told = False
+        self._is_failure_told = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._segment_bytes = configs.value("bowstring.wal.segment.bytes")
         self._segments_max = max(2, configs.value("bowstring.wal.max.bytes") // self._segment_bytes)
@@ -155,6 +156,7 @@ class DirectoryWal:
         self._asked: deque[Future[None]] = deque()
         self.is_stuck = False
         self.when_stuck: Callable[[], None] = lambda: None
+        self.when_failed: Callable[[int], None] = lambda error: None
         self._lacks_since_s: float | None = None
         self._last_lack_s = 0.0
         self._stuck_at_frame: int | None = None
@@ -241,7 +243,11 @@ class DirectoryWal:
             first = self._waiting.popleft()
             durability.durable_to(first.log, first.end_offset, cuts=first.cuts, advance=first.advance)
             _call(first.done, first.log)
-        if self.wal.failure is not None:
+        failure = self.wal.failure
+        if failure is not None:
+            if not self._is_failure_told:
+                self._is_failure_told = True
+                self.when_failed(failure)
             late = list(self._waiting)
             self._waiting.clear()
             for each in late:
@@ -252,15 +258,6 @@ class DirectoryWal:
             os.eventfd_read(self._control_fd)
         except BlockingIOError:
             return
-        failure = self.wal.failure
-        if failure is not None and not self._failure_told:
-            self._failure_told = True
-            event_log.error(
-                "the write-ahead log cannot be written, so its partitions accept no more records. Repair the "
-                "disk or free space, then restart the broker",
-                directory=str(self.path),
-                detail=failure,
-            )
         self.call_waiters()
 
     # ------------------------------------------------------------ segments and checkpoints

@@ -37,6 +37,8 @@ class Durability:
 
     Attributes:
         when_stuck: Called on the control loop when `waiting_logs` has changed.
+        when_failed: Called on the control loop with a directory whose write-ahead log has ended, and the errno:
+            its partitions accept no more records.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Durability:
         self._last_frames: dict[str, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self.when_stuck: Callable[[], None] = lambda: None
+        self.when_failed: Callable[[str, int], None] = lambda path, error: None
 
     @property
     def wals(self) -> dict[str, DirectoryWal]:
@@ -141,6 +144,7 @@ class Durability:
             last_frame = self._last_frames.get(path) or survey(path)
             found = DirectoryWal(Path(path), self._configs, self._plane, self._when_checkpointed, last_frame)
             found.when_stuck = self._stuck
+            found.when_failed = lambda error: self.when_failed(path, error)
             self._wals[path] = found
             if self._loop is not None:
                 found.start(self._loop)

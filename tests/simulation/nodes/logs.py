@@ -160,8 +160,8 @@ class SimulatedWriteAheadLog:
     def _synced(self, frame):
         if frame <= self.durable_frame or self.failure is not None:
             return
-        if self.path in self.disks.broken:
-            self._fail()
+        if (error := self.disks.error(f"{self.path}/bowstring.wal")) != 0:
+            self._fail(error)
             return
         if self.path in self.disks.without_segment:
             self.plane.node.after(RETRY_MS, self._synced, frame)
@@ -187,9 +187,9 @@ class SimulatedWriteAheadLog:
             self.control_is_to_know = False
             self.plane.node.loop.arrives("write-ahead log", self.when_synced)
 
-    def _fail(self):
+    def _fail(self, error):
         """The disk has failed: who waits is answered so."""
-        self.failure = "Input/output error"
+        self.failure = error
         self.plane.owner.say("has a write-ahead log that failed")
         due, self._after = self._after, []
         for _, call in due:

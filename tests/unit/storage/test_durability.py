@@ -147,6 +147,7 @@ def test_who_waits_learns_that_the_medium_failed(made):
     append(log, 1)
     wait_until(lambda: wal.wal.durable_frame >= staged_frame(log))
     outcomes = []
+    wal.when_failed = outcomes.append
     with failing("write_durable", errno.EIO):
         append(log, 1)
         wait_until(lambda: wal.wal.failure is not None)
@@ -154,7 +155,7 @@ def test_who_waits_learns_that_the_medium_failed(made):
             wal.when_durable(log, lambda: outcomes.append("done"), lambda: outcomes.append("failed"))
         assert outcomes == []
         run_ready(wal)
-    assert outcomes == ["failed", "failed"]
+    assert outcomes == [errno.EIO, "failed", "failed"]
 
 
 def test_room_that_cannot_be_made_is_asked_for_again(made, caplog):
