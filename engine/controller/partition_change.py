@@ -159,7 +159,8 @@ class PartitionChange:
         if broker is None:
             return False
         if replica in self._partition.replicas:
-            return holds_online(broker, self._partition)
+            found = self.directories.get(replica)  # one that was given up as lost may be found again
+            return holds_online(broker, self._partition) or (found is not None and is_online(broker, found))
         return True  # it is being added, and has no directory yet
 
     def _is_clean(self, replica: int) -> bool:

@@ -79,6 +79,18 @@ def test_a_replica_joins_the_isr_once_its_directory_is_online_again():
     assert cluster.partition().in_sync == (2, 1)
 
 
+def test_the_last_replica_leads_again_once_its_directory_is_online_again():
+    """Nothing else would elect it: the broker was active all the time."""
+    cluster = ControllerCluster(2)
+    cluster.add_topic([1])
+    assign(cluster, 1, LOST, 0)
+    assert cluster.partition().leader == -1
+    assign(cluster, 1, b"gone" * 4, 0)
+    assert cluster.partition().leader == -1
+    assign(cluster, 1, directory(1), 0)
+    assert (cluster.partition().leader, cluster.partition().in_sync) == (1, (1,))
+
+
 def test_who_may_not():
     cluster = ControllerCluster(1)
     cluster.add_topic([1])
