@@ -37,8 +37,8 @@ class Durability:
 
     Attributes:
         when_stuck: Called on the control loop when `waiting_logs` has changed.
-        when_failed: Called on the control loop with a directory whose write-ahead log has ended, and the errno:
-            its partitions accept no more records.
+        when_failed: Called on the control loop with a directory whose write-ahead log has ended, and the
+            errno: its partitions accept no more records.
     """
 
     def __init__(

@@ -215,6 +215,10 @@ class LogDirectories:
         """Returns the directory of log.dirs with this absolute path."""
         return self._by_path.get(path)
 
+    def wal_failed(self, path: str, error: int) -> None:
+        """Takes a directory out of service whose write-ahead log has ended: others lead its partitions."""
+        self._by_path[path].health.fail(error, "writing the write-ahead log", path)
+
     def by_id(self, directory_id: bytes) -> LogDirectory | None:
         """Returns the opened directory with this id."""
         for each in self.all:  # called for each partition

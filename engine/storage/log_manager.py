@@ -111,7 +111,7 @@ class LogManager:
         self.replicates = False
         self.set_min_in_sync: Callable[[str, int, int], None] = self._set_min_in_sync_alone
         self.durability = Durability(configs, plane, self._checkpoint_recovery)
-        self.durability.when_failed = self._wal_failed
+        self.durability.when_failed = directories.wal_failed
 
     # ------------------------------------------------------------ lookup
 
@@ -347,12 +347,6 @@ class LogManager:
             self.durability.recover([home.path for home in unclean], logs, committed)
             self._sync_compacted(topics, image)
             self._checkpoint_recovery()
-
-    def _wal_failed(self, path: str, error: int) -> None:
-        """Takes a directory out of service whose write-ahead log has ended: others can lead its partitions."""
-        directory = self._directories.by_path(path)
-        if directory is not None:
-            directory.health.fail(error, "writing the write-ahead log", path)
 
     def _sync_compacted(self, topics: list[TopicImage], image: ClusterImage) -> None:
         """Syncs logs with gaps from compaction, in os mode too, so that the gaps lie below the recovery
