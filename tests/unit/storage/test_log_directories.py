@@ -232,6 +232,22 @@ def test_a_checkpoint_that_cannot_be_written_fails_its_directory(tmp_path):
     assert (tmp_path / "a" / CLEAN_SHUTDOWN).exists() and not (tmp_path / "b" / CLEAN_SHUTDOWN).exists()
 
 
+def test_a_directory_fails_when_its_write_ahead_log_ends(serve_on):
+    """Also without another append, which would find out."""
+    served = serve_on("a", "b", bowstring_durability="commit")
+    served.create_topic("t", partitions=2)
+    broken = next(index for index, home in homes(served).items() if home == "b")
+    directory = served.engine.directories.all[1]
+    with faults.failing("write_durable", errno.EIO):
+        assert served.produce("t", batch(), broken).error_code == STORAGE_ERROR
+        wait_until(lambda: directory.health.failed)
+    assert directory.health.failure == (errno.EIO, "writing the write-ahead log", str(directory.path))
+    wait_until(lambda: served.engine.directories.offline_count == 1)
+    assert served.produce("t", batch(), 1 - broken).error_code == 0
+    with pytest.raises(LogError, match="writing the write-ahead log"):
+        served.stop()
+
+
 def test_the_metadata_logs_directory_fails(serve_on, tmp_path):
     served = serve_on("a", "b", metadata_log_dir=str(tmp_path / "m"))
     served.create_topic("t", partitions=2)
