@@ -17,6 +17,9 @@ PAGES: Final = sorted(
     )
     if page.is_file()
 )
+NOTES: Final = [
+    ROOT / name for name in ("CHANGELOG.md", "SECURITY.md", "bench/README.md", "tests/unstable.md")
+]
 ARCHITECTURE_WORDS_MAX: Final = 1500
 COLUMNS_MAX: Final = 100
 CHECKED_FOLDERS: Final = ("_native/", "engine/", "python/", "bench/", "tests/", "docs/")
@@ -79,7 +82,7 @@ def long_lines(page: Path) -> Iterator[str]:
             yield line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=relative)
+@pytest.mark.parametrize("page", [*PAGES, *NOTES], ids=relative)
 def test_prose_can_be_read_as_source(page):
     if page.is_relative_to(GENERATED):
         return
