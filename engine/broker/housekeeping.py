@@ -245,5 +245,12 @@ class Housekeeping:
 
     def _unlink(self) -> None:
         loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(None, self._broker.logs.retired.unlink, time.monotonic())
+        done = loop.run_in_executor(None, self._unlink_retired, time.monotonic())
         done.add_done_callback(lambda _: self._watch_unlinks())
+
+    def _unlink_retired(self, now: float) -> None:
+        """Unlinks directories once the recovery points are without them: until then they say that these are
+        of an earlier topic (`LogOpener.note_created`).
+        """
+        self._broker.logs.checkpoint(RECOVERY_POINTS)()
+        self._broker.logs.retired.unlink(now)

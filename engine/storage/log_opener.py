@@ -12,7 +12,12 @@ from bowstring.engine.storage.checkpoints import (
     sync_directory,
 )
 from bowstring.engine.storage.log_directories import LogDirectories
-from bowstring.engine.storage.log_directory import STRAY_SUFFIX, LogDirectory, partition_directory
+from bowstring.engine.storage.log_directory import (
+    DELETED_SUFFIX,
+    STRAY_SUFFIX,
+    LogDirectory,
+    partition_directory,
+)
 from bowstring.engine.storage.log_placement import PartitionKey, Places
 
 
@@ -34,6 +39,7 @@ class LogOpener:
         self._log_starts: dict[LogDirectory, Mapping[PartitionKey, int]] = {}
         self._without_points: set[LogDirectory] = set()
         self._gone: dict[PartitionKey, LogDirectory] = {}
+        self._earlier: dict[LogDirectory, set[str]] = {}
         for directory in directories.opened:
             if not (directory.path / RECOVERY_POINTS).exists():
                 self._without_points.add(directory)
@@ -155,10 +161,26 @@ class LogOpener:
             partition=partition_directory(*key),
             directory=str(directory.path) if directory is not None else None,
         )
-        if directory is not None and (
-            directory in self._without_points or key in self._recovery_points[directory]
-        ):
+        if directory is None:
+            return
+        had_it = key in self._recovery_points[directory] and not self._was_of_another(directory, key)
+        if had_it or directory in self._without_points:
             self._gone[key] = directory
+
+    def _was_of_another(self, directory: LogDirectory, key: PartitionKey) -> bool:
+        """Whether a recovery point is of an earlier topic of the name. Its directory is still there: it is
+        unlinked once the recovery points are without it.
+        """
+        if directory not in self._earlier:
+            deleted = {name.rpartition(".")[0] for name in directory.deleted_directories()}
+            strays = {
+                partition_directory(topic, index)
+                for home, topic, index in self._places.strays
+                if home is directory
+            }
+            self._earlier[directory] = deleted | strays
+        stems = partition_directory(*key), directory.retired_name(*key, DELETED_SUFFIX).rpartition(".")[0]
+        return not self._earlier[directory].isdisjoint(stems)
 
     def lost(self, log_of: Callable[[str, int], PartitionLog | None]) -> list[PartitionKey]:
         """Returns the partitions whose log was gone, and that the write-ahead log has not put back whole."""

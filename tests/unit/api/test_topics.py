@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from bowstring.engine.storage.checkpoints import RECOVERY_POINTS, read_offsets
 from bowstring.protocol import ZERO_UUID
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import create_partitions as cp
@@ -148,12 +149,15 @@ def test_topics_survive_a_restart(served):
 def test_a_deleted_topic_is_gone_and_its_files_set_aside_then_unlinked(serve, by_id):
     served = serve(log_segment_delete_delay_ms="200")
     topic_id = served.create_topic("t", 2)
+    served.engine.logs.checkpoint(RECOVERY_POINTS)()
     state = dt.DeleteTopicState(name=None, topic_id=topic_id) if by_id else dt.DeleteTopicState(name="t")
     (result,) = served.ask(dt.DeleteTopicsRequest(topics=[state])).responses
     assert (result.error_code, result.name, result.topic_id) == (0, "t", topic_id)
     assert all_topics(served) == {}
     assert not (served.directory / "t-0").exists()
     wait_until(lambda: not [name for name in os.listdir(served.directory) if name.endswith("-delete")])
+    # until then they say that these are of this topic, and of no later one of its name
+    assert not [key for key in read_offsets(served.directory / RECOVERY_POINTS) if key[0] == "t"]
     assert served.create_topic("t") != topic_id
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS, write_offsets
-from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.engine.storage.log_directory import DELETED_SUFFIX, STRAY_SUFFIX, LogDirectory
 from bowstring.engine.storage.log_opener import LogOpener
 from bowstring.engine.storage.log_placement import Places
 
@@ -37,6 +37,30 @@ def test_what_is_gone(tmp_path, points, found, lost):
     assert opener.is_first == (points is None)
     opener.note_created(directory, KEY)
     assert opener.lost(lambda topic, index: found) == lost
+
+
+@pytest.mark.parametrize("topic", ["t", "t" * 249])
+def test_a_recovery_point_of_an_earlier_topic_says_nothing_of_the_new_one(tmp_path, topic):
+    """Else the partition gets no leader, although there were no records."""
+    key = topic, 0
+    write_offsets(tmp_path / RECOVERY_POINTS, {key: 7, ("u", 0): 7})
+    directory = LogDirectory(tmp_path)
+    (tmp_path / directory.retired_name(*key, DELETED_SUFFIX)).mkdir()
+    (tmp_path / directory.retired_name("u", 0, STRAY_SUFFIX)).mkdir()  # of any time before
+    opener = LogOpener(SimpleNamespace(opened=[directory]), Places())
+    for each in (key, ("u", 0)):
+        opener.note_created(directory, each)
+    assert opener.lost(lambda topic, index: log(0, 0)) == [("u", 0)]
+
+
+def test_a_directory_of_an_earlier_topic_found_at_start_says_so_too(tmp_path):
+    write_offsets(tmp_path / RECOVERY_POINTS, {KEY: 7})
+    directory = LogDirectory(tmp_path)
+    places = Places()
+    places.strays.append((directory, *KEY))
+    opener = LogOpener(SimpleNamespace(opened=[directory]), places)
+    opener.note_created(directory, KEY)
+    assert opener.lost(lambda topic, index: log(0, 0)) == []
 
 
 def test_a_partition_without_a_place_is_not_lost(tmp_path):
