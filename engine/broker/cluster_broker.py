@@ -23,6 +23,7 @@ from bowstring.engine.metadata.store.bootstrap import is_for_cluster
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.requests.listeners import Listener
+from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.log_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
 
 
@@ -239,6 +240,10 @@ class ClusterBroker(Broker):
                 example="-".join(map(str, next(iter(elsewhere)))),
             )
         await self._disown_lost_logs()
+        if self.logs.lost:
+            self.logs.lost = []
+            write = self.logs.checkpoint(RECOVERY_POINTS)
+            await asyncio.get_running_loop().run_in_executor(None, write)
 
     async def _disown_lost_logs(self) -> None:
         """Has the controller not elect this broker as the last known leader of partitions whose logs are gone

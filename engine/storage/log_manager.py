@@ -78,7 +78,7 @@ class LogManager:
 
     Attributes:
         unfinished: Moves of partitions between directories that were in progress when the broker stopped.
-        lost: Partitions whose logs were gone at start, so that they may lack records which they have had.
+        lost: Partitions whose logs were gone at start. Recovery points say so on disk until it is emptied.
         control_writes: Appends that the control thread made itself, for housekeeping.
         when_replaced: Called with topic, index and log when another log replaces a partition's log.
         replicates: Partitions may have other replicas: they are served as followers until somebody says
@@ -193,10 +193,11 @@ class LogManager:
             self._logs[topic.name][index] = log
             if log is None:
                 self._offline.setdefault(topic.name, set()).add(index)
-            elif (found := self._directories.of(log).directory_id) != assigned_id(
-                topic, index, self._node_id
-            ):
-                elsewhere[topic.name, index] = found
+                return
+            home = self._directories.of(log)
+            opener.note_opened(home, (topic.name, index), log)
+            if home.directory_id != assigned_id(topic, index, self._node_id):
+                elsewhere[topic.name, index] = home.directory_id
 
         def open_some(task: _Opening) -> None:
             home, config, items = task
@@ -212,9 +213,10 @@ class LogManager:
         self.unfinished = opener.unfinished
         self._written = opener.checkpoints()
         self._replay_wals(topics, image)
-        self.lost = opener.lost(self.get)
-        if self.replicates and opener.is_first:
-            self._checkpoint_recovery()  # a later start without them knows that the directory was emptied
+        self.lost = opener.lost(self.get) if self.replicates else []
+        unclean = not all(home.was_clean for home in self._directories.opened)
+        if unclean or (self.replicates and opener.is_superseded):
+            self._checkpoint_recovery()
         self.durability.open(home.path for home in self._directories.opened)
         for topic in topics:
             self._serve(topic, range(len(topic.partitions)), image)
@@ -346,7 +348,6 @@ class LogManager:
             ]
             self.durability.recover([home.path for home in unclean], logs, committed)
             self._sync_compacted(topics, image)
-            self._checkpoint_recovery()
 
     def _sync_compacted(self, topics: list[TopicImage], image: ClusterImage) -> None:
         """Syncs logs with gaps from compaction, in os mode too, so that the gaps lie below the recovery
@@ -739,6 +740,10 @@ class LogManager:
             # Like Kafka, leaves out log starts that equal the first segment's base offset.
             skips_zero = name == LOG_START_OFFSETS
             found = {key: offset for key, offset in all_offsets.items() if offset > 0 or not skips_zero}
+            kept = {key for key in self.lost if key in found and name == RECOVERY_POINTS}
+            if kept and (home, name) not in self._written:
+                continue  # the next start, too, has to find that the directory was emptied
+            found |= {key: self._written[home, name].get(key, 0) for key in kept}
             if found != self._written.get((home, name)) and self._directories.guard(
                 home, f"writing {name}", partial(write_offsets, home.path / name, found)
             ):

@@ -40,6 +40,7 @@ class LogOpener:
         self._without_points: set[LogDirectory] = set()
         self._gone: dict[PartitionKey, LogDirectory] = {}
         self._earlier: dict[LogDirectory, set[str]] = {}
+        self._met_earlier = False
         for directory in directories.opened:
             if not (directory.path / RECOVERY_POINTS).exists():
                 self._without_points.add(directory)
@@ -149,9 +150,11 @@ class LogOpener:
     # ------------------------------------------------------------ logs that are gone
 
     @property
-    def is_first(self) -> bool:
-        """Whether a directory has no recovery points: no broker has opened it before, or it was emptied."""
-        return bool(self._without_points)
+    def is_superseded(self) -> bool:
+        """Whether recovery points say less than the logs: a directory has none, because no broker has opened
+        it before or it was emptied, or has those of an earlier topic.
+        """
+        return bool(self._without_points) or self._met_earlier
 
     def note_created(self, directory: LogDirectory | None, key: PartitionKey) -> None:
         """Notes a partition that has no directory and is created empty in this one."""
@@ -163,8 +166,17 @@ class LogOpener:
         )
         if directory is None:
             return
-        had_it = key in self._recovery_points[directory] and not self._was_of_another(directory, key)
-        if had_it or directory in self._without_points:
+        if directory in self._without_points or (
+            key in self._recovery_points[directory] and not self._was_of_another(directory, key)
+        ):
+            self._gone[key] = directory
+
+    def note_opened(self, directory: LogDirectory, key: PartitionKey, log: PartitionLog) -> None:
+        """Notes a log that is empty below its recovery point: a start has created it, and the broker ended
+        before it could report the loss.
+        """
+        point = self._recovery_points[directory].get(key, 0)
+        if log.log_end_offset < point and _is_empty(log) and not self._was_of_another(directory, key):
             self._gone[key] = directory
 
     def _was_of_another(self, directory: LogDirectory, key: PartitionKey) -> bool:
@@ -180,7 +192,9 @@ class LogOpener:
             }
             self._earlier[directory] = deleted | strays
         stems = partition_directory(*key), directory.retired_name(*key, DELETED_SUFFIX).rpartition(".")[0]
-        return not self._earlier[directory].isdisjoint(stems)
+        was = not self._earlier[directory].isdisjoint(stems)
+        self._met_earlier |= was
+        return was
 
     def lost(self, log_of: Callable[[str, int], PartitionLog | None]) -> list[PartitionKey]:
         """Returns the partitions whose log was gone, and that the write-ahead log has not put back whole."""
@@ -191,6 +205,10 @@ class LogOpener:
         start = self._log_starts[self._gone[key]].get(key, 0)
         point = self._recovery_points[self._gone[key]].get(key, start + 1)
         return log is not None and point <= start < log.log_end_offset
+
+
+def _is_empty(log: PartitionLog) -> bool:
+    return bool(log.log_start_offset == log.log_end_offset)
 
 
 def _newest(log: PartitionLog) -> tuple[int, int]:

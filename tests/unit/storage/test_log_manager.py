@@ -1,6 +1,7 @@
-"""Configs of logs whose topic the image has not any more, or has anew."""
+"""Logs of topics that the image no longer has, or has anew; what checkpoints say of lost logs."""
 
 import asyncio
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicImage
 from bowstring.engine.storage import log_manager
+from bowstring.engine.storage.checkpoints import RECOVERY_POINTS, read_offsets, write_offsets
+from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_manager import LogManager
 
 
@@ -125,3 +128,29 @@ def test_a_partition_that_fails_keeps_no_other_from_its_removal(failing, caplog)
     asyncio.run(removal.run())
     assert removal.left() == ALL and ("tells", "b") in removal.notes
     assert "a listener failed" in caplog.text
+
+
+@pytest.mark.parametrize("points", [{("t", 0): 7, ("t", 1): 0}, None])
+def test_a_loss_is_found_again_until_it_is_reported(tmp_path, points):
+    """The broker may end in between."""
+    directory = LogDirectory(tmp_path)
+    if points is not None:
+        write_offsets(tmp_path / RECOVERY_POINTS, points)
+    manager = LogManager.__new__(LogManager)
+    manager._directories = SimpleNamespace(
+        opened=[directory], of=lambda log: directory, guard=lambda home, doing, work: [work()]
+    )
+    manager._written = {} if points is None else {(directory, RECOVERY_POINTS): points}
+    manager._logs = {
+        "t": [SimpleNamespace(recovery_point=at, log_start_offset=0, base_offset=0) for at in (0, 3)]
+    }
+    manager._writing = threading.Lock()
+    manager._leaving = ()
+    manager.lost = [("t", 0)]
+    manager.checkpoint(RECOVERY_POINTS)()
+    expected = None if points is None else {("t", 0): 7, ("t", 1): 3}
+    path = tmp_path / RECOVERY_POINTS
+    assert (dict(read_offsets(path)) if path.exists() else None) == expected
+    manager.lost = []
+    manager.checkpoint(RECOVERY_POINTS)()
+    assert dict(read_offsets(path)) == {("t", 0): 0, ("t", 1): 3}

@@ -34,7 +34,7 @@ def test_what_is_gone(tmp_path, points, found, lost):
         write_offsets(tmp_path / RECOVERY_POINTS, points)
     directory = LogDirectory(tmp_path)
     opener = LogOpener(SimpleNamespace(opened=[directory]), Places())
-    assert opener.is_first == (points is None)
+    assert opener.is_superseded == (points is None)
     opener.note_created(directory, KEY)
     assert opener.lost(lambda topic, index: found) == lost
 
@@ -61,6 +61,23 @@ def test_a_directory_of_an_earlier_topic_found_at_start_says_so_too(tmp_path):
     opener = LogOpener(SimpleNamespace(opened=[directory]), places)
     opener.note_created(directory, KEY)
     assert opener.lost(lambda topic, index: log(0, 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("point", "opened", "lost"),
+    [
+        (7, log(0, 0), [KEY]),  # an earlier start has created it, and ended before it could report that
+        (7, log(0, 5), []),  # cut as a follower
+        (7, log(7, 7), []),  # deleted to its end
+        (0, log(0, 0), []),
+    ],
+)
+def test_an_empty_log_below_its_recovery_point_is_gone(tmp_path, point, opened, lost):
+    write_offsets(tmp_path / RECOVERY_POINTS, {KEY: point})
+    directory = LogDirectory(tmp_path)
+    opener = LogOpener(SimpleNamespace(opened=[directory]), Places())
+    opener.note_opened(directory, KEY, opened)
+    assert opener.lost(lambda topic, index: opened) == lost
 
 
 def test_a_partition_without_a_place_is_not_lost(tmp_path):
