@@ -19,6 +19,19 @@ from tests.support.served_broker import Served
 from tests.support.waiting import HANG_S, wait_until
 
 
+@pytest.fixture(autouse=True)
+def reserve_of_descriptors():
+    """No test finds the reserve of file descriptors as another one has left it: a process has one, and an injected
+    EMFILE uses it up as a real one does. Where a node of this process holds it, files of partitions are refused then.
+    """
+    yield
+    descriptors = sys.modules.get("bowstring._native.disk.descriptors")
+    if descriptors is not None and descriptors.stats()["short"]:
+        assert descriptors.refill(), (
+            "the test has left no descriptors: does it leave files or a limit behind?"
+        )
+
+
 @pytest.fixture(scope="session")
 def bootstrap(request):
     running = os.environ.get("BOWSTRING_TEST_BOOTSTRAP")

@@ -1,9 +1,14 @@
 """Descriptors that are kept for files: who gets them, and what is said about it."""
 
+import errno
 import subprocess
 import sys
 
+import pytest
+
+from bowstring._native.disk import descriptors
 from bowstring._native.disk.descriptors import size
+from bowstring.engine.storage.descriptor_reserve import DescriptorReserve
 from tests.support.waiting import HANG_S
 
 
@@ -168,3 +173,21 @@ print("a checkpoint", open_file("/dev/null", os.O_RDONLY) > 0)
 def test_files_of_partitions_leave_the_last_descriptors_to_the_node():
     """Code is imported on first use, and checkpoints are written, while partitions have taken all that they may."""
     assert run(PARTITIONS) == ["refused True held 8", "a checkpoint True"]
+
+
+@pytest.fixture(scope="module", name="kept")
+def a_reserve_that_outlives_tests():
+    """That of a node which several tests of this process use."""
+    reserve = DescriptorReserve()
+    reserve.keep()
+    yield
+    reserve.give_back()
+
+
+@pytest.mark.parametrize("turn", ["first", "next"])
+def test_what_a_test_uses_up_the_next_one_has(kept, turn):
+    """An injected EMFILE, as of `test_a_snapshot_that_cannot_be_read_now_gives_way_to_no_older_one`, uses it up."""
+    assert not descriptors.stats()["short"] and descriptors.stats()["held"] >= 16
+    while descriptors.lend(errno.EMFILE):
+        pass
+    assert descriptors.stats()["short"] and descriptors.stats()["held"] == 0
