@@ -6,8 +6,9 @@ from typing import Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.metadata.directory_ids import LOST, MIGRATING, UNASSIGNED
+from bowstring.engine.metadata.elections import NO_LEADER
 from bowstring.engine.metadata.features import names_directories
-from bowstring.engine.metadata.image import TopicImage
+from bowstring.engine.metadata.image import PartitionImage, TopicImage
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.storage.log_directories import LogDirectories
@@ -100,9 +101,13 @@ class DirectoryAssignments:
             if name in topics:
                 self.note(topics[name])
 
-    def lose(self, partitions: Iterable[PartitionKey]) -> None:
+    def lose(self, partitions: Iterable[PartitionKey], *, for_good: bool = False) -> None:
         """Reports partitions that this broker cannot serve, as if their directory were lost: the controller
         chooses other leaders. `note` takes that back.
+
+        Args:
+            for_good: Their records are gone here. Otherwise the last known leader of a partition without a
+                leader stays that: once it serves again it may be the only one that has them.
         """
         if not names_directories(self._quorum.image.features):
             return
@@ -114,9 +119,13 @@ class DirectoryAssignments:
                 and self._node_id in topic.partitions[index].replicas
                 and assigned_id(topic, index, self._node_id) != LOST
                 and not self.is_moving(topic.name, index)
+                and (for_good or not self._led_last(topic.partitions[index]))
             ):
                 self._waiting[topic_id, index] = LOST
                 self._is_due.set()
+
+    def _led_last(self, partition: PartitionImage) -> bool:
+        return partition.leader == NO_LEADER and self._node_id in partition.last_known_leaders
 
     async def assign(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
         """Reports one partition, and waits for the controller's answer.
@@ -134,8 +143,8 @@ class DirectoryAssignments:
             raise KafkaError(Errors.of(error_code))
 
     async def lose_now(self, partitions: Iterable[PartitionKey]) -> None:
-        """Does as `lose`, and waits until the controller has answered. Call before `start`."""
-        self.lose(partitions)
+        """Does as `lose` for good, and waits until the controller has answered. Call before `start`."""
+        self.lose(partitions, for_good=True)
         await self._send_waiting()
 
     async def _send_for_ever(self) -> None:

@@ -121,14 +121,15 @@ def test_a_topic_that_came_again_with_fewer_partitions_ends_nothing():
     asyncio.run(scenario())
 
 
-def reported(known, logs, directory, note):
+def reported(known, logs, directory, note, **state):
     """Returns the directory that a broker reports for partition 0, None when it reports none."""
 
     async def scenario():
         quorum = Quorum(17)
-        partition = SimpleNamespace(replicas=(1,), directories=(known,))
+        partition = SimpleNamespace(replicas=(1,), directories=(known,), **state)
         topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
         quorum.image.topics = {"t": topic}
+        quorum.image.topics_by_id = {topic.id: topic}
         directories = SimpleNamespace(of=lambda log: directory)
         assignments = DirectoryAssignments(quorum, directories, logs, node_id=1, broker_epoch=lambda: 5)
         assignments.start()
@@ -162,3 +163,29 @@ def test_a_partition_that_got_no_directory_is_reported_as_lost(known, told):
     assert reported(known, logs, home(), lambda each, topic: each.note(topic)) == told
     logs.missing = ()  # it is created next
     assert reported(known, logs, home(), lambda each, topic: each.note(topic)) is None
+
+
+@pytest.mark.parametrize(
+    ("leader", "last_known", "told"), [(-1, (1,), None), (-1, (2,), LOST), (1, (), LOST), (2, (1,), LOST)]
+)
+def test_the_last_known_leader_stays_that_while_it_cannot_serve(leader, last_known, told):
+    """Once it serves again it may be the only one with the records."""
+
+    def lose(assignments, topic):
+        assignments.lose([(topic.id, 0)])
+
+    state = {"leader": leader, "last_known_leaders": last_known}
+    assert reported(HERE, Logs([Log()]), home(), lose, **state) == told
+
+
+def test_a_log_that_is_gone_is_reported_of_a_last_known_leader_too():
+    async def scenario():
+        quorum = Quorum(17)
+        partition = SimpleNamespace(replicas=(1,), directories=(HERE,), leader=-1, last_known_leaders=(1,))
+        topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
+        quorum.image.topics_by_id = {topic.id: topic}
+        assignments = DirectoryAssignments(quorum, None, Logs([Log()]), node_id=1, broker_epoch=lambda: 5)
+        await assignments.lose_now([(topic.id, 0)])
+        assert [each.id for each in quorum.asked[0].directories] == [LOST]
+
+    asyncio.run(scenario())
