@@ -81,7 +81,8 @@ class DirectoryAssignments:
                 continue
             known = assigned_id(topic, index, self._node_id)
             if log is None:
-                if known not in (UNASSIGNED, MIGRATING) or not self._logs.is_missing(topic.name, index):
+                is_missing = self._logs.is_missing(topic.name, index)
+                if known not in (UNASSIGNED, MIGRATING) or not is_missing or self._led_last(partition):
                     continue
                 directory_id = LOST
             else:

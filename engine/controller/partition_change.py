@@ -11,7 +11,13 @@ from typing import Final, NamedTuple
 from bowstring.engine.controller.partition_index import NO_LEADER, PartitionKey
 from bowstring.engine.controller.reassignment import completed
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.metadata.directory_ids import default_directory, holds_online, is_online
+from bowstring.engine.metadata.directory_ids import (
+    LOST,
+    default_directory,
+    holds_online,
+    is_online,
+    is_reserved,
+)
 from bowstring.engine.metadata.features import DIRECTORIES_SINCE, LEADER_EPOCH_STAYS_SINCE
 from bowstring.engine.metadata.image import BrokerImage, PartitionImage
 from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord
@@ -235,8 +241,9 @@ class PartitionChange:
             record.last_known_elr = [each for each in last if self._may_be_last_known(each)][:1] or None
 
     def _last_known(self) -> tuple[int, ...]:
-        """Returns the last known leader, unless its log is gone: it names another directory than the one that
-        the replica was in, which it has no more. Kafka elects it, although others may have the records.
+        """Returns the last known leader, unless its log is gone: its broker reports so (LOST), or names
+        another directory than the one that the replica was in, which it has no more. Kafka elects it,
+        although others may have the records.
         """
         return tuple(each for each in self._partition.last_known_leaders if not self._has_lost(each))
 
@@ -247,8 +254,12 @@ class PartitionChange:
         partition, broker = self._partition, self._rules.brokers.get(replica)
         if replica not in self.directories or replica not in partition.replicas or not partition.directories:
             return False
-        before = partition.directories[partition.replicas.index(replica)]
-        return broker is not None and before != self.directories[replica] and not is_online(broker, before)
+        before, now = partition.directories[partition.replicas.index(replica)], self.directories[replica]
+        if now == LOST:
+            return True
+        # LOST before is no sign: a replica without service for a while is given up so, and comes back whole.
+        is_other = before != now and not is_reserved(before)
+        return broker is not None and is_other and not is_online(broker, before)
 
     def _set_assignment(self, record: PartitionChangeRecord) -> None:
         partition = self._partition

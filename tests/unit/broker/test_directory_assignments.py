@@ -121,12 +121,15 @@ def test_a_topic_that_came_again_with_fewer_partitions_ends_nothing():
     asyncio.run(scenario())
 
 
+LED = {"leader": 1, "last_known_leaders": ()}
+
+
 def reported(known, logs, directory, note, **state):
     """Returns the directory that a broker reports for partition 0, None when it reports none."""
 
     async def scenario():
         quorum = Quorum(17)
-        partition = SimpleNamespace(replicas=(1,), directories=(known,), **state)
+        partition = SimpleNamespace(replicas=(1,), directories=(known,), **LED | state)
         topic = SimpleNamespace(id=b"t" * 16, name="t", partitions=[partition])
         quorum.image.topics = {"t": topic}
         quorum.image.topics_by_id = {topic.id: topic}
@@ -176,6 +179,9 @@ def test_the_last_known_leader_stays_that_while_it_cannot_serve(leader, last_kno
 
     state = {"leader": leader, "last_known_leaders": last_known}
     assert reported(HERE, Logs([Log()]), home(), lose, **state) == told
+    logs = Logs([None])  # its directory is offline
+    logs.missing = (0,)
+    assert reported(UNASSIGNED, logs, home(), lambda each, topic: each.note(topic), **state) == told
 
 
 def test_a_log_that_is_gone_is_reported_of_a_last_known_leader_too():

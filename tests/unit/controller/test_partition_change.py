@@ -167,11 +167,11 @@ def test_the_last_known_leader_comes_back_uncleanly_when_nobody_is_eligible():
     "before, there, comes_back",
     [
         (DIRECTORIES[5], (DIRECTORIES[2],), False),
-        (LOST, (DIRECTORIES[2],), False),
+        (LOST, (DIRECTORIES[2],), True),
         (DIRECTORIES[5], (DIRECTORIES[2], DIRECTORIES[5]), True),
         (UNASSIGNED, (DIRECTORIES[2],), True),
     ],
-    ids=["on another disk", "on a disk that failed", "moved", "assigned late"],
+    ids=["on another disk", "given up for a while", "moved", "assigned late"],
 )
 def test_a_last_known_leader_whose_disk_was_replaced_does_not_come_back(before, there, comes_back):
     """It has nothing, and others may have the records."""
@@ -187,6 +187,17 @@ def test_a_last_known_leader_whose_disk_was_replaced_does_not_come_back(before, 
     if not comes_back:
         _, forced = change(new, elr=True, min_in_sync=2, brokers=brokers, election=Election.UNCLEAN)
         assert forced.leader == 1
+
+
+def test_a_last_known_leader_that_reports_its_log_as_gone_does_not_come_back():
+    """It reports no passing trouble so."""
+    old = partition(
+        leader=-1, in_sync=(), last_known_leaders=(2,), directories=tuple(DIRECTORIES.values())[:3]
+    )
+    _, new = change(old, elr=True, min_in_sync=2, directories={2: LOST})
+    assert (new.leader, new.last_known_leaders) == (-1, ())
+    again = change(new, elr=True, min_in_sync=2, directories={2: DIRECTORIES[2]})
+    assert again is not None and again[1].leader == -1
 
 
 def test_an_unclean_election_forgets_the_eligible_leaders():
