@@ -1,1 +1,1 @@
-"""Conformance: unmodified Kafka clients against a broker that they must not be able to tell from Kafka."""
+"""Conformance: unmodified Kafka clients must see no difference between this broker and Kafka."""

@@ -200,10 +200,10 @@ class Session:
         idempotent: bool | None = None,
         large: bool = False,
     ) -> str:
-        """Opens a producer and returns its handle; idempotent where acks=all unless told otherwise.
+        """Opens a producer and returns its handle; idempotent by default if acks=all.
 
-        Without idempotence clients may double or reorder records all by themselves: sarama's connection may be
-        closed by one of its partitions' goroutines while another's request is under way.
+        Without idempotence, clients may duplicate or reorder records on their own: in sarama, one partition's
+        goroutine may close the connection while a request of another is under way.
         """
         idempotent = acks == "all" if idempotent is None else idempotent
         handle = self.driver.handle()

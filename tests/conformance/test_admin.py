@@ -17,7 +17,7 @@ INVALID_CONFIG = 40
 
 
 def refused(code: int, name: str, session: Session, op: str, **args: object) -> None:
-    """Asserts that the operation fails with Kafka's error, told by its code or its name."""
+    """Asserts that the operation fails with Kafka's error, identified by its code or its name."""
     with pytest.raises(DriverError) as raised:
         session.call(op, **args)
     plain = str(raised.value).replace("_", "").replace(" ", "").lower()
@@ -90,7 +90,7 @@ def test_errors_of_administration(client: Session, topic_name: str) -> None:
         partitions=1,
     )
     if client.name != "kafkajs":
-        # KafkaJS looks a topic up before it deletes, which creates it.
+        # KafkaJS looks a topic up before deleting it, which creates it.
         refused(
             UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC", client, "delete_topic", topic=f"{topic_name}-missing"
         )

@@ -29,7 +29,7 @@ from tests.support.waiting import HANG_S, wait_until, wait_until_async
 CODECS: list[Compression] = ["none", "gzip", "snappy", "lz4", "zstd"]
 Row = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
 
-# Empty and null, every byte, text that is not ASCII, one that fills a batch; a time before others.
+# Empty and null, every byte, non-ASCII text, a record that fills a batch, an earlier timestamp.
 ROWS: list[Row] = [
     (b"key", b"value", (), 1_700_000_000_000),
     (None, b"", (("h", b"1"), ("h", b"2")), 1_700_000_000_007),
@@ -86,7 +86,7 @@ def send_confluent(where: str, topic: str, partition: int, codec: Compression) -
         {"bootstrap.servers": where, "compression.type": codec, "linger.ms": 5}
     )
     for key, value, headers, timestamp in ROWS:
-        # Its timestamp 0 means now.
+        # A timestamp of 0 means now.
         producer.produce(topic, value, key, partition, headers=list(headers), timestamp=timestamp or 1)
     assert producer.flush(HANG_S) == 0
 
@@ -95,7 +95,7 @@ def send_kafka_python(where: str, topic: str, partition: int, codec: Compression
     compression = None if codec == "none" else codec
     producer = kafka.KafkaProducer(bootstrap_servers=where, compression_type=compression, linger_ms=5)
     for key, value, headers, timestamp in ROWS:
-        # It has no null headers.
+        # kafka-python cannot send null headers.
         producer.send(topic, value, key, [(k, v or b"") for k, v in headers], partition, timestamp)
     producer.flush(HANG_S)
     producer.close()
@@ -192,7 +192,7 @@ READERS = [poll, poll_arrow, poll_asyncio, poll_confluent, poll_kafka_python]
 
 @pytest.fixture(scope="module")
 def written(where: str) -> tuple[str, list[tuple[str, str]]]:
-    """A topic with a partition by each writer in each codec; who wrote which."""
+    """A topic with one partition per writer and codec; also returns which writer wrote which partition."""
     cases = [(writer, codec) for codec in CODECS for writer in WRITERS]
     topic = made(where, len(cases))
     for partition, (writer, codec) in enumerate(cases):
@@ -218,7 +218,7 @@ def test_all_read_what_all_wrote(where: str, written: tuple[str, list[tuple[str,
 
 
 def test_a_group_of_three_clients_shares_its_partitions(where: str) -> None:
-    """Ours, ours for asyncio and confluent-kafka's, with the range assignor that all of them know."""
+    """Our two consumers and confluent-kafka's, with the range assignor, which all three support."""
     topic, group = made(where, 6), uuid.uuid4().hex
     with Producer(where) as producer:
         for i in range(60):
@@ -317,7 +317,7 @@ def test_admin_for_asyncio(where: str, tmp_path: Path) -> None:
         async with aio.Admin(where) as admin:
             name = f"a-{uuid.uuid4().hex[:8]}"
             await admin.create_topic(name, 2, configs={"retention.ms": "-1"})
-            # Kafka answers CreateTopics before its brokers know the topic.
+            # Kafka answers CreateTopics before its brokers have the topic.
 
             async def has_partitions(count: int) -> bool:
                 topics = await admin.topics()

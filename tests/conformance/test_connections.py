@@ -1,4 +1,4 @@
-"""A thousand connections at once, from raw sockets and from real clients, with work going on beside them."""
+"""A thousand connections at once, from raw sockets and from real clients, while other clients work."""
 
 import resource
 import socket
@@ -11,7 +11,7 @@ from tests.conformance.drivers import CLIENTS, Session
 from tests.support.wire import Wire
 
 CONNECTIONS = 1000
-# Each franz-go client holds two: one it asked for metadata, one it writes through.
+# Each franz-go client holds two: one for metadata, one for writing.
 SWARM_CLIENTS = 500
 
 
@@ -53,7 +53,7 @@ def test_connections_that_come_and_go(bootstrap: str) -> None:
                 wire.send_api_versions()
                 assert wire.receive_api_versions()
             elif number % 4:
-                # Reset instead of an orderly end.
+                # A reset instead of an orderly close.
                 wire.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
 
 

@@ -19,7 +19,7 @@ PARTITIONS = 6
 
 
 class Member:
-    """A consumer that polls in a thread of its own; what its listeners heard, and what it read."""
+    """A consumer that polls in its own thread; records its listeners' calls and what it read."""
 
     def __init__(self, where: str, group: str, topics: Any, **options: Any) -> None:
         self.events: list[Event] = []
@@ -65,7 +65,7 @@ class Member:
 
 @pytest.fixture
 def group(where: str) -> str:
-    """A group whose members hear of changes soon."""
+    """A group whose members notice changes quickly."""
     name = f"g-{uuid.uuid4().hex}"
     with Admin(where) as admin:
         admin.alter_configs("group", name, set={"consumer.heartbeat.interval.ms": "500"})
@@ -141,7 +141,7 @@ def test_commits_name_the_present_epoch(where: str, group: str, members: list[Me
         one.subscribe([topic])
         wait_until(lambda: one.poll(0.1) == [] and len(one.assignment()) == PARTITIONS)
         members.append(Member(where, group, [topic]))
-        for _ in range(20):  # the epoch goes up meanwhile
+        for _ in range(20):  # the epoch rises meanwhile
             one.poll(0.1)
             one.commit({partition: 1 for partition in one.assignment()})
         wait_until(lambda: one.poll(0.05) == [] and shares(members) == [3])

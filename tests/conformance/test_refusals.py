@@ -1,4 +1,4 @@
-"""What is not there yet is refused so that each client says so at once (docs/guide/other-clients.md), and none waits."""
+"""Unsupported features are refused, and each client reports that at once (docs/guide/other-clients.md)."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,7 +11,7 @@ from tests.support.waiting import wait_until
 
 @pytest.fixture(scope="module")
 def bowstring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """host:port of a Bowstring broker without the new protocols, also where the suite runs against Kafka."""
+    """host:port of a Bowstring broker without the new protocols, even if the suite runs against Kafka."""
     broker = BowstringBroker(tmp_path_factory.mktemp("refusals"))
     broker.settings["group.coordinator.rebalance.protocols"] = "classic"
     broker.start()
@@ -21,7 +21,7 @@ def bowstring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def on_bowstring(drivers: Callable[..., object], bowstring: str) -> Callable[[str], Session]:
-    """on_bowstring("java") talks to that broker, which has a topic `t`."""
+    """on_bowstring("java") on that broker, which has a topic `t`."""
     return lambda name: Session(drivers(name), bowstring)  # type: ignore[arg-type]
 
 
@@ -32,7 +32,7 @@ def topic(on_bowstring: Callable[[str], Session], topic_name: str) -> str:
 
 
 def join(client: Session, topic: str) -> Callable[[], object]:
-    """A member that asks for the new protocol; calls of what is returned give its state."""
+    """A member that uses the new protocol; the returned functions report its state."""
     handle = client.driver.handle()
     options = {"assignor": "range", "session_timeout_ms": 10_000, "protocol": "consumer"}
     client.call("join", handle=handle, group=topic, topics=[topic], **options)

@@ -20,7 +20,7 @@ from tests.support.waiting import HANG_S, wait_until
 
 @pytest.fixture
 def group(where: str) -> str:
-    """A share group that begins at the first record, and whose members hear of changes soon."""
+    """A share group that begins at the first record, and whose members notice changes quickly."""
     name = f"s-{uuid.uuid4().hex}"
     settings = {"share.auto.offset.reset": "earliest", "share.heartbeat.interval.ms": "500"}
     with Admin(where) as admin:
@@ -35,7 +35,7 @@ def fill(where: str, topic: str, count: int, first: int = 0) -> None:
 
 
 def read(consumer: ShareConsumer, count: int, each: Callable[[ShareRecord], None]) -> list[ShareRecord]:
-    """Polls until `count` records have come; `each` says something of every record."""
+    """Polls until `count` records have come; `each` returns how to acknowledge each record."""
     found: list[ShareRecord] = []
 
     def enough() -> bool:

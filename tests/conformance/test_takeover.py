@@ -1,4 +1,4 @@
-"""Kafka on a directory of Bowstring's and the other way round: every record, offset, config and group is there."""
+"""Kafka on a directory of Bowstring's and vice versa: every record, offset, config and group is there."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ GUARDED = {
     "super.users": "User:ANONYMOUS",
     "log.cleaner.backoff.ms": "100",
 }
-# So many that both load snapshots of the other's.
+# Enough records for each to load the other's snapshots.
 SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "500"}
 
 
@@ -130,7 +130,7 @@ def snapshots(data: Path) -> list[str]:
 
 
 def test_kafka_decodes_the_metadata_log_and_its_snapshots(tmp_path: Path) -> None:
-    """DumpLogSegments knows every record, and finds nothing wrong."""
+    """DumpLogSegments reads every record and reports no error."""
     settings = {"metadata.log.max.record.bytes.between.snapshots": "1"}
     bowstring = BowstringOn(tmp_path / "bowstring", tmp_path / "data", steady_port(), settings)
     for round in range(2):

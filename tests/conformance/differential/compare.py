@@ -141,8 +141,9 @@ def conversation(
 
     Args:
         in_versions: The versions.
-        attempts: For scripts whose steps have to come before a timer, or after Kafka's coordinator has heard of a new
-            topic, and may miss that on a busy machine: a difference of the brokers shows in each attempt.
+        attempts: For scripts with steps that must precede a timer, or follow Kafka's coordinator seeing a new
+            topic. A busy machine may miss that moment; a real difference between the brokers shows in each
+            attempt.
     """
 
     def decorate(script: Callable[[Talk], None]) -> Any:

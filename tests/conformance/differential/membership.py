@@ -99,7 +99,7 @@ def until_told_of(talk: Talk, *groups: str) -> None:
     """Waits until ListGroups has these groups.
 
     Kafka answers the first JoinGroup of a group before the group's record is committed, and ListGroups and
-    DescribeGroups tell of what is committed: asked at once, they may not know the group yet.
+    DescribeGroups list committed groups only: an immediate request may not find the group yet.
     """
     talk.until(lambda answer: {each.group_id for each in answer.groups}.issuperset(groups), "ListGroups", 0)
 

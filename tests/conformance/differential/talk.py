@@ -204,7 +204,7 @@ class Talk:
         )
 
     def gone(self, name: str) -> None:
-        """Waits until Metadata no longer knows the topic."""
+        """Waits until Metadata no longer lists the topic."""
         self.until(
             lambda answer: answer.topics[0].error_code == 3,
             "Metadata",

@@ -46,7 +46,7 @@ def describe(talk: Talk, note: str, *groups: str, version: int = 1) -> Any:
 
 
 def fresh(talk: Talk, short: str, partitions: int) -> str:
-    """Creates a topic, and waits until the group coordinator of the broker knows it, too."""
+    """Creates a topic and waits until the broker's group coordinator has it, too."""
     topic = talk.topic(short, partitions)
     group = talk.name(f"probe-{short}")
     fields = {
@@ -514,7 +514,7 @@ def test_regular_expressions(talk: Talk) -> None:
 
 
 class Source(NamedTuple):
-    """An image alone."""
+    """A metadata image without a cluster."""
 
     image: ClusterImage
 
@@ -529,7 +529,7 @@ def expected_hash(talk: Talk, topic: str, partitions: int) -> int:
 
 
 def hiding(hashes: dict[int, bytes]) -> Callable[[Record], Record]:
-    """Returns what replaces hashes by words, and leaves out when an assignment was computed."""
+    """Returns a function that replaces hashes by words and drops the time of an assignment."""
 
     def comparable(record: Record) -> Record:
         key, value = record

@@ -1,4 +1,4 @@
-"""Fetch in every version: offsets, sizes, epochs, isolation, what is not there, and followers."""
+"""Fetch in every version: offsets, sizes, epochs, isolation, missing topics and partitions, followers."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def test_waiting(talk: Talk) -> None:
     fetch(talk, "nothing asked", min_bytes=1, max_wait_ms=4000)
     rows = [part(offset=1)]
     pending = begin(talk, "written meanwhile", (topic, rows), min_bytes=1, max_wait_ms=FOR_EVER_MS)
-    # On the same connection the answer would have to wait for the fetch's.
+    # On the same connection, the answer would wait for the fetch's answer.
     talk.quietly(
         "Produce",
         9,
@@ -170,7 +170,7 @@ def test_last_fetched_epochs(talk: Talk) -> None:
 
 @conversation(versions("Fetch"))
 def test_codecs(talk: Talk) -> None:
-    """Versions before 10 do not know zstd."""
+    """Versions before 10 do not support zstd."""
     topic = talk.topic("t", partitions=5)
     for codec in CODECS:
         data = encode_batch([(b"k", b"v" * 100, 1_700_000_000_000, None)], codec)
@@ -194,7 +194,7 @@ def test_zstd_topics(talk: Talk) -> None:
 
 @conversation(versions("Fetch"))
 def test_replicas(talk: Talk) -> None:
-    """Who asks as a replica, though there is no other."""
+    """The request has the id of a replica, but the partition has no other replica."""
     topic = written(talk, "t", 1)
     for replica in (-2, -3, 7):
         who: dict[str, Any] = {"replica_id": replica, "replica_state": {"replica_id": replica}}

@@ -1,4 +1,4 @@
-"""Requests longer or shorter than they should be, and with tags nobody knows, in each API's oldest and newest version."""
+"""Requests that are too long, too short or carry unknown tags, in each API's oldest and newest version."""
 
 from collections.abc import Iterator
 
@@ -24,14 +24,14 @@ def requests() -> Iterator[tuple[str, bytes, bool]]:
             if api.name == "Produce":
                 request.acks = 1  # type: ignore[attr-defined]
             if api.name == "AddPartitionsToTxn" and version >= 4:
-                # Kafka never answers one without transactions.
+                # Without transactions, Kafka never answers this one.
                 request.transactions = [AddPartitionsToTxnTransaction()]  # type: ignore[attr-defined]
             data = encode_request(request, version, 1, CLIENT_ID)
             yield f"{api.name} v{version}", data, version >= api.flexible_from
 
 
 def ask(talk: Talk, note: str, data: bytes) -> None:
-    """Sends a frame; whether it is answered is what counts."""
+    """Sends a frame; the comparison is whether the broker answers."""
     wire = talk.wire()
     wire.sock.settimeout(HANG_S)
     wire.send(frame(data))

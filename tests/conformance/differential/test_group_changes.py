@@ -1,4 +1,4 @@
-"""What happens to groups without a member asking for it: timeouts, restarts of static members, too many members."""
+"""Changes of groups that no member requests: timeouts, restarts of static members, too many members."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.conformance.differential.talk import Pending, Talk
 from tests.support.waiting import pause
 
 VERSIONS = range(9, 10)
-# Each session and rebalance here is short.
+# All sessions and rebalances here are short.
 ATTEMPTS = 5
 SHORT: dict[str, Any] = {
     "session_timeout_ms": SHORTEST_SESSION_MS,
@@ -30,12 +30,12 @@ QUICK_REBALANCE: dict[str, Any] = {"rebalance_timeout_ms": SHORTEST_SESSION_MS}
 
 
 def until_state(talk: Talk, group: str, state: str) -> None:
-    """Waits until DescribeGroups tells that state."""
+    """Waits until DescribeGroups returns that state."""
     talk.until(lambda answer: answer.groups[0].group_state == state, "DescribeGroups", 5, groups=[group])
 
 
 def until_rebalancing(talk: Talk, group: str, member: str, generation: int) -> None:
-    """Waits until the member hears that it shall join again."""
+    """Waits until the member's Heartbeat is answered with REBALANCE_IN_PROGRESS."""
     fields: dict[str, Any] = {"group_id": group, "generation_id": generation, "member_id": member}
     talk.until(lambda answer: answer.error_code == 27, "Heartbeat", 4, **fields)
 
@@ -97,7 +97,7 @@ def test_a_leader_does_not_sync(talk: Talk) -> None:
 
 
 def two_static(talk: Talk, group: str) -> tuple[str, str]:
-    """A stable group of i1, the leader, and i2; their member ids."""
+    """A stable group of i1, the leader, and i2; returns their member ids."""
     one, _ = stable(talk, group, on="a", group_instance_id="i1")
     pending = begin_join(talk, "i2", group, on="b", group_instance_id="i2")
     until_rebalancing(talk, group, one, 1)

@@ -31,12 +31,12 @@ def at(offset: int, partition: int = 0, metadata: str | None = "m", epoch: int =
 
 
 def named(talk: Talk, topic: str) -> dict[str, Any]:
-    """A topic by name and by id: requests keep what their version has."""
+    """A topic by name and by id: the encoder keeps the one that the version has."""
     return {"name": topic, "topic_id": talk.topic_ids.get(topic, NOBODYS_ID)}
 
 
 def commit(talk: Talk, note: str, group: str, *topics: tuple[str, Rows], **more: Any) -> None:
-    """OffsetCommit; by nobody in particular unless told otherwise."""
+    """Sends OffsetCommit; without a member or generation by default."""
     fields: dict[str, Any] = {
         "group_id": group,
         "generation_id_or_member_epoch": more.pop("generation", -1),
@@ -47,13 +47,13 @@ def commit(talk: Talk, note: str, group: str, *topics: tuple[str, Rows], **more:
 
 
 def fetch(talk: Talk, note: str, group: str, *topics: tuple[str, list[int]], **more: Any) -> None:
-    """OffsetFetch of one group."""
+    """Sends OffsetFetch for one group."""
     wanted = [named(talk, topic) | {"partition_indexes": indexes} for topic, indexes in topics]
     fetch_groups(talk, note, {"group_id": group, "topics": wanted}, **more)
 
 
 def fetch_groups(talk: Talk, note: str, *groups: dict[str, Any], version: int = -1, **more: Any) -> None:
-    """OffsetFetch: of several groups since version 8. Topics are compared by name, as a hash table orders them."""
+    """Sends OffsetFetch; for several groups since version 8. Sorts topics by name: they have no order."""
     version = talk.version if version < 0 else version
     what: dict[str, Any] = {"groups": list(groups)}
     if version < 8:

@@ -18,7 +18,7 @@ def records(*timestamps: int, **fields: Any) -> bytes:
 def list_offsets(
     talk: Talk, note: str, topic: str, *timestamps: int, partition: int = 0, epoch: int = -1, **more: Any
 ) -> None:
-    """Asks for each timestamp by itself: one request may name a partition once."""
+    """Sends one request per timestamp: a request may name a partition only once."""
     for timestamp in timestamps:
         row = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
         fields = {"replica_id": -1, "topics": [{"name": topic, "partitions": [row]}]} | more
@@ -174,7 +174,7 @@ def test_describe_log_dirs(talk: Talk) -> None:
         pending = talk.send("DescribeLogDirs", talk.version, note=note, topics=topics)
         answer = pending.answer()
         if answer is not None:
-            # The order of partitions is that of a hash table.
+            # Kafka lists partitions in the order of a hash table.
             found = talk.transcript[-1][1]
             for directory in found["results"]:
                 directory["topics"] = sorted(

@@ -15,14 +15,14 @@ def produce(talk: Talk, topic: str, acks: int = -1, partition: int = 0) -> Pendi
 
 
 def fetch(talk: Talk, topic: str, offset: int, **more: Any) -> Pending:
-    """Sends a Fetch that does not wait unless told so."""
+    """Sends a Fetch, by default with max_wait_ms=0."""
     topics = [{"topic": topic, "partitions": [part(offset=offset)]}]
     fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "topics": topics} | more
     return talk.send("Fetch", 12, **fields)
 
 
 def metadata(talk: Talk, topic: str) -> Pending:
-    """Sends a Metadata, which another thread answers than those above."""
+    """Sends a Metadata request, which a different thread answers than the requests above."""
     return talk.send("Metadata", 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
 
 
@@ -84,7 +84,7 @@ def test_no_acks_between(talk: Talk) -> None:
 
 @conversation()
 def test_a_closed_connection_in_between(talk: Talk) -> None:
-    """acks=0 with an error closes the connection; what was asked before is answered."""
+    """acks=0 with an error closes the connection, after the answers to earlier requests."""
     topic = talk.topic("t")
     first = produce(talk, topic)
     produce(talk, topic, 0, 7)

@@ -17,7 +17,7 @@ from tests.support.waiting import FOR_EVER_MS
 
 NOBODYS_ID = bytes(range(16))
 STAMP_MS = 1_700_000_000_000
-# The same with both brokers.
+# The same for both brokers.
 NOW = int(time.time() * 1000)
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 CODECS = {GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
@@ -47,7 +47,7 @@ def produce(talk: Talk, note: str, topic: str, *data: tuple[int, bytes], **more:
 
 
 def read(talk: Talk, note: str, topic: str, offset: int = 0, partition: int = 0) -> None:
-    """What a consumer then finds in the partition."""
+    """What a consumer then reads from the partition."""
     rows = [{"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}]
     talk.ask(
         "Fetch", 12, note=note, max_wait_ms=0, min_bytes=0, topics=[{"topic": topic, "partitions": rows}]
@@ -87,7 +87,7 @@ def test_more_in_sync_replicas_asked_for_than_there_are_replicas(talk: Talk) -> 
 
 @conversation(versions("Produce"))
 def test_acks_zero_with_errors(talk: Talk) -> None:
-    """There is no answer to say what went wrong in: the connection is closed instead."""
+    """No answer can carry the error, so the broker closes the connection."""
     topic = talk.topic("t")
     for note, name, data in (
         ("unknown partition", topic, (7, batch())),
@@ -162,7 +162,7 @@ def test_bad_batches(talk: Talk) -> None:
 
 @conversation(versions("Produce"))
 def test_batches_that_only_one_takes(talk: Talk) -> None:
-    """What `deliberate.py` tells about; nothing is read afterwards, as the logs differ."""
+    """The differences are listed in `deliberate.py`; nothing is read afterwards, as the logs differ."""
     raw = encode_records(Batch((record(),)))
     for note, data in (
         ("trailing bytes", batch() + b"xx"),
@@ -245,7 +245,7 @@ def packed(attributes: int, *records: Any, **fields: Any) -> bytes:
 
 
 def told(answer: Any) -> list[tuple[int, list[str]]]:
-    """Each refused record, with the numbers that its message names and that do not depend on the moment."""
+    """Each refused record, with the numbers in its message that do not depend on time."""
     (part,) = answer.responses[0].partition_responses
     return [
         (
@@ -290,7 +290,7 @@ def test_compression_type_of_a_topic(talk: Talk) -> None:
             "Fetch", 12, max_wait_ms=0, min_bytes=0, topics=[{"topic": topic, "partitions": rows}]
         )
         data = bytes(answer.responses[0].partitions[0].records)
-        # Compressed bytes are the library's; that each batch has the topic's codec is Kafka's promise.
+        # Compressed bytes depend on the library; Kafka guarantees that each batch has the topic's codec.
         codecs = []
         while data:
             codecs.append(data[22] & 7)
@@ -347,7 +347,7 @@ def test_log_append_time_of_a_producer(talk: Talk) -> None:
 
 @conversation(versions("Produce", 7))
 def test_sizes_after_recompression(talk: Talk) -> None:
-    """What counts is the batch as it will be stored."""
+    """The size limit applies to the batch as stored."""
     plain = talk.topic("plain", compression_type="uncompressed", max_message_bytes="2000")
     zipped = talk.topic("zipped", compression_type="gzip", max_message_bytes="2000")
     segment = talk.topic(

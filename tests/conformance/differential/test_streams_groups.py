@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071): joining, tasks, epochs, topologies, offsets, and what the log has of it."""
+"""Streams groups (KIP-1071): joining, tasks, epochs, topologies, offsets, and their records in the log."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ HEARTBEAT, DESCRIBE = "StreamsGroupHeartbeat", "StreamsGroupDescribe"
 MISSING_INTERNAL_TOPICS, DELAYED = 3, 5
 NO_TASKS: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
 GROUP_RESOURCE, SET = 32, 0
-# Kafka's coordinator may hear of a new topic late on a busy machine.
+# On a busy machine, Kafka's coordinator may see a new topic late.
 ATTEMPTS = 5
 
 
@@ -93,7 +93,7 @@ def enter(
 
 
 def until_known(talk: Talk, name: str, partitions: int = 1) -> None:
-    """Waits until the coordinator may know a topic."""
+    """Waits long enough for the coordinator to see a topic."""
     talk.led(name, partitions)
 
 
@@ -121,7 +121,7 @@ def comparable(record: Record) -> Record:
 def settle(talk: Talk, group: str, member: str, epoch: int) -> int:
     """Sends heartbeats until the internal topics are there and tasks are assigned; returns the epoch.
 
-    How many heartbeats that takes depends on when the coordinator hears of the topics.
+    The number of heartbeats depends on when the coordinator sees the topics.
     """
     known = [epoch]
 

@@ -11,7 +11,7 @@ NOBODYS_ID = bytes(range(16))
 def create(
     talk: Talk, note: str, *topics: dict[str, Any], validate_only: bool = False, settle: bool = True
 ) -> None:
-    """Asks CreateTopics; names are made the conversation's own unless they begin with '='."""
+    """Sends CreateTopics; makes names unique to the conversation unless they begin with '='."""
     wanted = []
     for topic in topics:
         name = topic.get("name", note.replace(" ", "-"))
@@ -142,7 +142,7 @@ def test_create_topics_returns_configs(talk: Talk) -> None:
 
 
 def delete(talk: Talk, note: str, *names: str, settle: bool = True) -> None:
-    """Asks DeleteTopics by name, as the version has it, and waits until they are gone."""
+    """Sends DeleteTopics by name, in the form of the version, and waits until the topics are gone."""
     if talk.version >= 6:
         wanted: dict[str, Any] = {"topics": [{"name": name} for name in names]}
     else:

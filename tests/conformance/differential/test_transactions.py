@@ -202,7 +202,7 @@ def test_ends(talk: Talk) -> None:
 
 @conversation(versions("EndTxn"))
 def test_ends_after_the_coordinator_has_aborted(talk: Talk) -> None:
-    """As after a timeout: the epoch is raised, and the client asks with the one that it had."""
+    """As after a timeout: the epoch is raised, and the client still uses its old one."""
     client, topic, version = Client(talk), talk.topic("t"), talk.version
     for again in (True, False):
         client.init()
@@ -217,7 +217,7 @@ def test_ends_after_the_coordinator_has_aborted(talk: Talk) -> None:
 
 @conversation(versions("Produce", first=3))
 def test_produce(talk: Talk) -> None:
-    """Of clients of both transaction versions; the later ones add the partition."""
+    """Clients of both transaction versions; those of the later one add the partition by producing."""
     topic, version = talk.topic("t"), talk.version
     if version >= 13:
         return  # topics by id: as version 12

@@ -173,23 +173,23 @@ class Member(MemberThread):
         )
 
     def poll(self) -> None:
-        # kafka-python 3.0.12 forgets a rebalance that it began because the topics' metadata changed, as it does for
-        # every new member (it first joins without knowing any partition), when a poll times out before SyncGroup is
-        # answered. The join goes on behind (coordinator/base.py: join_group_async returns False and leaves
-        # _join_task), but the next poll asks need_rejoin, which says no: the leader's assignment has taken the new
-        # metadata for known, and a join under way is not looked at. So the assignment that the broker answered is
-        # never taken up, heartbeats stay off, and nothing is sent on that connection any more. Against Apache Kafka it
-        # is the same: 1 new member in some 200, and all of them when SyncGroup's answer takes 250 ms. Java's
-        # rejoinNeededOrPending counts the join under way, and so does this.
+        # kafka-python 3.0.12 loses a rebalance that a metadata change began (every new member's, as it first
+        # joins without a list of partitions) when a poll times out before the answer to SyncGroup. The join
+        # continues in the background (coordinator/base.py: join_group_async returns False and leaves
+        # _join_task), but the next poll calls need_rejoin, which returns False: the leader's assignment has
+        # accepted the new metadata, and nothing checks for a join under way. So the assignment from the
+        # broker is never applied, heartbeats stay off, and the connection sends nothing more. Apache Kafka
+        # sees the same: 1 new member in about 200, and all of them if SyncGroup's answer takes 250 ms. Java's
+        # rejoinNeededOrPending includes the join under way; so does this override.
         coordinator = self.consumer._coordinator
         if coordinator.rebalance_in_progress():
             coordinator.request_rejoin()
         try:
             polled = self.consumer.poll(timeout_ms=100)
         except RetriableError:
-            # Of a broker that is away poll tells or does not, as time would have it: where looking for the
-            # coordinator fails, ensure_coordinator_ready_async awaits fresh metadata and lets out the
-            # KafkaConnectionError in which that ends. The next poll looks for the coordinator again.
+            # While a broker is away, poll raises or not, depending on timing: if finding the
+            # coordinator fails, ensure_coordinator_ready_async awaits fresh metadata and raises the resulting
+            # KafkaConnectionError. The next poll looks for the coordinator again.
             return
         for where, messages in polled.items():
             for message in messages:

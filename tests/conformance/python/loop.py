@@ -107,8 +107,8 @@ def flood(send: Callable[[int, bytes, bytes], None], pause: Callable[[float], No
 class MemberThread:
     """One group member: its thread owns the client, polls it, and runs the driver's requests between polls.
 
-    A client's module says how: `open` makes the consumer, `poll` waits about 0.1 s and calls `record`,
-    `assignment` tells the partitions owned, `commit` commits the position, `close` leaves the group.
+    A client's module supplies: `open` makes the consumer, `poll` waits about 0.1 s and calls `record`,
+    `assignment` returns the owned partitions, `commit` commits the position, `close` leaves the group.
     """
 
     def __init__(self, args: Json) -> None:
