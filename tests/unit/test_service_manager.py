@@ -1,4 +1,4 @@
-"""What systemd is told by its notification socket."""
+"""Messages to systemd's notification socket."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""`make test` tells a broken product, which fails twice, from an unsteady test, which passes when it runs alone."""
+"""`make test` separates a broken product, which fails twice, from an unsteady test, which passes alone."""
 
 import datetime
 import os
@@ -36,10 +36,11 @@ STEADY = "def test_steady():\n    pass\n"
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A project with tests of its own, as the working directory; its processes find this one's tests package."""
+    """A project with its own tests, as the working directory; its processes find this tests package."""
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     monkeypatch.chdir(tmp_path)
-    # Not the options and workers of the run around this one; and of all plugins, which take a second, only xdist.
+    # Without the options and workers of the surrounding run; of all plugins, which take a second to load,
+    # only xdist.
     for name in [name for name in os.environ if name.startswith("PYTEST_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -147,7 +148,7 @@ class TestRuns:
         )
 
     def test_a_second_run_ends_in_time(self, project):
-        """What ended before counts, and quick files come first."""
+        """Results before the deadline count, and quick files come first."""
         (project / "test_a_slow.py").write_text(
             "import pathlib, threading\n"
             "def test_slow():\n"
@@ -159,7 +160,7 @@ class TestRuns:
             "    assert False\n"
         )
         (project / "test_quick.py").write_text(UNSTEADY.format(suffix=""))
-        # The time is over when the slow test has begun, however long the start took.
+        # The deadline is when the slow test has begun, however long the start took.
         code, output = run(
             code="import subprocess, pathlib; from tests.support.waiting import wait_until\n"
             "class Process(subprocess.Popen):\n"
@@ -200,7 +201,7 @@ class TestRuns:
 
 
 class TestFirstRuns:
-    """What ends with the first run; the exit codes are pytest's."""
+    """Cases that end with the first run; the exit codes are pytest's."""
 
     def test_success(self, project):
         (project / "test_it.py").write_text(STEADY)
@@ -254,7 +255,7 @@ class TestFirstRuns:
         assert code == 1, output
 
     def test_names_are_printed_as_tests_fail(self, project):
-        """A run that is killed has them in its log."""
+        """The log of a killed run has them."""
         (project / "test_it.py").write_text(
             "import threading\n" + BROKEN + "def test_hangs():\n    threading.Event().wait()\n"
         )

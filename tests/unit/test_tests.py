@@ -1,4 +1,4 @@
-"""The tests are checked like the code: where they lie, and that what several of them need stands once."""
+"""The tests are checked like the code: where they are, and that shared code exists once."""
 
 import ast
 from collections import defaultdict
@@ -225,19 +225,19 @@ PRIVATE = {
         "_FIRST_PAUSE_S": "a shorter pause before a shard is loaded again",
     },
 }
-# Listeners at 127.0.0.1, each with the reason why they may be met by clients of other tests.
+# Listeners at 127.0.0.1, each with the reason why clients of other tests may reach them.
 SHARED_ADDRESS = {
     "system/bad_input/meddler.py": "forwards to a real broker, in whose answers its address is to have the same length",
     "unit/cluster/test_ports.py": "takes a port that is not to be given; accepts nobody",
     "unit/server/test_listeners.py": "takes the port that a broker is to find taken",
 }
-# What changes or reads an attribute by its name.
+# Calls that change or read an attribute by its name.
 PATCHING = {"setattr", "getattr", "delattr", "hasattr", "patch", "object"}
 
 
 @cache
 def sources() -> dict[Path, ast.Module]:
-    """Every file below tests/, parsed; not before a test asks, as every worker imports this file."""
+    """Every file below tests/, parsed on first use, as every worker imports this file."""
     return {path: ast.parse(path.read_text()) for path in sorted(TESTS.rglob("*.py"))}
 
 
@@ -254,7 +254,7 @@ def imported(tree: ast.Module) -> set[str]:
 
 
 def test_no_test_imports_another_test():
-    """What two tests need lies in tests/support, or beside the tests of its suite under a name of its own."""
+    """Code shared by two tests is in tests/support, or beside the tests of its suite under its own name."""
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path, tree in sources().items()
@@ -276,7 +276,7 @@ def test_unit_tests_mirror_the_packages():
 
 
 def test_every_folder_is_a_package():
-    """Two files of one name are told apart by it."""
+    """A package distinguishes two files of one name."""
     lacking = {path.parent for path in sources()} - {
         path.parent for path in sources() if path.name == "__init__.py"
     }
@@ -284,7 +284,7 @@ def test_every_folder_is_a_package():
 
 
 def test_waiting_stands_once():
-    """Loops of one's own over a condition have deadlines of their own, and some of them are too short."""
+    """Hand-written loops over a condition have their own deadlines, some of them too short."""
     names = ("until", "wait_until", "wait_for", "eventually")
     found = [
         f"{path.relative_to(ROOT)}: {node.name}"
@@ -296,7 +296,7 @@ def test_waiting_stands_once():
 
 
 def test_doubles_listen_at_addresses_of_their_own():
-    """A client of another test looks for its broker at 127.0.0.1, also when its port is a double's by now."""
+    """A client of another test may look for its broker at 127.0.0.1 on a port that a double has by now."""
     listeners = ("create_server", "start_server", "HTTPServer", "ThreadingHTTPServer")
     found = {
         path.relative_to(TESTS).as_posix()
@@ -312,8 +312,8 @@ def test_doubles_listen_at_addresses_of_their_own():
 def test_sleeps_say_why():
     """A sleep instead of a wait makes a test slow on quick machines and wrong on slow ones.
 
-    `sleep(0)` lets other work go on. What another hand needs a sleep for is a `pause` with its reason, also in the
-    programs that tests start.
+    `sleep(0)` lets other work proceed. A wait for something outside the test is a `pause` with its reason,
+    also in programs that tests start.
     """
     found = []
     for path, tree in sources().items():
@@ -355,7 +355,7 @@ def private_names(tree: ast.Module) -> set[str]:
 
 
 def test_private_names_are_left_alone():
-    """A test that knows the inside of a module fails when the inside changes, and passes when the outside does."""
+    """A test of internals fails when they change, and passes when the behaviour breaks."""
     found = {
         path.relative_to(TESTS).as_posix(): names
         for path, tree in sources().items()
@@ -365,7 +365,7 @@ def test_private_names_are_left_alone():
 
 
 def test_no_function_stands_twice():
-    """Fixtures aside: they make what is their own module's."""
+    """Except fixtures: each belongs to its module."""
     places = defaultdict(list)
     for path, tree in sources().items():
         for node in tree.body:

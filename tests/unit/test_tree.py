@@ -233,7 +233,7 @@ OUTER_PACKAGES = {
     },
 }
 PYTHON_PACKAGES = GROUND_PACKAGES | ENGINE_PACKAGES | CLIENT_PACKAGES | OUTER_PACKAGES
-# The public names of everything, found when they are asked for.
+# The public names of everything, resolved on first access.
 FACADE = ("bowstring", "__main__")
 # Declarations, and commands of a command, are part of the package above them.
 PARTS = (
@@ -330,7 +330,7 @@ def short_names(package: str, names: set[str]) -> set[str]:
 
 
 def importers(package: str, packages: dict[str, set[str]]) -> set[str]:
-    """Who imports a package, as its docstring says it."""
+    """The importers of a package, in the form of its docstring."""
     found = {other for other, allowed in packages.items() if package in allowed}
     for top in ("engine", "clients"):
         inner = {name for name in found if name.startswith(f"{top}.")}
@@ -358,7 +358,7 @@ PACKAGE_FOLDERS = [(ROOT / "_native" / name, name, NATIVE_PACKAGES) for name in 
     ("folder", "package", "packages"), PACKAGE_FOLDERS, ids=[relative(each[0]) for each in PACKAGE_FOLDERS]
 )
 def test_packages_say_what_they_are(folder, package, packages):
-    """Three lines in __init__.py: what it is, who imports it, what it may import."""
+    """Three lines in __init__.py: its purpose, its importers, and what it may import."""
     docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
     assert stated(docstring, "May import") == short_names(package, packages[package])
     assert stated(docstring, "Imported by") == importers(package, packages)
@@ -368,7 +368,7 @@ NATIVE_CONSTANT = re.compile(r"^    ([A-Z][A-Z0-9_]+) = ([^#\n]+?) *(?:#.*)?$", 
 NATIVE_ARRAY = re.compile(
     r"^\s+(?:cdef )?(?:const )?[A-Za-z_]\w*\s*(?:\[(\d+)\])?\s*\*?\s*(\w+)\s*(?:\[(\d+)\])?$"
 )
-# Sizes that arrays everywhere are measured by; else a module's own constants count.
+# Sizes that arrays everywhere use; otherwise only a module's own constants count.
 SIZES_OF_ALL = {"PATH_BYTES": 4096, "BATCH_HEADER_BYTES": 61}
 UUID_FIELDS = {"id", "topic_id"}
 
@@ -389,7 +389,7 @@ def test_native_error_codes_have_one_home():
 
 
 def test_native_constants_have_one_home():
-    """A name with one value stands in one module; *_FROM, the first version of an API with something, in each."""
+    """A name with one value is defined in one module; *_FROM, a feature's first API version, in each."""
     homes: dict[tuple[str, str], set[str]] = {}
     for path in NATIVE:
         for name, value in NATIVE_CONSTANT.findall(path.read_text()):
@@ -458,7 +458,7 @@ def _classes() -> dict[str, list[tuple[str, list[str], dict[str, bool]]]]:
 
 
 def test_no_method_cancels_the_one_that_it_overrides():
-    """What a subclass can't do isn't its parent's: a method that raises or does nothing in place of one that works."""
+    """A subclass must not disable its parent's method by one that raises or does nothing."""
     classes = _classes()
 
     def works(bases: list[str], method: str, seen: frozenset[str]) -> bool:
@@ -496,7 +496,7 @@ def test_background_tasks_of_the_broker_log_their_failures():
 
 
 def test_nodes_connect_in_one_place():
-    """TLS and SASL between nodes go there."""
+    """It holds TLS and SASL between nodes."""
     found = [
         relative(path)
         for path in SOURCES
@@ -505,7 +505,7 @@ def test_nodes_connect_in_one_place():
     assert found == ["engine/network/connection.py"]
 
 
-# Where API keys stood as bare integers. Their places are ApiKeys, the messages and the table of APIs.
+# Places that must use ApiKeys rather than bare integers: the messages and the table of APIs.
 WITH_API_KEYS = (
     "engine/api/",
     *(
@@ -592,7 +592,7 @@ WITH_THE_ENGINE = {
 
 
 def test_what_starts_no_broker_does_not_name_the_engine():
-    """Clients and tools have the protocol for it. Strings count, too: a module may be imported by its name."""
+    """Clients and tools use the protocol. Strings count, too: a module may be imported by its name."""
     found = {
         relative(path)
         for path in SOURCES
@@ -603,7 +603,7 @@ def test_what_starts_no_broker_does_not_name_the_engine():
 
 
 def test_clients_run_without_the_engine():
-    """Neither do they load it by what they import."""
+    """Nor do their imports load it."""
     code = (
         "import sys, bowstring.aio, bowstring.cli.app, bowstring.spark\n"
         "from bowstring import Admin, Consumer, Producer, ShareConsumer, read, transform\n"
@@ -616,7 +616,7 @@ def test_clients_run_without_the_engine():
 
 
 def test_clients_do_not_import_the_table_of_apis():
-    """It is the broker's: what clients need of an API is its messages."""
+    """The table belongs to the broker: clients need only an API's messages."""
     wrong = [
         relative(path)
         for path in SOURCES
@@ -662,7 +662,7 @@ REPORT = re.compile(r"\d{4}-\d\d-\d\d-(?P<bench>[\w-]+)")
 
 
 def test_each_bench_has_its_newest_report():
-    """Git's history has those before."""
+    """Older ones are in Git's history."""
     of_bench: dict[str, list[str]] = {}
     for name in sorted({path.relative_to(REPORTS).parts[0] for path in tracked() if REPORTS in path.parents}):
         found = REPORT.fullmatch(name)

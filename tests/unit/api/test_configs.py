@@ -1,4 +1,4 @@
-"""Configs over the wire: described, altered, in force at once and after a restart."""
+"""Configs over the wire: described, altered, applied at once and after a restart."""
 
 import pytest
 
@@ -158,7 +158,7 @@ def test_values_in_force_are_shown_as_parsed_and_kept_as_written(serve):
         (CLIENT_METRICS, "m", "interval.ms"),
     ):
         assert alter(served, kind, name, (config, SET, " +50000")) == (Errors.NONE, None)
-    # The cluster's defaults are what was written, as in Kafka; what is in force on a broker is what was parsed.
+    # As in Kafka, the cluster's defaults are shown as written, a broker's values in force as parsed.
     assert values(served, BROKER, "", "log.retention.ms") == {"log.retention.ms": (" +50000", 3)}
     assert values(served, BROKER, "1", "log.retention.ms") == {"log.retention.ms": ("50000", 3)}
     assert values(served, GROUP, "g", "consumer.session.timeout.ms") == {
@@ -279,5 +279,5 @@ def test_resources_are_listed(served):
     alter(served, GROUP, "g", ("share.isolation.level", SET, "read_committed"))
     alter(served, CLIENT_METRICS, "m", ("interval.ms", SET, "500"))
     assert listed(served, 1) == (Errors.NONE, everything | {(GROUP, "g"), (CLIENT_METRICS, "m")})
-    # Version 0 knows client metrics subscriptions only, and does not say what a resource is.
+    # Version 0 lists client metrics subscriptions only, without the type of a resource.
     assert {name for _, name in listed(served, 0)[1]} == {"m"}

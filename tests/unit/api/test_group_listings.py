@@ -1,4 +1,4 @@
-"""ListGroups and DescribeGroups tell of what this broker coordinates, once it is committed."""
+"""ListGroups and DescribeGroups report the groups that this broker coordinates, once they are committed."""
 
 import asyncio
 from types import SimpleNamespace

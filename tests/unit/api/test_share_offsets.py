@@ -4,7 +4,7 @@ from bowstring.protocol.messages import describe_share_group_offsets as dso
 
 
 def test_partitions_that_do_not_exist_are_not_waited_for(served, monkeypatch):
-    """The persister would wait two seconds for each group: its coordinator may hear of a topic later."""
+    """The persister would wait two seconds for each group, in case its coordinator sees a topic late."""
     served.create_topic("t", 2)
     asked = []
     read_summary = served.engine.persister.read_summary

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat and StreamsGroupDescribe: one whole life, internal topics, and what is refused."""
+"""StreamsGroupHeartbeat and StreamsGroupDescribe: a member's whole life, internal topics, refusals."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_a_life(served):
 
 
 def test_descriptions_of_topologies_are_not_stored(served):
-    """KIP-1331 without its plugin: members are not asked, what they send is refused, and describing says so."""
+    """KIP-1331 without a plugin: no member gets a request, pushes are refused, and descriptions show that."""
     served.create_topic("words", partitions=2)
     joining = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": [], "process_id": "p"}
     request = StreamsGroupHeartbeatRequest(

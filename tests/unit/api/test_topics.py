@@ -1,4 +1,4 @@
-"""Topics over the wire: created, described, grown, deleted, and there again after a restart."""
+"""Topics over the wire: created, described, grown, deleted, and still there after a restart."""
 
 import errno
 import os
@@ -99,7 +99,7 @@ def test_validate_only_changes_nothing(served):
 
 
 def test_a_partition_that_cannot_be_made_leaves_no_directory(served):
-    """Without its topic's id it would be taken for that of any topic of the name."""
+    """Without the topic's id, it would pass for a partition of any topic with that name."""
     home = served.engine.directory
 
     def failing(original):
@@ -117,7 +117,7 @@ def test_a_partition_that_cannot_be_made_leaves_no_directory(served):
 
 
 def test_partitions_without_descriptors_are_created_later(served, caplog):
-    """Without a restart, and also those of topics behind the one that failed."""
+    """Without a restart; so are those of the topics after the one that failed."""
     with faults.failing("open", errno.EMFILE):
         answers = create(served, new("a", 20), new("b", 2))
     assert Errors.KAFKA_STORAGE_ERROR.code in {answer.error_code for answer in answers}
@@ -183,7 +183,7 @@ def test_what_cannot_be_deleted_is_named(served):
         ("none", ZERO_UUID): Errors.UNKNOWN_TOPIC_OR_PARTITION,
         (None, b"n" * 16): Errors.UNKNOWN_TOPIC_ID,
         (None, ZERO_UUID): Errors.INVALID_REQUEST,
-        # Named twice over, and answered once.
+        # Named twice, but answered once.
         ("t", topic_id): Errors.INVALID_REQUEST,
     }
     assert all_topics(served) == {"t": 1}
@@ -304,7 +304,7 @@ def test_named_topics_may_be_missing_and_a_cursor_must_be_among_them(served):
 
 
 def test_metadata_names_fenced_brokers_only_if_all_are(served):
-    """librdkafka forgets every broker that an answer lacks: after an empty one it never asks again."""
+    """librdkafka forgets every broker that an answer lacks: an empty one leaves it none to contact."""
     brokers = served.engine.metadata.image.brokers
     own = brokers[1]
     brokers[1] = own._replace(fenced=True)

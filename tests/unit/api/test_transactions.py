@@ -1,4 +1,4 @@
-"""The APIs of transactions on one broker, as raw requests."""
+"""The transaction APIs of one broker, as raw requests."""
 
 import asyncio
 import contextlib
@@ -31,11 +31,11 @@ from tests.support.waiting import FOR_EVER_MS, wait_until
 from tests.support.wire_client import WireClient
 
 LATEST, COMMITTED = -1, 1
-PRODUCE_1, PRODUCE_2 = 11, 12  # versions of Produce of clients with transaction version 1 and 2
+PRODUCE_1, PRODUCE_2 = 11, 12  # versions of Produce that clients use with transaction version 1 and 2
 
 
 class Client:
-    """A transactional producer that asks in the versions of transaction version 1 or 2."""
+    """A transactional producer that uses the request versions of transaction version 1 or 2."""
 
     def __init__(self, served, id="x", *, bumps=True):
         self.served = served
@@ -99,7 +99,7 @@ class Client:
         return answer.responses[0].partition_responses[0].error_code
 
     def end(self, *, commit=True, version=None):
-        """Returns the error code; takes over the new epoch."""
+        """Returns the error code; adopts the new epoch."""
         request = et.EndTxnRequest(
             transactional_id=self.id,
             producer_id=self.producer_id,
@@ -160,7 +160,7 @@ def end_offset(served, isolation=COMMITTED, partition=0):
 
 
 def fetched_offset(served, group="g", *, stable=False):
-    """Returns the committed offset of t-0, or the error that says that it is not stable."""
+    """Returns the committed offset of t-0, or the error for an unstable offset."""
     request = of.OffsetFetchRequest(
         require_stable=stable,
         groups=[
@@ -200,7 +200,7 @@ def test_one_transaction_after_the_other(topic, client):
 
 
 def test_the_next_transaction_waits_for_the_end_of_the_last(topic, client):
-    """A producer would only ask again after its backoff."""
+    """A producer would only retry after its backoff."""
     for number in range(20):
         begin(client, number % 2)
         assert client.produce(partition=number % 2) == 0
@@ -389,7 +389,7 @@ def test_offsets_by_topic_id_have_errors_of_their_own(topic):
 
 
 def test_offsets_without_their_transaction_are_refused(topic):
-    """An anomaly: offsets that are committed without the records."""
+    """An anomaly: offsets committed without their records."""
     client = Client(topic, bumps=False).init()
     assert client.add() == 0
     topic.ask(fc.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
@@ -518,7 +518,7 @@ def test_batches_of_several_producers_are_refused_as_a_whole(topic):
 
 
 def test_a_repeated_batch_after_a_retriable_error_is_stored_once(topic, client):
-    """The answer is lost, or says that it is unknown; the batch is there, and its transaction goes on."""
+    """The answer is lost or UNKNOWN; the batch is stored, and its transaction continues."""
     begin(client)
     assert client.produce(b"one", sequence=0) == 0
     for _ in range(3):
@@ -547,7 +547,7 @@ def id_frame(api, version, id):
 @pytest.mark.parametrize("id", [b"x" * 0x8000, b"x" * 1_000_000])
 @pytest.mark.parametrize(("api", "version"), [(22, 5), (24, 3), (25, 4), (26, 5), (28, 5), (12, 4), (13, 5)])
 def test_ids_that_are_too_long(topic, api, version, id):
-    """The connection is closed; others go on."""
+    """The connection is closed; other connections continue."""
     other = WireClient(topic.broker.port)
     other.send(id_frame(api, version, id))
     assert other.is_closed()
@@ -558,7 +558,7 @@ def test_ids_that_are_too_long(topic, api, version, id):
 @pytest.mark.parametrize("id", [b"\xff\xfe", b"a\xc3"])
 @pytest.mark.parametrize(("api", "version"), [(22, 5), (24, 3), (26, 5), (28, 5), (12, 4)])
 def test_ids_that_are_no_text(topic, api, version, id):
-    """The request is answered, or its connection closed; others go on."""
+    """The request is answered, or its connection closed; other connections continue."""
     other = topic.connect()
     other.send(id_frame(api, version, id))
     with contextlib.suppress(ConnectionError):
@@ -594,7 +594,7 @@ def test_markers_of_no_producer(topic, producer_id):
     ],
 )
 def test_two_phase_commit(enabled, enable2_pc, keeps, timeout_ms, error):
-    """What Kafka 4.3.1 does with InitProducerId 6, which neither offers (KIP-939)."""
+    """What Kafka 4.3.1 answers to InitProducerId 6; neither broker offers two-phase commit (KIP-939)."""
 
     async def run():
         configs = BrokerConfigs({"transaction.two.phase.commit.enable": enabled})

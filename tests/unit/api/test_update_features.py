@@ -1,4 +1,4 @@
-"""UpdateFeatures on a node alone: old data directories get the features of newer releases."""
+"""UpdateFeatures on a single node: old data directories get the features of newer releases."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def heartbeat(served):
 
 @pytest.fixture(name="old")
 def of_an_old_release(serve, tmp_path):
-    """A broker whose log knows metadata.version only, and an old one."""
+    """A broker whose log has metadata.version only, at an old level."""
     write_first_levels(tmp_path / "data", {"metadata.version": 16})
     return serve()
 
@@ -61,7 +61,7 @@ def test_an_old_data_directory_gets_the_features_of_this_release(old):
 
 
 def test_a_directory_that_kafka_4_4_formatted_has_its_levels(serve, tmp_path):
-    """They are in the log from the first start on, not only in the snapshot that formatting wrote (KIP-1170)."""
+    """The log has the levels from the first start, not only the snapshot that formatting wrote (KIP-1170)."""
     first = {"metadata.version": 30, "share.version": 1}
     write_first_levels(tmp_path / "data", first, as_kafka_4_4=True)
     format_directory(tmp_path / "data", 1)

@@ -1,4 +1,4 @@
-"""Batches decoded into Arrow's buffers, held against the decoder that makes Python objects."""
+"""Batches decoded into Arrow's buffers, compared with the decoder that makes Python objects."""
 
 import random
 import struct
@@ -37,7 +37,7 @@ def numbered(count, size=20, base_offset=0, **fields):
 
 
 def everything(data, start=0, *, in_views=False, columns=ALL, end=1 << 62, **limits):
-    """All rows, in as many rounds as the limits ask for."""
+    """All rows, in as many rounds as the limits require."""
     found, rounds, resumed, at = [], 0, None, 0
     while True:
         rows = ArrowRows(columns, views=in_views, **limits)
@@ -163,7 +163,7 @@ def test_a_corrupt_batch_does_not_take_the_good_ones_with_it():
 @pytest.mark.parametrize("in_views", [False, True])
 @pytest.mark.parametrize("codec", [0, 4])
 def test_a_bomb_does_not_take_the_good_ones_with_it(codec, in_views):
-    """Their columns are whole, and the next call raises; also when all before it is skipped."""
+    """Their columns are complete, and the next call raises; also if all rows before it are skipped."""
     good, bomb = numbered(4, codec=codec), numbered(1, size=1 << 20, base_offset=4, codec=4)
     for start in (0, 4):
         rows = ArrowRows(ALL, views=in_views)

@@ -1,4 +1,4 @@
-"""A client's run is told by its own figures, and a client that fails is a peer's failure."""
+"""A client's run is judged by its own figures, and a client that fails is a peer's failure."""
 
 import os
 
@@ -10,7 +10,7 @@ from bench.peers.install import PeerError
 
 
 class HereAsPeer:
-    """This process stands for the broker's."""
+    """Uses this process in place of the broker's."""
 
     pid = os.getpid()
     bootstrap = "127.0.0.1:1"

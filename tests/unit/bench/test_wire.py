@@ -1,4 +1,4 @@
-"""The bench's own requests, against a broker made of canned replies."""
+"""The bench's own requests, against a broker with canned replies."""
 
 import socket
 import struct
@@ -17,7 +17,7 @@ def string(text):
 
 
 class CannedBroker:
-    """Answers one request per reply and keeps what it was asked."""
+    """Answers one request per reply and keeps the requests."""
 
     def __init__(self, *replies):
         self.requests = []

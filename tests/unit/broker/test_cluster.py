@@ -259,13 +259,13 @@ def test_the_next_controller_goes_on(tmp_path):
         await wait_until_async(lambda: {"t", "u"} <= set(second.quorum.image.topics))
         await wait_until_async(lambda: not any(each.lifecycle.is_fenced for each in cluster.brokers.values()))
 
-    # Nobody is to be fenced while there is no controller.
+    # The session timeout is long, so no broker is fenced while there is no controller.
     run(tmp_path, scenario, **{"broker.session.timeout.ms": "60000"})
 
 
 @pytest.mark.parametrize(("replicas", "moved_to", "is_taken"), [(2, [10], True), (1, [10, 11], False)])
 def test_acks_all_needs_as_many_replicas_as_a_reassignment_leaves(tmp_path, replicas, moved_to, is_taken):
-    """min.insync.replicas is 2, of as many replicas as there are; one of two is not enough."""
+    """min.insync.replicas is 2, with as many replicas; one of two is not enough."""
 
     async def scenario(cluster):
         await cluster.create("t", 1, replicas)
@@ -306,7 +306,7 @@ def test_acks_all_needs_as_many_replicas_as_a_reassignment_leaves(tmp_path, repl
 
 
 def test_producers_of_a_partition_are_told_by_any_replica(tmp_path):
-    """As Kafka does: `kafka-transactions find-hanging` asks the broker that it is given."""
+    """As in Kafka: `kafka-transactions find-hanging` sends DescribeProducers to the broker it is given."""
 
     async def scenario(cluster):
         assert await cluster.create("t", 1, 2) is Errors.NONE

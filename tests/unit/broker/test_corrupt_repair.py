@@ -94,7 +94,7 @@ def test_a_corrupt_batch_is_fetched_from_the_other_replica(tmp_path, leads):
                 0,
                 CORRUPT_MESSAGE,
                 1,
-            }  # 1: a follower that does not know the high watermark yet
+            }  # 1: a follower that does not have the high watermark yet
         log = broker.logs.get("t", 0)
         for base_offset, _, _ in log.segments():
             scrub_piece(log, base_offset)

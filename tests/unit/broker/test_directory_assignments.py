@@ -1,4 +1,4 @@
-"""What a broker tells the controller about the log directories of its replicas."""
+"""What a broker reports to the controller about the log directories of its replicas."""
 
 import asyncio
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ def home(*, failed=False):
 
 
 class Quorum:
-    """Takes every assignment."""
+    """Accepts every assignment."""
 
     def __init__(self, level):
         self.image = SimpleNamespace(features={"metadata.version": level})
@@ -100,7 +100,7 @@ def test_a_log_whose_records_wait_for_room_stays_given_up():
 
 
 def test_a_topic_that_came_again_with_fewer_partitions_ends_nothing():
-    """Its logs are still those of the one before."""
+    """Its logs still belong to the previous topic of that name."""
 
     async def scenario():
         quorum = Quorum(17)
@@ -146,7 +146,7 @@ def reported(known, logs, directory, note, **state):
 
 
 def test_a_directory_that_failed_before_it_was_reported_is_reported():
-    """Only so can the controller choose other leaders of what is in it."""
+    """The report lets the controller elect other leaders for the replicas in it."""
     log = Log()
     log.failed = True
     failed = home(failed=True)

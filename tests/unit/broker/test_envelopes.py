@@ -1,4 +1,4 @@
-"""Requests that brokers send on inside Envelope, over sockets."""
+"""Requests that brokers forward inside Envelope, over sockets."""
 
 import asyncio
 from types import SimpleNamespace
@@ -138,7 +138,7 @@ def test_a_controller_that_is_not_active_refuses_envelopes(tmp_path):
 
 @pytest.mark.parametrize("has_stopped", [True, False])
 def test_an_answer_of_a_lost_leadership_is_none(monkeypatch, has_stopped):
-    """The leadership ends while the topic is created; the controller may hear of that later."""
+    """The leadership ends while the topic is created; the controller may notice later."""
 
     services = SimpleNamespace(controller=SimpleNamespace(is_active=True))
 

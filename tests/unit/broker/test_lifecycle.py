@@ -61,7 +61,7 @@ class Beating:
     """A quorum whose controller answers heartbeats; the brokers of its image are 1 and 2.
 
     Attributes:
-        wanting: How often a broker that wants to stop is told to wait.
+        wanting: How many times the controller delays a broker that wants to stop.
         is_silent: Whether there is no controller.
         is_stale: Whether the controller refuses the broker's epoch.
         has_failed: Whether this node's replica of the metadata log has failed.
@@ -124,7 +124,7 @@ def test_a_broker_that_stops_does_not_wait_for_the_intervals_of_others():
 
 
 async def started(quorum):
-    """A broker whose heartbeats come once in a very long time, unless something hurries them."""
+    """A broker with a very long heartbeat interval; only events make it send one sooner."""
     configs = BrokerConfigs({"broker.heartbeat.interval.ms": str(FOR_EVER_MS)})
     directories = SimpleNamespace(cluster_id="cluster", clean_epoch=-1, ids=list, opened=[])
     lifecycle = BrokerLifecycle(quorum, configs, directories, node_id=1, listeners=list)
@@ -134,7 +134,7 @@ async def started(quorum):
 
 
 def test_a_broker_is_unfenced_once_its_own_image_says_so(caplog, monkeypatch):
-    """Before, its metadata would have no broker at all: librdkafka then forgets all that it knows, for ever."""
+    """Before that, its metadata would list no broker: librdkafka then forgets all brokers for ever."""
     monkeypatch.setattr(lifecycle_module, "_STILL_FENCED_S", 0.01)
 
     def is_told(words):
@@ -190,7 +190,7 @@ def test_a_broker_that_stops_asks_again_soon_until_it_may(caplog):
 
 
 def test_a_broker_does_not_wait_for_a_controller_that_cannot_be(monkeypatch, caplog):
-    """As the last one of a cluster whose nodes all stop."""
+    """As for the last broker of a cluster whose nodes all stop."""
     monkeypatch.setattr(lifecycle_module, "NO_CONTROLLER_S", FOR_EVER_MS)
     monkeypatch.setattr(lifecycle_module, "STOP_TIMEOUT_S", FOR_EVER_MS)
 
@@ -261,7 +261,7 @@ def test_a_broker_whose_epoch_is_refused_says_once_why(caplog, registered, words
 
 
 def test_a_registration_says_whose_it_is():
-    """`migrate-dir` took directories of a cluster for Kafka's."""
+    """Its `bowstring.version` keeps `migrate-dir` from taking the directories for Kafka's."""
 
     async def scenario():
         quorum = Beating()

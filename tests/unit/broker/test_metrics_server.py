@@ -18,7 +18,7 @@ class Node:
 
 @pytest.fixture
 def ask():
-    """Asks a server of a node for a page; returns the first line of the answer and its body."""
+    """Requests a page from a node's metrics server; returns the status line and the body."""
 
     def call(node, line):
         async def run():

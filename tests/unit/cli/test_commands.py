@@ -1,4 +1,4 @@
-"""Commands as a shell sees them: output, exit codes, one line of error."""
+"""Commands as a shell sees them: output, exit codes, one-line errors."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from tests.support.waiting import HANG_S, wait_until
 
 
 def in_time(call, words):
-    """What a command says that gets enough time to hear it: more where the machine stood still."""
+    """Runs a command with growing timeouts until it reports `words`: the machine may be too slow at first."""
     for seconds in (0.5, 5, 50):
         if words in (said := call(seconds)).err:
             break
@@ -243,7 +243,7 @@ def test_a_reader_that_has_enough(cli, topic, bootstrap):
 
 
 def test_a_broker_that_is_down_is_one_line(cli, monkeypatch):
-    """What the client logs while it tries is not in the way of scripts."""
+    """Log lines of the retrying client do not get in the way of scripts."""
     for command in (["topics", "list"], ["produce", "t"], ["consume", "t", "--follow"]):
         failed = in_time(
             lambda seconds, command=command: cli(

@@ -1,4 +1,4 @@
-"""Producer and consumer follow a leader that moves: at once where brokers name it (KIP-951), never back to an older one."""
+"""Producer and consumer follow a moving leader: at once if brokers name it (KIP-951), never an older one."""
 
 import contextlib
 import time
@@ -32,7 +32,7 @@ def brokers():
 
 @pytest.fixture
 def no_metadata(monkeypatch):
-    """What was learned of leaders is not asked for again, and nothing is tried again, before the test ends."""
+    """Stops metadata requests and retries, so that the test depends on leaders already in the cache."""
 
     def stop():
         monkeypatch.setattr(metadata, "RETRY_PAUSE_S", FOR_EVER_S)
@@ -98,7 +98,7 @@ def test_metadata_of_an_older_epoch_does_not_lead_a_producer_back(brokers):
 
 
 def test_a_producer_asks_who_leads_at_once_and_tries_there(brokers):
-    """Not after retry_backoff_ms, which has only to keep from asking a broker that knows nothing new."""
+    """Not after retry_backoff_ms, which only limits requests to a broker without newer metadata."""
     brokers.hints = False
     with producer_for(brokers) as producer:
         producer.send("t", b"a").result(HANG_S)
@@ -108,7 +108,7 @@ def test_a_producer_asks_who_leads_at_once_and_tries_there(brokers):
 
 
 def test_a_refused_batch_is_tried_again_where_nobody_knows_a_leader(brokers):
-    """A leader may come back to the same broker in the same epoch, as far as clients can see."""
+    """As far as clients can see, a leader may return to the same broker in the same epoch."""
     brokers.hints = False
     with producer_for(brokers, retry_backoff_ms=1) as producer:
         producer.send("t", b"a").result(HANG_S)
@@ -180,7 +180,7 @@ def test_a_consumer_finds_the_next_leader_of_one_that_died(brokers):
         assert read(consumer, 1) == [b"1"]
 
 
-# ---------------------------------------------------------------- what clients know
+# ---------------------------------------------------------------- the clients' cache
 
 
 @pytest.fixture
@@ -214,6 +214,6 @@ def test_an_older_answer_keeps_the_address_of_the_newer_leader(cluster):
 
 
 def test_questions_about_leaders_become_rarer():
-    """They come at once in the beginning, and seldom when brokers are away for long."""
+    """They are sent at once at first, and seldom when brokers are away for long."""
     pauses = [metadata.retry_pause_s(wrong_s) for wrong_s in (0.0, 0.1, 0.4, 4.0, 60.0)]
     assert pauses == [metadata.RETRY_PAUSE_S] * 2 + [0.05, 0.5, metadata.RETRY_PAUSE_MAX_S]

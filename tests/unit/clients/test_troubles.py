@@ -1,4 +1,4 @@
-"""What clients go on in spite of: logged once, then ever more rarely, given to on_error, and told when it is over."""
+"""Problems that clients survive: logged once, then ever more rarely, sent to on_error, logged when over."""
 
 import asyncio
 import contextlib
@@ -74,7 +74,7 @@ def lines(caplog, words):
 
 
 def told_once(caplog, words, given=None):
-    """The line that tells of a problem: told once, and again only after a pause, which a machine may stand still for."""
+    """The line about a problem: logged once, and again only after a pause, if the machine stalls."""
     first, *again = lines(caplog, words)
     assert all("The problem has lasted" in line for line in again)
     assert given is None or len(given) == 1 + len(again)
@@ -83,11 +83,11 @@ def told_once(caplog, words, given=None):
 
 @pytest.fixture
 def port():
-    """One that refuses connections."""
+    """A port that refuses connections."""
     return steady_port()
 
 
-# ------------------------------------------------------------ when it is told
+# ------------------------------------------------------------ when it is reported
 
 
 class Clock:
@@ -103,7 +103,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def told():
-    """Troubles, and how often they were given to on_error."""
+    """Troubles, with what was passed to on_error."""
     given = []
     made = Troubles(logging.getLogger("bowstring.test"))
     made.given, made.kept = given, made.listen(given.append)
@@ -244,7 +244,7 @@ def test_a_pattern_that_matches_nothing(bootstrap, new_group, monkeypatch, caplo
 
 @pytest.mark.parametrize("how", ["assign", "subscribe"])
 def test_what_waiting_does_not_mend_is_raised(how, caplog):
-    """As Java's consumer does, and confluent-kafka's in a message."""
+    """As Java's consumer does, and confluent-kafka in a message."""
     with FakeGroup() as broker, Consumer(broker.bootstrap, group_id="g") as consumer:
 
         def forbidden(version, request):
@@ -340,7 +340,7 @@ def test_polls_that_wait_for_nothing_make_progress(bootstrap, new_topic, consume
 
 
 def send_soon(producer):
-    """The pause before the next try to connect, or news of the topic, may take longer than max_block_ms."""
+    """The pause before the next connect, or the topic's metadata, may take longer than max_block_ms."""
 
     def sent():
         try:
@@ -460,13 +460,13 @@ def test_asyncio_calls_it_on_the_loop(port):
 
 
 def test_what_is_given_names_itself():
-    """What a callback may tell apart, as with confluent-kafka's KafkaError."""
+    """A callback can distinguish errors, as with confluent-kafka's KafkaError."""
     assert BrokerError(Errors.TOPIC_AUTHORIZATION_FAILED.code).name == "TOPIC_AUTHORIZATION_FAILED"
     assert ConnectionLostError.retriable and not AuthorizationError(29).retriable
 
 
 class KnowsItsClient:
-    """As an application does that hands its own method to the client it has."""
+    """An application that passes its own method to the client that it holds."""
 
     def __init__(self, client):
         self.client = client("127.0.0.1:1", on_error=self.hear)

@@ -1,4 +1,4 @@
-"""`bowstring cluster start` tells of nodes that end."""
+"""`bowstring cluster start` reports nodes that end."""
 
 import sys
 
@@ -9,7 +9,7 @@ from bowstring.cli import cluster
 
 
 def test_the_end_of_a_node_is_an_error_and_no_note(tmp_path, monkeypatch):
-    """Its node serves and is killed at once: before or after it is watched."""
+    """The node gets ready and is killed at once: before or after the command watches it."""
     program = tmp_path / "node"
     program.write_text('#!/bin/sh\necho "2026-01-01 00:00:00,000 INFO ready node"\nkill -9 $$\n')
     program.chmod(0o755)

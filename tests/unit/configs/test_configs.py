@@ -164,7 +164,8 @@ def test_unknown_key_names_the_nearest():
         broker_key("zookeeper.connect")
 
 
-# What a broker that serves everyone must not accept, with a value that asks for it, and one that means off.
+# Settings that a broker without protection must reject: with a value that enables one, and with one that
+# means off.
 PROTECTIONS = [
     ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", ""),
     ("super.users", "User:admin;User:CN=broker", ""),
@@ -326,7 +327,7 @@ def test_topic_defaults_follow_the_synonyms_in_order():
 
 
 def test_configs_of_kafka_4_4_that_need_tiers_or_tokens_are_stored():
-    """As in a Kafka without remote storage and SASL, they have no effect; none of them asks for a protection."""
+    """As in a Kafka without remote storage and SASL, they have no effect; none enables a protection."""
     assert BrokerConfigs().topic_default("remote.copy.lag.bytes") == "-1"
     assert BrokerConfigs({"log.remote.copy.lag.ms": "5"}).topic_default("remote.copy.lag.ms") == "5"
     without_effect = {

@@ -16,7 +16,7 @@ def a_cluster() -> ControllerCluster:
 
 
 def ask(cluster: ControllerCluster, isr, version: int = 3, **fields):
-    """Asks as the leader; returns the partition's result."""
+    """Sends AlterPartition as the leader; returns the partition's result."""
     request = cluster.isr_request(isr, **fields)
     return cluster.decide(alter_partition(cluster.state, request, version)).topics[0].partitions[0]
 

@@ -1,4 +1,4 @@
-"""Brokers tell which directory holds which replica."""
+"""Brokers report which directory holds which replica."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def assign(cluster: ControllerCluster, broker: int, target: bytes, *indexes: int
 
 
 def alter_isr(cluster: ControllerCluster, isr: list[int]) -> Error:
-    """Asks as the leader for another ISR."""
+    """Requests another ISR as the leader."""
     answer = cluster.decide(alter_partition(cluster.state, cluster.isr_request(isr), 3))
     return Errors.of(answer.topics[0].partitions[0].error_code)
 

@@ -18,7 +18,7 @@ from tests.support.controller import ControllerCluster
 
 
 def reassign(cluster: ControllerCluster, replicas, index: int = 0, topic: str = "t", may_resize: bool = True):
-    """Asks for a reassignment; returns the error."""
+    """Requests a reassignment; returns the error."""
     wanted = ReassignablePartition(partition_index=index, replicas=replicas)
     request = AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=may_resize,

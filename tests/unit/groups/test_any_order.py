@@ -22,7 +22,7 @@ PROTOCOLS = st.sampled_from(
 
 
 class Client:
-    """What a client knows: its ids, and the request it waits for."""
+    """A client's state: its ids, and the request it waits for."""
 
     def __init__(self, group, instance):
         self.group, self.instance = group, instance
@@ -44,7 +44,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.unanswered = set()
 
     def settle(self, client):
-        """Takes in the answer to a parked JoinGroup."""
+        """Applies the answer to a parked JoinGroup."""
         if client.token is None or client.token not in self.shell.answers:
             return
         answer = self.shell.answers[client.token]
@@ -125,7 +125,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(group=GROUPS)
     def everyone_behaves(self, group):
-        """All clients join, wait and sync, as they would left alone: how groups become stable."""
+        """All clients join, wait and sync, as they would undisturbed: how groups become stable."""
         self.shell.release()
         members = [client for client in self.known if client.group == group]
         for client in members * 2:
@@ -140,7 +140,7 @@ class GroupMachine(RuleBasedStateMachine):
             if client.token is None and client.generation >= 0:
                 self.sync(client)
 
-    # ---- what admins do
+    # ---- actions of admins
 
     @rule(group=GROUPS)
     def delete_group(self, group):
@@ -154,7 +154,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.shell.release()
         self.shell.delete_offsets({topic: [0]}, group=group)
 
-    # ---- what time and machines do
+    # ---- time and failures
 
     @rule(delay_ms=st.sampled_from([0, 1, 1_000, 3_000, 6_000, 20_000, 8 * 24 * 3600 * 1000]))
     def advance(self, delay_ms):
@@ -184,7 +184,7 @@ class GroupMachine(RuleBasedStateMachine):
         for client in self.known:
             client.token = None
 
-    # ---- what holds
+    # ---- invariants
 
     @invariant()
     def groups_are_consistent(self):
@@ -214,7 +214,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def members_of_stable_groups_are_assigned(self):
-        """Everyone the leader was told of; a static member that came back keeps its old part."""
+        """Everyone in the leader's list; a static member that came back keeps its old part."""
         for group in self.shell.shard.state.groups.values():
             if group.state is GroupState.STABLE:
                 parts = [member.assignment for member in group.members.values()]
@@ -223,7 +223,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_member_is_watched(self):
-        """Someone who goes silent is found out: by a session timer, or by a parked request's timeout."""
+        """A silent member is detected by a session timer or by a parked request's timeout."""
         for group in self.shell.shard.state.groups.values():
             for member in group.members.values():
                 watched = ("session", group.group_id, member.member_id) in self.shell.timers

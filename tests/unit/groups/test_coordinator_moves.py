@@ -46,7 +46,7 @@ def test_a_commit_waits_for_the_followers(tmp_path):
 
 
 def test_commits_one_after_the_other(tmp_path):
-    """A wake-up that is lost would leave the last one waiting."""
+    """A lost wake-up would leave the last one waiting."""
     brokers = Coordinators(tmp_path)
 
     async def main():
@@ -200,7 +200,7 @@ def test_a_partition_that_is_stopped(tmp_path):
 
 
 class ManualWal:
-    """A write-ahead log of one broker that commits when told to."""
+    """A write-ahead log of one broker, with commits called by the test."""
 
     def __init__(self, broker):
         self.broker = broker
@@ -275,7 +275,7 @@ def test_a_leader_without_followers_in_commit_mode(tmp_path):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_committed_offsets_never_go_back(tmp_path, seed):
-    """Elections among the ISR, followers that stop fetching and go on, and commits all the while."""
+    """Elections among the ISR, followers that stop and resume fetching, and commits throughout."""
     brokers = Coordinators(tmp_path)
     chance = random.Random(seed)
 

@@ -118,7 +118,7 @@ def test_a_failed_append_is_the_clients_error():
 
 
 class MemoryDurability:
-    """A write-ahead log that fails when it is told to."""
+    """A write-ahead log whose failure the test causes."""
 
     def __init__(self):
         self.waiting = []
@@ -133,7 +133,7 @@ class MemoryDurability:
 
 
 def test_a_write_ahead_log_that_fails_unloads_the_partition():
-    """Otherwise every later answer queues up behind the one that never comes."""
+    """Otherwise every later answer queues behind one that never comes."""
 
     async def main():
         broker = await started()
@@ -260,7 +260,7 @@ def test_a_bug_in_the_timer_of_one_group_leaves_the_others_theirs(monkeypatch):
 
 
 def test_a_timer_rings_once():
-    """A time in ms may be less in ms again once it was in seconds; what is due then is due all the same."""
+    """Rounding through seconds may make a time one ms earlier; a timer that is due then must still fire."""
     session_ms = 50
     due_ms = next(
         each
@@ -300,7 +300,7 @@ def test_stopping_answers_those_who_wait():
 
 
 def test_a_stopped_coordinator_does_not_come_back_without_its_offsets():
-    """Requests that were taken before the stop are handled after it: FindCoordinator must not read anew then."""
+    """Requests taken before the stop are handled after it: FindCoordinator must not load the shard again."""
 
     async def main():
         broker = await started()

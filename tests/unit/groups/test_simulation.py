@@ -1,4 +1,4 @@
-"""Many consumers that come, stall, restart and go, by a printed seed; left alone they always settle."""
+"""Many consumers that join, stall, restart and leave, by a printed seed; undisturbed, they always settle."""
 
 import random
 
@@ -21,7 +21,7 @@ FORGET_ID = {Errors.UNKNOWN_MEMBER_ID.code, Errors.FENCED_INSTANCE_ID.code}
 
 
 class Consumer:
-    """A consumer as Kafka's clients behave: join, sync, heartbeat; rejoin when told to."""
+    """A consumer as Kafka's clients behave: join, sync, heartbeat; rejoin on REBALANCE_IN_PROGRESS."""
 
     def __init__(self, shell, name, instance):
         self.shell, self.name, self.instance = shell, name, instance
@@ -29,7 +29,7 @@ class Consumer:
         self.forget()
 
     def forget(self):
-        """The process restarted: it knows nothing."""
+        """The process restarts and loses its state."""
         self.member_id, self.generation, self.token, self.phase = "", -1, None, "join"
         self.part = None
 

@@ -1,4 +1,4 @@
-"""The socket for local reads: where it is, who may use it, and what it says to those who ask wrongly."""
+"""The socket for local reads: where it is, who may use it, and its answers to bad requests."""
 
 import os
 import socket

@@ -25,7 +25,7 @@ def send(log, sequence, records=1, *, epoch=0, producer_id=7, timestamp=NOW_MS, 
         return -error.code
 
 
-# Each row: what is sent one after the other, as (sequence, records, epoch), and what each answers.
+# Each row: the batches sent, as (sequence, records, epoch), and the answer to each.
 TABLE = {
     "in order": [((0, 2, 0), 0), ((2, 1, 0), 2), ((3, 1, 0), 3)],
     "a duplicate gets its first offset": [((0, 2, 0), 0), ((2, 3, 0), 2), ((0, 2, 0), 0), ((2, 3, 0), 2), ((5, 1, 0), 5)],
@@ -169,7 +169,7 @@ def test_a_damaged_snapshot_is_dropped_and_the_log_replayed(tmp_path, damage):
 
 
 def test_a_clean_log_without_any_snapshot_starts_without_producers(tmp_path):
-    """Kafka's rule: such a log comes from before there were producers, and is not scanned."""
+    """Kafka's rule: such a log is older than idempotent producers, and is not scanned."""
     log = open_log(tmp_path)
     for i in range(3):
         send(log, i)
@@ -187,13 +187,13 @@ def test_a_duplicate_tells_the_time_it_was_written(tmp_path):
 
 
 def send_now(log, sequence, **of):
-    """Only producers that wrote lately are thought to retry anything."""
+    """Sends with the current time: only producers that wrote recently are expected to retry."""
     return send(log, sequence, timestamp=time.time_ns() // 1_000_000, **of)
 
 
 @pytest.mark.parametrize("ending", ["closed", "crashed", "checkpointed, then crashed"])
 def test_a_restart_remembers_five_batches(tmp_path, ending):
-    """Kafka's snapshot knows one; the others are read from the log's end. Who retries them is not written twice."""
+    """Kafka's snapshot has one batch; the others are read from the log. Retries are not written twice."""
     log, point = open_log(tmp_path), 0
     for sequence in range(7):
         assert send_now(log, sequence, producer_id=7) == 2 * sequence
@@ -219,7 +219,7 @@ def test_a_restart_remembers_five_batches(tmp_path, ending):
 @pytest.mark.parametrize("ending", ["closed", "crashed", "truncated"])
 @pytest.mark.parametrize("rolled_at", [(3,), (4, 5, 6), (7,)])
 def test_five_batches_are_remembered_across_segments(tmp_path, ending, rolled_at):
-    """A roll takes a snapshot, which knows one batch: the others are in segments before the active one."""
+    """A roll takes a snapshot, which has one batch: the others are in segments before the active one."""
     log = open_log(tmp_path)
     for sequence in range(8):
         if sequence in rolled_at:

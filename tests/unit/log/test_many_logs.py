@@ -1,4 +1,4 @@
-"""Logs that are opened and created many at once are as those that are opened one by one."""
+"""Logs opened or created in bulk equal those opened one by one."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ def created(tmp_path, health, *names):
 
 
 def test_a_new_log_has_few_files_until_its_indexes_have_entries(tmp_path, health):
-    """One request may be the first of thousands of partitions: others wait while the reactor makes files."""
+    """A request may be the first of thousands of partitions: others wait while the reactor creates files."""
     (first, second), failure = created(tmp_path, health, "t-0", "t-1")
     assert failure is None and second.health is health
     assert sorted(os.listdir(tmp_path / "t-0")) == [LOG, "partition.metadata"]
@@ -37,7 +37,7 @@ def test_a_new_log_has_few_files_until_its_indexes_have_entries(tmp_path, health
     assert first.read(0, 1000, "log_end")
     first.close()
     second.roll()
-    for name in ("t-0", "t-1"):  # Kafka tells each missing one as an error
+    for name in ("t-0", "t-1"):  # Kafka logs each missing one as an error
         assert {INDEX, TIMES} <= set(os.listdir(tmp_path / name))
     (first,) = open_logs([(str(tmp_path / "t-0"), 0, 0)], CONFIG, clean_shutdown=True, health=health)
     assert (first.log_end_offset, first.stats()["rebuilt_indexes"], first.take_findings()) == (1, 0, [])

@@ -1,4 +1,4 @@
-"""Recovery from the recovery point against recovery of everything, over logs of random histories."""
+"""Recovery from the recovery point compared with full recovery, over logs of random histories."""
 
 import os
 import random
@@ -78,7 +78,7 @@ class History:
 
 
 def picture(log):
-    """Everything a reader or a producer can tell."""
+    """Everything that a reader or a producer can observe."""
     end = log.log_end_offset
     data, offset = b"", log.log_start_offset
     while offset < end:
@@ -102,7 +102,7 @@ def picture(log):
 
 
 def damage(directory, rng, point):
-    """What power loss may do to what is not synced, and a fault to files that are made anew."""
+    """Applies what power loss may do to unsynced data, and a fault to files that recovery rebuilds."""
     last = max((directory / name for name in names(directory) if name.endswith(".log")), key=str)
     if rng.random() < 0.5 and int(last.name[:20]) >= point and last.stat().st_size > 0:
         os.truncate(last, rng.randrange(last.stat().st_size))

@@ -1,4 +1,4 @@
-"""What a crash left is put back: everything that was durable, nothing twice, nothing half."""
+"""Replay restores what a crash left: everything that was durable, nothing twice, nothing half."""
 
 import os
 import shutil
@@ -142,7 +142,7 @@ def test_a_segment_behind_a_hole_hides_nothing(tmp_path, compacted, after_roll, 
     result = put_back(tmp_path / "b", [found])
     assert contents(found) == wanted
     assert (result["logs"][TOPIC_ID, 0][4] is not None) == bool(compacted)
-    # and once more, with what a start leaves
+    # and once more, with the files that a start leaves
     found.close()
     (again,) = crash(tmp_path / "b", tmp_path / "c")
     put_back(tmp_path / "c", [again])
@@ -172,7 +172,7 @@ def test_gaps_of_compaction_below_the_recovery_point_stay(tmp_path):
 
 
 def test_what_is_there_is_written_again(tmp_path):
-    """A sync that failed may have left the page cache with what no later sync will write."""
+    """A failed sync may have left pages in the page cache that no later sync writes."""
     source = tmp_path / "a"
     source.mkdir()
     wal = wal_on(source)
@@ -214,7 +214,7 @@ def test_what_is_there_is_written_again(tmp_path):
 
 
 def test_all_above_the_recovery_point_is_written_again(tmp_path):
-    """What the write-ahead log never had, too: from now on it counts as being on the medium."""
+    """Including what the write-ahead log never had: from now on it counts as being on the medium."""
     (tmp_path / "t-0").mkdir()
     log = open_log(tmp_path / "t-0", segment_bytes=2000)
     append(log, 30)
@@ -358,7 +358,7 @@ def test_damage_to_what_was_acknowledged_is_an_error(tmp_path):
         put_back(tmp_path / "b", [found])
     (found,) = crash(source, tmp_path / "c", keep_bytes=0)
     damage(tmp_path / "c" / "bowstring.wal.0", 3 * BLOCK + 100)
-    assert put_back(tmp_path / "c", [found])["frames"] == 3  # the last one: torn, as far as anyone can tell
+    assert put_back(tmp_path / "c", [found])["frames"] == 3  # the last one: torn, as far as replay can see
 
 
 @pytest.mark.parametrize("lost", [0, 1])
@@ -400,7 +400,7 @@ def test_the_next_run_begins_where_no_torn_frame_can_be_taken_for_its_own(tmp_pa
     found.flush()
     supersede(tmp_path / "b", *result["superseded"])
     again = wal_on(tmp_path / "b", last_frame=result["last_frame"])
-    # nothing of the new run is there yet, and the old one's is not needed any more
+    # nothing of the new run is there yet, and the old one's is no longer needed
     assert put_back(tmp_path / "b", [found])["frames"] == 0
     join(found, again, TOPIC_ID, 0)
     append(found, 3)
@@ -414,7 +414,7 @@ def test_the_next_run_begins_where_no_torn_frame_can_be_taken_for_its_own(tmp_pa
 
 
 def test_what_a_later_run_superseded_stays_so_without_the_files_of_that_run(tmp_path):
-    """Segments that the run began in are given up when a disk is full; then an older run's are the newest."""
+    """A full disk costs the segments in which the run began; then an older run's are the newest."""
     source = tmp_path / "a"
     source.mkdir()
     wal = wal_on(source)

@@ -193,7 +193,7 @@ def test_equal_partitions_share_an_image_and_old_ones_are_forgotten():
 
 
 def test_versions_of_topics_are_not_used_twice():
-    """Groups tell by them whether topics have changed, also when a snapshot brings another image."""
+    """Groups detect changed topics by version, also when a snapshot brings another image."""
     images = []
     for racks in ([1], [2]):
         image = ClusterImage()

@@ -18,7 +18,7 @@ API_VERSIONS = 18
 
 
 class Peer:
-    """A node that knows ApiVersions up to a version, and DescribeQuorum in a range; `mute` ones do not answer."""
+    """A node with ApiVersions up to a version, and DescribeQuorum in a range; `mute` ones do not answer."""
 
     def __init__(self, *, newest=4, describes=(0, 2), mute=False, closes=False):
         self.newest, self.describes, self.mute, self.closes = newest, describes, mute, closes

@@ -1,4 +1,4 @@
-"""The version stands in one place, and all that tells it agrees."""
+"""The version is defined in one place, and every output of it agrees."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_the_build_reads_it_from_the_package():
 
 
 def test_everything_that_tells_it_agrees():
-    assert vars(serve)["__version__"] == bowstring.__version__  # what the `ready` line has
+    assert vars(serve)["__version__"] == bowstring.__version__  # the version in the `ready` line
     assert json.loads(run("-m", "bowstring", "version", "--json"))["bowstring"] == bowstring.__version__
     assert api_versions_body(4).client_software_version == bowstring.__version__
 
 
 def test_no_source_repeats_it():
-    """Neither as a literal nor by what happens to be installed, which can be older than the source."""
+    """Neither as a literal nor by the installed distribution, which can be older than the source."""
     repeats = []
     for folder in ("python/bowstring", "engine", "bench"):
         for path in (ROOT / folder).rglob("*.py"):

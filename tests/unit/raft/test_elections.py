@@ -119,7 +119,7 @@ CLOSED = ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
 
 
 def follows(**config):
-    """Replica 0 hears from leader 2; its next Fetch is on its way."""
+    """Replica 0 follows leader 2; its next Fetch is on its way."""
     node = Harness(**config)
     node.ask(BeginQuorumEpochRequest("c", key(0), leader(2, 1)))
     node.answer(FetchResponse(leader(2, 1)))
@@ -160,7 +160,7 @@ def test_an_answer_of_the_leader_ends_the_doubt():
 
 
 def stands_after(node):
-    """Milliseconds from the end of the leader's process until the replica asks for pre-votes."""
+    """Milliseconds from the end of the leader's process until the replica sends pre-votes."""
     began = node.now
     node.answer(GONE)
     while not isinstance(node.state, Prospective):
@@ -246,7 +246,7 @@ def test_the_only_voter_leads_at_once():
 
 
 def test_a_replica_does_not_stand_before_its_log_is_durable():
-    """Its votes would be for a log that a crash takes away."""
+    """Its votes would be for a log that a crash may take away."""
     node = Harness()
     node.auto = False
     node.ask(BeginQuorumEpochRequest("c", key(0), leader(1, 1)))

@@ -44,7 +44,7 @@ def leader(ids=(0, 1, 2), dynamic=True):
     for id in ids[1:]:
         fetch(node, id)
     assert node.state.high_watermark == (3 if dynamic else 1)
-    # Nothing is on its way to the others.
+    # No request is on its way to the others.
     for send in [each for each in node.sent if isinstance(each.request, BeginQuorumEpochRequest)]:
         node.sent.append(send)
         node.answer(BeginQuorumEpochResponse(LeaderAndEpoch(0, 1)))
@@ -200,12 +200,12 @@ def test_the_only_voter_that_gets_a_second_one_gives_it_time():
 
 
 def configured_leader():
-    """Leads configured voters, whose directories it does not know."""
+    """Leads configured voters, whose directories are unknown."""
     return leader(dynamic=False)
 
 
 def told(node, id, versions=VERSIONS):
-    """A configured voter tells the leader about itself."""
+    """A configured voter sends UpdateRaftVoter to the leader."""
     node.ask(UpdateVoterRequest("c", 1, key(id), voter(id).endpoints, versions), f"told {id}")
     if asked(node):
         node.answer(ApiVersionsResponse(versions=versions))
@@ -291,7 +291,7 @@ def stands(node, epoch=2):
 
 
 def test_a_leader_that_removed_itself_leads_again_until_the_others_have_the_record():
-    """Found by seed 4278 of whole nodes: the other voter lacked records from before the removal, too."""
+    """Found by seed 4278 of whole nodes: the other voter also lacked records from before the removal."""
     first = leader(ids=(0, 1))
     first.carry_out(first.replica.append(1, [(None, b"v")], first.now)[1])
     first.ask(remove(0))
@@ -307,7 +307,7 @@ def test_a_leader_that_removed_itself_leads_again_until_the_others_have_the_reco
 
 
 def test_a_voter_that_is_removed_leads_a_leader_that_has_lost_the_record():
-    """Found by seed 406 of whole nodes: the leader was without power before its sync ended."""
+    """Found by seed 406 of whole nodes: the leader lost power before its sync ended."""
     first = leader(ids=(0, 1))
     first.ask(remove(1))
     node = Harness(ids=(0, 1), disk=first.disk, id=1)
@@ -317,7 +317,7 @@ def test_a_voter_that_is_removed_leads_a_leader_that_has_lost_the_record():
 
 @pytest.mark.parametrize("state", [None, stored(1, 0), stored(1, 1), stored(2, voted=key(1))])
 def test_who_is_removed_and_is_no_controller_any_more_does_not_stand(state):
-    """It has not learned that its removal is committed; nor does it go on with an election of its last life."""
+    """It cannot see that its removal is committed, and must not continue an election of its previous life."""
     first = leader(ids=(0, 1))
     first.ask(remove(1))
     node = Harness(ids=(0, 1), disk=first.disk, stored=state, id=1, is_controller=False)

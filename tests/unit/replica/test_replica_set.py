@@ -25,11 +25,11 @@ def test_a_follower_is_caught_up_when_it_has_what_the_leader_had_at_its_last_fet
     followers.fetched(1, 100, 200, 12)  # caught up at 5
     assert not followers.lags(1, 300, 15)
     assert followers.lags(1, 300, 16)
-    assert not followers.lags(1, 100, 1000)  # nothing to have that it has not
+    assert not followers.lags(1, 100, 1000)  # it lacks nothing
 
 
 def test_who_leaves_does_not_count_for_the_minimum():
-    """The controller may have agreed already; a leader that dies then is no eligible leader for what it has told."""
+    """The controller may have removed it already: its copies are lost if the leader dies."""
     followers = Followers([1, 2], [1], min_in_sync=2, lag_max_ms=10, now_ms=100)
     followers.fetched(1, 10, 10, 100)
     assert followers.high_watermark(10, 100) == 10
@@ -46,7 +46,7 @@ def test_who_leaves_does_not_count_for_the_minimum():
 
 
 def test_a_newer_incarnation_does_not_count_for_the_minimum():
-    """When it registered, the controller took it out of the ISR."""
+    """When it registered, the controller removed it from the ISR."""
     followers = Followers([1], [1], min_in_sync=2, broker_epochs={1: 5})
 
     def fetch(epoch):
@@ -96,11 +96,11 @@ def test_the_high_watermark_by_a_model(seed):
     [
         ((3, 50, 3, 70, 100, 20), 50),
         ((3, 80, 3, 70, 100, 20), 70),
-        ((3, 50, 2, 40, 100, 20), 40),  # the follower does not know epoch 3
+        ((3, 50, 2, 40, 100, 20), 40),  # the follower lacks epoch 3
         ((3, 50, -1, -1, 100, 20), 50),
         ((3, 150, -1, -1, 100, 20), 100),
         ((-1, 60, 2, 40, 100, 20), 60),
-        ((3, -1, 3, 70, 100, 20), 20),  # the leader does not know it
+        ((3, -1, 3, 70, 100, 20), 20),  # the leader lacks the epoch
     ],
 )
 def test_where_to_truncate(arguments, offset):

@@ -1,4 +1,4 @@
-"""Roles from images, and in-sync replicas proposed to a controller; driven without a data plane."""
+"""Roles from images, and in-sync replicas proposed to a controller; without a data plane."""
 
 import random
 
@@ -15,7 +15,7 @@ KEY = (ID, 0)
 
 
 class Recorder:
-    """Notes the calls that the data plane and the logs get."""
+    """Notes the calls to the data plane and the logs."""
 
     def __init__(self) -> None:
         self.calls: list[tuple] = []
@@ -229,7 +229,7 @@ def test_a_change_of_brokers_renews_only_what_it_concerns(manager, plane):
 
 
 def test_brokers_change_while_a_change_of_replicas_is_under_way(manager, plane):
-    """The data plane hears at once who may join the ISR, and of new incarnations when the change has ended."""
+    """The data plane gets eligible replicas at once, and new broker epochs when the ISR change has ended."""
     image = image_of(isr=(1, 2, 3), fenced=[3])
     manager.apply(image, [KEY], brokers_changed=True)
     manager.on_events([("lags", "topic", 0, 5, 3, 7)])
@@ -259,7 +259,7 @@ def test_a_replica_that_the_high_watermark_has_passed_does_not_join(manager, pla
 
 @pytest.mark.parametrize("seed", range(10))
 def test_random_answers(manager, plane, seed):
-    """The committed ISR is what the controller committed last, and at most one request is in flight."""
+    """The ISR is the last one that the controller committed, and at most one request is in flight."""
     rng = random.Random(seed)
     committed, epoch, now = (1, 2, 3), 10, 0.0
     manager.apply(image_of(), [KEY])
@@ -293,7 +293,7 @@ def test_random_answers(manager, plane, seed):
 
 
 def test_a_leader_elected_uncleanly_says_that_it_has_recovered(manager):
-    """The controller refuses followers to one that is RECOVERING, and Kafka's leaders do nothing more to recover."""
+    """The controller refuses followers to a RECOVERING leader; Kafka's leaders do nothing else to recover."""
     image = image_of(isr=(1,))
     topic = image.topics["topic"]
     topic.partitions[0] = topic.partitions[0]._replace(leader_recovery_state=1)
@@ -304,7 +304,7 @@ def test_a_leader_elected_uncleanly_says_that_it_has_recovered(manager):
 
 
 def test_a_later_incarnation_does_not_join_by_the_fetch_of_an_earlier_one(manager):
-    """A request that is sent late names the broker epoch of the fetch (KIP-903): the controller refuses it then."""
+    """A late request has the broker epoch of the fetch (KIP-903), so the controller refuses it."""
     manager.apply(image_of(isr=(1, 2)), [KEY])
     manager.on_events([("may-join", "topic", 0, 5, 3, 103)])
     image = image_of(isr=(1, 2))

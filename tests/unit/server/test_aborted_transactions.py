@@ -1,4 +1,4 @@
-"""Aborted transactions in fetches: all that touch what is given are told of, however many there are."""
+"""Aborted transactions in fetches: an answer lists all that touch its records, however many there are."""
 
 import os
 import random
@@ -54,7 +54,7 @@ class Transactions:
 
 
 def seen(data: bytes, aborted: list[tuple[int, int]]) -> list[int]:
-    """What Kafka's consumer hands out: offsets of the data batches that no aborted transaction covers."""
+    """What Kafka's consumer returns: offsets of the data batches that no aborted transaction covers."""
     waiting = sorted(aborted, key=lambda each: each[1])
     out: set[int] = set()
     offsets: list[int] = []
@@ -71,7 +71,7 @@ def seen(data: bytes, aborted: list[tuple[int, int]]) -> list[int]:
 
 
 def read_committed(client, end: int, **how) -> tuple[list[int], list[int]]:
-    """Everything a read_committed reader sees, and how many aborted transactions each answer told of."""
+    """Everything a read_committed reader sees, and how many aborted transactions each answer listed."""
     offset, found, told = 0, [], []
     while offset < end:
         part = client.call(fetch(17, offset=offset, isolation=1, **how), 17).responses[0].partitions[0]
@@ -86,7 +86,7 @@ def read_committed(client, end: int, **how) -> tuple[list[int], list[int]]:
 
 @pytest.fixture
 def few():
-    """A fetch tells of no more than twenty in one partition."""
+    """A fetch lists at most twenty for a partition."""
     before = aborted_max(20)
     yield 20
     aborted_max(before)
@@ -109,7 +109,7 @@ def aborted_one_by_one(served, count: int) -> Transactions:
 
 
 def interleaved(log, steps: int, seed: int) -> Transactions:
-    """Transactions of thirty producers, some of them open for long, plain records between them."""
+    """Transactions of thirty producers, some of them open for long, with plain records between them."""
     chance = random.Random(seed)
     written = Transactions(log)
     for _ in range(steps):
@@ -195,7 +195,7 @@ def test_local_readers_are_told_of_all(tmp_path, most):
 
 
 def test_an_index_that_is_not_in_memory_holds_up_nobody_else(one_reactor):
-    """Neither the reactor's other connections nor appends to the same log wait for the disk that has it."""
+    """Neither the reactor's other connections nor appends to the same log wait for the disk read."""
     written = aborted_one_by_one(one_reactor, 300)
     entered, go, read = threading.Event(), threading.Event(), threading.Event()
 

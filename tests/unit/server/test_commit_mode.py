@@ -25,7 +25,7 @@ STAGED_MAX = 50_000
 
 @pytest.fixture
 def wal(served, tmp_path, request):
-    """A write-ahead log that commits when told to; the two partitions are joined to it."""
+    """A write-ahead log with commits called by the test; the two partitions are joined to it."""
     made = wal_on(tmp_path, segments=4, **getattr(request, "param", {}))
     served.plane.wake_by(made)
     for index in range(2):
@@ -162,7 +162,7 @@ full = pytest.mark.parametrize("wal", [{"staged_max_bytes": STAGED_MAX}], indire
 
 @full
 def test_a_full_write_ahead_log_keeps_nobody_else_waiting(served, wal):
-    """Requests that find it full stay in their connections' buffers: reactors, and whoever changes the table, go on."""
+    """Requests that find it full stay in their connections' buffers; reactors and role changes continue."""
     served.add_topic("other", bytes(range(16)), 1)
     writers = [served.client() for _ in range(3)]
     for client in writers:
@@ -170,7 +170,7 @@ def test_a_full_write_ahead_log_keeps_nobody_else_waiting(served, wal):
             client.send(produce(batch(b"%d" % i + bytes(5_000)), 9), 9)
     until_staged(wal, STAGED_MAX)
     log = served.logs[TOPIC, 0]
-    # Nobody commits meanwhile: who waited for the write-ahead log would wait for ever.
+    # Nothing commits meanwhile: a thread that waited for the write-ahead log would wait for ever.
     served.plane.remove_topic("other")
     served.add_topic("more", bytes(range(1, 17)), 1)
     client = served.client()

@@ -1,4 +1,4 @@
-"""Reads of what is not in memory: parked, read by a storage thread, checked, and then served."""
+"""Reads of data that is not in memory: parked, read by a storage thread, checked, then served."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ def fill(client, batches: int, partition: int = 0) -> None:
 
 
 def written(tmp_path, batches: int = 400) -> None:
-    """A topic of several closed segments, left by a plane that was stopped in order."""
+    """A topic of several closed segments, left by a plane that was shut down cleanly."""
     served = Served(tmp_path)
     fill(served.client(), batches)
     served.close()
@@ -80,7 +80,7 @@ def test_a_cold_log_is_read_whole(tmp_path, reactors, max_bytes):
 
 
 def test_a_reader_is_read_ahead_of(tmp_path):
-    """A session that goes through 4 MB in steps of 64 KiB parks a few times, not at each step."""
+    """A session that reads 4 MB in steps of 64 KiB parks a few times, not at each step."""
     written(tmp_path)
     served = reopened(tmp_path)
     try:
@@ -148,7 +148,7 @@ class Counted:
 
 @pytest.mark.parametrize("session", [{}, {"session_id": 0, "session_epoch": 0}], ids=["without", "session"])
 def test_no_more_is_read_than_the_request_can_be_answered_with(tmp_path, session):
-    """100 kB asked for over 30 cold partitions: one of them is read, and as much of it."""
+    """100 kB requested of 30 cold partitions: one of them is read, and only that much."""
     served = many_cold(tmp_path)
     counted = Counted()
     try:
@@ -163,7 +163,7 @@ def test_no_more_is_read_than_the_request_can_be_answered_with(tmp_path, session
 
 
 def test_a_reader_is_read_ahead_of_only_once_it_follows(tmp_path):
-    """One request says nothing of the next; the reader that goes on is not kept waiting at each of them."""
+    """One request predicts nothing; a reader that continues does not wait at each of its requests."""
     served = many_cold(tmp_path)
     try:
         client = served.client()
@@ -171,7 +171,7 @@ def test_a_reader_is_read_ahead_of_only_once_it_follows(tmp_path):
             fetch(17, topic_id=MANY_ID, partition_max_bytes=65536, max_wait_ms=FOR_EVER_MS), 17
         )
         offset = records_of(first.responses[0].partitions[0].records)[-1][0] + 1
-        other = served.client()  # on the same reactor: what the first one started is over when it is answered
+        other = served.client()  # on the same reactor: the first request's reads are over when it is answered
         other.call(
             fetch(17, topic_id=MANY_ID, partition=1, partition_max_bytes=1, max_wait_ms=FOR_EVER_MS), 17
         )
@@ -214,7 +214,7 @@ def test_what_was_evicted_is_read_again(tmp_path):
 
 
 def test_a_page_cache_that_keeps_nothing_still_serves(tmp_path):
-    """What was read for a reader is given to it, even if the kernel says that it has gone again."""
+    """Data read for a reader is served to it, even if the kernel reports that it has been evicted."""
     written(tmp_path, 100)
     served = reopened(tmp_path)
     try:
@@ -225,7 +225,7 @@ def test_a_page_cache_that_keeps_nothing_still_serves(tmp_path):
 
 
 class Gate:
-    """A pread that waits when it is told to, for reads of .log files as large as storage threads make."""
+    """A pread that waits until the test opens the gate, for .log reads of a storage thread's size."""
 
     def __init__(self):
         self.entered = threading.Event()
@@ -259,7 +259,7 @@ def two_partitions(offset_cold: int, **how):
 
 
 def test_others_are_served_while_the_disk_works(tmp_path, gate):
-    """Same reactor, same connection even: only who wants the cold range waits, whatever its max_wait."""
+    """Only readers of the cold range wait, whatever their max_wait; others on the connection do not."""
     written(tmp_path)
     served = reopened(tmp_path)
     try:
@@ -322,7 +322,7 @@ def test_deleting_the_segment_under_a_running_read(tmp_path, gate):
 
 
 def test_truncation_under_a_running_read(tmp_path, gate):
-    """What was read is not what is there any more: it is read again."""
+    """The log no longer has the data that was read: it is read again."""
     written(tmp_path, 60)
     served = reopened(tmp_path)
     try:

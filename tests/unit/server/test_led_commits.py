@@ -1,4 +1,4 @@
-"""Commits that reactors lead: with io_uring they begin writes themselves, and the log's thread does what may block."""
+"""Commits led by reactors: with io_uring they begin writes; the log's thread does what may block."""
 
 import errno
 import fcntl
@@ -55,7 +55,7 @@ def files_of(directory):
 
 
 class Files:
-    """Lets writes to the segments of a write-ahead log go elsewhere; what is on its way stays where it was going."""
+    """Redirects later writes to the segments of a write-ahead log; writes in flight keep their target."""
 
     def __init__(self, directory):
         self.saved = {fd: os.dup(fd) for fd in files_of(directory)}
@@ -75,7 +75,7 @@ class Files:
 
 
 class FullPipe:
-    """A write to it stays on its way until `drain`, which lets one block in at a time."""
+    """A write to it stays in flight until `drain`, which admits one block at a time."""
 
     def __init__(self):
         self.reader, self.writer = os.pipe()
@@ -100,7 +100,7 @@ class FullPipe:
 
 
 def sealed(blocks):
-    """A memfd that takes the bytes up to this end only."""
+    """A memfd that accepts bytes up to this end only."""
     short = os.memfd_create("short", os.MFD_ALLOW_SEALING)
     os.truncate(short, blocks * BLOCK)
     fcntl.fcntl(short, F_ADD_SEALS, F_SEAL_GROW)
@@ -108,7 +108,7 @@ def sealed(blocks):
 
 
 class Groups:
-    """Begins groups by requests of one batch each, which clients of one reactor or of several send."""
+    """Begins groups by requests of one batch each, sent by clients of one reactor or of several."""
 
     def __init__(self, served, wal, directory, reactors=1):
         self.served, self.wal, self.reactors = served, wal, reactors
@@ -120,7 +120,7 @@ class Groups:
         self.begun = 0
 
     def begin(self, to=None, size=500):
-        """Begins a group that is written to `to`, and returns its client; the write is on its way."""
+        """Begins a group that is written to `to`, and returns its client; the write is in flight."""
         if to is not None:
             self.files.replace(to)
         client = self.clients[self.begun % self.reactors]
@@ -132,7 +132,7 @@ class Groups:
         return client
 
     def stop(self):
-        """Hangs where a group is left."""
+        """Hangs if a group is left."""
         self.served.plane.stop()
         self.wal.stop()
 
@@ -146,7 +146,7 @@ class Groups:
 
 @contextmanager
 def two_groups(tmp_path, reactors=1, segments=4):
-    """Serves, and closes what the test has opened before it stops, so that a failure does not hang."""
+    """Serves, and closes the test's files before it stops, so that a failure does not hang."""
     with serving(tmp_path, reactors, segments) as (served, wal):
         groups, pipes = Groups(served, wal, tmp_path, reactors), [FullPipe(), FullPipe()]
         try:
@@ -159,7 +159,7 @@ def two_groups(tmp_path, reactors=1, segments=4):
 
 @contextmanager
 def slow_thread():
-    """The thread's writes wait: yields an event that tells of the first, and one that lets them go on."""
+    """Blocks the thread's writes: yields an event set by the first write, and one that lets them continue."""
     writing, go_on = threading.Event(), threading.Event()
 
     def make(original):
@@ -184,7 +184,7 @@ def error_of(client):
 
 @pytest.mark.parametrize("reactors", [1, 3])
 def test_what_is_answered_is_in_frames(tmp_path, reactors):
-    """Threads that are no reactors stage and wait at the same time; no one is left waiting."""
+    """Threads other than reactors stage and wait at the same time; all waiters end."""
     rounds = 300
     with serving(tmp_path, reactors) as (served, wal):
         (tmp_path / "t-0").mkdir()
@@ -223,7 +223,7 @@ def test_what_is_answered_is_in_frames(tmp_path, reactors):
 
 @pytest.mark.parametrize(("batches", "size"), [(720, 30_000), (60, 400_000)])
 def test_segments_that_are_full_are_changed_by_the_thread(tmp_path, batches, size):
-    """A reactor must not wait for a segment, nor for a trailer. Large groups are the thread's from the start."""
+    """A reactor must not wait for a segment or a trailer. Large groups are the thread's from the start."""
     value = os.urandom(size)
     with serving(tmp_path, segments=2) as (served, wal):
         ended = threading.Event()
@@ -311,7 +311,7 @@ def test_replay_puts_back_what_reactors_wrote(tmp_path):
         assert contents(log) == wanted
 
 
-# ---------------------------------------------------------------- two groups on their way
+# ---------------------------------------------------------------- two groups in flight
 
 
 @pytest.mark.parametrize("reactors", [1, 2])
@@ -324,7 +324,7 @@ def test_the_younger_group_waits_for_the_older(tmp_path, reactors):
         assert groups.wal.stats()["groups_under_way"] == 2
         groups.nothing_answered(first, second)
         assert groups.wal.durable_frame == frame
-        third = groups.begin()  # it gathers: two are on their way, though one has ended
+        third = groups.begin()  # it gathers: two are in flight, though one has ended
         assert groups.wal.stats()["groups_under_way"] == 2
         pipe.drain()
         assert error_of(first) == error_of(second) == error_of(third) == 0
@@ -334,7 +334,7 @@ def test_the_younger_group_waits_for_the_older(tmp_path, reactors):
 @pytest.mark.parametrize("reactors", [1, 2])
 @pytest.mark.parametrize("failed", ["older", "younger"])
 def test_an_error_in_one_of_two_groups_answers_everything(tmp_path, failed, reactors):
-    """The other group is still on its way then."""
+    """The other group is still in flight."""
     with two_groups(tmp_path, reactors) as (groups, pipes):
         clients = [groups.begin(pipe.copy()) for pipe in pipes]
         assert groups.wal.stats()["groups_under_way"] == 2
@@ -365,7 +365,7 @@ def test_an_error_in_the_older_group_after_the_younger_ended(tmp_path):
 @pytest.mark.parametrize("goes_on", [True, False])
 @pytest.mark.parametrize("short", ["older", "younger"])
 def test_a_short_write_in_one_of_two_groups(tmp_path, short, goes_on):
-    """The thread finishes it. The younger group waits for that, and the older does not."""
+    """The thread finishes it. The younger group waits for that; the older one does not."""
     with two_groups(tmp_path) as (groups, pipes):
         finishing, finish = threading.Event(), threading.Event()
 
@@ -383,7 +383,7 @@ def test_a_short_write_in_one_of_two_groups(tmp_path, short, goes_on):
                 for name, pipe in zip(["older", "younger"], pipes, strict=True)
             ]
             older, younger = pipes
-            (older if short == "older" else younger).drain()  # lets in one block of two
+            (older if short == "older" else younger).drain()  # admits one block of two
             assert finishing.wait(HANG_S)
             groups.nothing_answered(*clients)
             (younger if short == "older" else older).drain()
@@ -450,7 +450,7 @@ def test_a_segment_is_not_freed_while_its_last_frame_is_on_its_way(tmp_path):
 
 
 def test_the_thread_finishes_a_short_write_while_it_waits_for_a_segment(tmp_path):
-    """The segment it waits for is freed by this write's end only."""
+    """Only the end of this write frees the segment that the thread waits for."""
     with two_groups(tmp_path, segments=2) as (groups, (pipe, _)):
         wal, log = groups.wal, groups.served.logs[TOPIC, 1]
         client, other = groups.clients
@@ -470,7 +470,7 @@ def test_the_thread_finishes_a_short_write_while_it_waits_for_a_segment(tmp_path
         for each in groups.served.logs.values():
             each.flush()
         wal.released(wal.closed_frame)
-        pipe.drain()  # lets in one block of two
+        pipe.drain()  # admits one block of two
         assert error_of(client) == 0
         for _ in range(6):
             assert error_of(other) == 0
@@ -519,7 +519,7 @@ def test_a_log_without_io_uring_beside_one_that_has_it(tmp_path):
 
 
 def test_no_reactor_promises_to_lead_a_log_without_io_uring(tmp_path):
-    """Though it has a ring, for the other log: the thread goes on with what was staged while it wrote."""
+    """Although it has a ring for the other log: the thread continues with what was staged while it wrote."""
     with serving_two_logs(tmp_path) as (served, _):
         first, second = served.client(), served.client()
         assert only(first.call(produce(batch(b"a"), 9), 9)).error_code == 0

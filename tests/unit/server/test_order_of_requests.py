@@ -1,4 +1,4 @@
-"""Requests of one connection take effect, and read, as if one by one in their order; what has not begun is bounded."""
+"""A connection's requests take effect one by one, in order; the number of unstarted ones is bounded."""
 
 import random
 import socket
@@ -29,7 +29,7 @@ def quiet(taken) -> bool:
 
 
 def test_the_control_thread_has_one_request_of_a_connection_at_a_time(served):
-    """Kafka mutes a connection until its request is answered: what a client pipelines takes effect in order."""
+    """Kafka mutes a connection until its request is answered: pipelined requests take effect in order."""
     client, other = served.client(), served.client()
     for _ in range(3):
         client.send(ALL_TOPICS, 8)
@@ -79,7 +79,7 @@ def test_fetch_waits_for_a_request_of_the_control_thread(served):
 
 
 def test_everything_waits_for_a_waiting_fetch(served):
-    """Java's consumer asks for the end offset behind its Fetch: an older one than the Fetch shows would move it back."""
+    """Java's consumer sends ListOffsets behind its Fetch: an end older than the Fetch's moves it back."""
     client, other = served.client(), served.client()
     client.send(fetch(12, max_wait_ms=FOR_EVER_MS), 12)
     client.send(produce(batch(b"behind"), 9, partition=1), 9)
@@ -109,7 +109,7 @@ def test_a_fetch_that_waits_is_not_extended_by_those_behind_it(served):
 
 
 def test_reads_wait_for_acknowledgements_and_produces_do_not(served):
-    """With acks=all a Produce waits for replicas. What would read its batch waits for it."""
+    """With acks=all, a Produce waits for replicas. Requests that would read its batch wait for it."""
     client = served.client()
     served.add_topic("followed", b"\7" * 16, 1, serve={"replicated": True, "in_sync_replicas": 2})
     log = served.logs["followed", 0]
@@ -129,7 +129,7 @@ def test_reads_wait_for_acknowledgements_and_produces_do_not(served):
 
 
 def test_reads_see_what_the_connection_sent_with_acks_0(served, tmp_path):
-    """It is answered before it is on the medium, and not shown before: a read behind it waits."""
+    """It is answered before it is on the medium, but not shown before: a read behind it waits."""
     wal = wal_on(tmp_path, segments=4)
     served.plane.wake_by(wal)
     served.plane.set_durability(TOPIC, 0, served.logs[TOPIC, 0], wal)
@@ -181,7 +181,7 @@ def test_a_produce_does_not_overtake_one_whose_transaction_is_verified(served):
 
 
 def test_a_produce_does_not_overtake_a_recompressed_one(served):
-    """Batches of the same partition queue behind it; those of another partition would come into their log first."""
+    """Batches of the same partition queue behind it; those of another would enter their log first."""
     client = served.client()
     zipped(served, partitions=2)
     for partition in (0, 0, 1):
@@ -256,7 +256,7 @@ def test_a_client_that_takes_no_answers_gets_no_more_of_them(served):
         for request in found:
             taken.plane.reply(request.connection_id, request.slot, bytes(256 << 10))
             answered += 1
-    # What the sockets hold comes on top.
+    # The contents of the socket buffers come on top.
     assert answered < 60
     for number in range(500):
         while number >= answered:
@@ -267,7 +267,7 @@ def test_a_client_that_takes_no_answers_gets_no_more_of_them(served):
 
 
 class Control(threading.Thread):
-    """A control thread whose answers say what could be read when their request came; it also commits."""
+    """A control thread that answers with the high watermarks at the time of each request; it also commits."""
 
     def __init__(self, served, wal, seed: int) -> None:
         super().__init__()
@@ -286,7 +286,7 @@ class Control(threading.Thread):
 
 
 class Pipeline:
-    """One connection with random requests, and the ends that its next answer may not fall behind."""
+    """One connection with random requests, and the offsets that its next answer may not fall behind."""
 
     def __init__(self, client, seed: int) -> None:
         self.client, self.random = client, random.Random(seed)
@@ -329,7 +329,7 @@ class Pipeline:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("mode", ["os", "commit"])
 def test_no_answer_falls_behind_one_before_it(served, tmp_path, mode, seed):
-    """Four connections with random requests at once, of which each has read, written and asked something before."""
+    """Four connections with random, interleaved reads, writes and requests to the control thread."""
     wal = wal_on(tmp_path, segments=4) if mode == "commit" else None
     if wal is not None:
         served.plane.wake_by(wal)
@@ -355,7 +355,7 @@ def test_no_answer_falls_behind_one_before_it(served, tmp_path, mode, seed):
 
 
 def test_connections_that_end_while_their_next_request_may_begin(served):
-    """The answer of the Fetch before it and the end come in one pass, many times."""
+    """The answer to the preceding Fetch and the disconnect come in one pass, many times."""
     other, control = served.client(), Control(served, None, 0)
     control.start()
     try:

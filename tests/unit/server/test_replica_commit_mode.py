@@ -30,7 +30,7 @@ def planes(tmp_path):
 
 
 def wal_of(planes, broker):
-    """Joins a broker's partitions to a write-ahead log that commits when told to."""
+    """Joins a broker's partitions to a write-ahead log with commits called by the test."""
     made = wal_on(planes.served[broker].directory, segments=4)
     planes.wals = [*getattr(planes, "wals", []), made]
     planes.served[broker].plane.wake_by(made)
@@ -126,7 +126,7 @@ def test_a_pending_acknowledgement_of_an_old_epoch_is_refused(planes):
 
 
 def test_what_came_before_a_batch_that_fails_becomes_durable(planes):
-    """Else the follower never fetches again: its fetch offset must be on the medium."""
+    """Otherwise the follower never fetches again: its fetch offset must be on the medium."""
     wal = wal_of(planes, 0)
     leader = PlayedLeader()
     try:

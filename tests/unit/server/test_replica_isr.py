@@ -1,4 +1,4 @@
-"""Who joins the ISR and who leaves it: events of the data plane."""
+"""Joining and leaving the ISR: events of the data plane."""
 
 import pytest
 
@@ -56,11 +56,11 @@ def test_the_maximal_isr_counts_while_a_change_is_under_way(planes):
 
 
 def test_a_follower_that_the_high_watermark_has_passed_does_not_join(planes):
-    """Its fetch showed that it may join, and then the high watermark passed it, before the controller was asked."""
+    """Its fetch qualified it, then the high watermark passed it before the request to the controller."""
     planes.elect(0, 1, isr=[0, 1], followers=[1, 2])
     wait_until(lambda: events(planes, "may-join") == [(1, 2)])
     leader = planes.replicas[0]
-    planes.replicas[2].follow(TOPIC, 0, leader_epoch=1)  # fetches no more
+    planes.replicas[2].follow(TOPIC, 0, leader_epoch=1)  # stops fetching
     client = planes.client(0)
     wait_until(lambda: only(client.call(produce(batch(b"a"), 9, acks=-1), 9)).error_code == 0)
     end = leader.followers(TOPIC, 0)[2][0]
@@ -79,7 +79,7 @@ def test_a_follower_that_the_high_watermark_has_passed_does_not_join(planes):
 
 
 def test_a_leader_that_followed_meanwhile_does_not_acknowledge(planes):
-    """What waited when it became a follower may be cut, also if it leads again before the reactor hears of either."""
+    """It may truncate pending records as a follower, even if it leads again before its reactor runs."""
     for epoch in range(1, 60, 2):
         planes.elect(0, epoch, isr=[0, 1], followers=[])
         client = planes.client(0)

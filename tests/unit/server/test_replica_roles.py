@@ -1,4 +1,4 @@
-"""Data planes that ReplicaManager drives, with a controller that commits what it is asked."""
+"""Data planes that ReplicaManager drives, with a controller that commits every request."""
 
 import pytest
 
@@ -128,7 +128,7 @@ def test_leaders_change_without_loss(cluster):
 
 
 def test_roles_are_given_together(tmp_path):
-    """Also when one of them fails: the reactors go on, and those before it have their roles."""
+    """Also if one of them fails: the reactors continue, and the partitions before it have their roles."""
     planes = Planes(tmp_path, lag_max_ms=LAG_MS, wait_max_ms=20)
     try:
         replicas = planes.replicas[0]
@@ -144,7 +144,7 @@ def test_roles_are_given_together(tmp_path):
         assert replicas.followers(TOPIC, 0)[1][2], "broker 1 is in sync"
         replicas.change_roles([(replicas.follow, (TOPIC, 0), {"leader_epoch": 4})])
         assert planes.served[0].plane.led_epoch(TOPIC, 0) == -1
-        replicas.set_broker_epoch(7)  # takes the lock that change_roles must have given back
+        replicas.set_broker_epoch(7)  # takes the lock that change_roles must have released
     finally:
         planes.close()
 
@@ -163,7 +163,7 @@ def test_a_follower_without_an_address_of_its_leader_stops_in_the_same_epoch(tmp
         planes.await_equal(0)
         planes.await_equal(1)
         planes.replicas[1].follow(TOPIC, 0, leader_epoch=1, leader_id=0)
-        # What was on its way at that moment may still come, and then what is written after it.
+        # A fetch in flight at that moment may still bring a batch, also one written afterwards.
         wait_until(lambda: written(1) and planes.log(1, 1).log_end_offset > 1)
         assert written(0)
         before = planes.log(0, 1).log_end_offset

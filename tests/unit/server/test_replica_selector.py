@@ -57,13 +57,13 @@ def test_without_the_selector_the_leader_serves_everybody(planes):
 
 
 def test_it_chooses_the_replica_that_has_more(planes):
-    planes.replicas[1].follow(TOPIC, 0, leader_epoch=2, leader_id=0)  # without an address: it stands still
+    planes.replicas[1].follow(TOPIC, 0, leader_epoch=2, leader_id=0)  # without an address it does not fetch
     client = planes.client(0)
     planes.replicas[0].set_isr(TOPIC, 0, [0, 2], ineligible=[1])
     assert only(client.call(produce(batch(b"y"), 9, acks=-1), 9)).error_code == 0
     planes.replicas[0].set_isr(TOPIC, 0, [0, 1, 2])
     assert [ask(planes, "b", offset=1).preferred_read_replica for _ in range(5)] == [2] * 5
-    # Replica 1 does not have offset 2 at all, and neither is out of sync or gone.
+    # Not chosen: replica 1, which lacks offset 2; a replica out of sync; a dead one.
     planes.replicas[0].set_isr(TOPIC, 0, [0, 1])
     assert ask(planes, "b", offset=2).preferred_read_replica == -1
     assert ask(planes, "b", offset=0).preferred_read_replica == 1
@@ -72,7 +72,7 @@ def test_it_chooses_the_replica_that_has_more(planes):
 
 
 def test_a_broker_without_an_address_has_a_rack(planes):
-    """Clients know several addresses of it, and the data plane not which one they can reach."""
+    """Clients have several addresses of it; the data plane cannot see which one they reach."""
     planes.replicas[0].set_endpoints([(each, None, 0, rack) for each, rack in enumerate(RACKS)])
     assert ask(planes, "b").preferred_read_replica in (1, 2)
     planes.replicas[1].set_endpoints([(each, None, 0, rack) for each, rack in enumerate(RACKS)])
@@ -101,7 +101,7 @@ def test_a_session_names_it_each_time_and_at_once(planes):
 
 
 def test_a_fetch_that_waits_is_sent_on_with_the_records(planes):
-    """The rack is remembered when no replica there was in sync at first."""
+    """The rack is kept when no replica in it was in sync at first."""
     planes.replicas[0].set_isr(TOPIC, 0, [0])
     client = planes.client(0)
     request = fetch(12, offset=1, max_wait_ms=FOR_EVER_MS)
@@ -115,8 +115,10 @@ def test_a_fetch_that_waits_is_sent_on_with_the_records(planes):
 
 
 def test_followers_answer_as_kafka_above_their_high_watermark(planes):
-    """Records that a follower has but does not know to be committed are not there yet; those that it does not have are
-    out of range. Kafka answers OFFSET_NOT_AVAILABLE to ListOffsets only."""
+    """Records above a follower's high watermark are not available yet; those it lacks are out of range.
+
+    Kafka answers OFFSET_NOT_AVAILABLE to ListOffsets only.
+    """
     planes.replicas[0].set_min_in_sync(TOPIC, 0, 3)
     planes.replicas[0].set_isr(TOPIC, 0, [0])
     assert only(planes.client(0).call(produce(batch(b"y"), 9, acks=1), 9)).error_code == 0

@@ -15,7 +15,7 @@ NOT_ENOUGH_REPLICAS = 19
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
-# After an order to follow, fetches wait shortly: others may follow.
+# After a change to follower, fetches wait briefly: more partitions may follow.
 SETTLING_S = 1.2
 
 
@@ -82,7 +82,7 @@ def test_too_few_in_sync_replicas_refuse_acks_all(planes):
     assert only(client.call(produce(batch(b"a"), 9, acks=-1), 9)).error_code == NOT_ENOUGH_REPLICAS
     assert only(client.call(produce(batch(b"a"), 9, acks=1), 9)).error_code == 0
     wait_until(lambda: planes.log(2).log_end_offset == 1)
-    assert planes.log(0).high_watermark == 0  # it does not move below min.insync.replicas
+    assert planes.log(0).high_watermark == 0  # it does not advance below min.insync.replicas
     planes.replicas[0].set_isr(TOPIC, 0, [0, 1, 2])
     planes.await_equal()
     assert only(client.call(produce(batch(b"b"), 9, acks=-1), 9)).error_code == 0
@@ -117,7 +117,7 @@ def test_a_leader_that_follows_refuses_what_waits(planes):
 
 
 def test_batches_behind_a_refused_one_are_refused_alike(planes):
-    """A producer sends the second before it hears that the broker did not lead when the first came."""
+    """A producer sends the second batch before NOT_LEADER_OR_FOLLOWER arrives for the first."""
 
     def numbered(sequence):
         fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence}
@@ -173,8 +173,9 @@ def test_a_leader_without_an_address_that_answers_is_tried_again(planes):
 
 
 def test_followers_that_are_faster_than_their_leader_ask_again(planes):
-    """A partition that leaves the session after an error may come back with the same request that adds another
-    one. It must not stay out of the session. That takes luck, so this is tried many times.
+    """A partition that leaves the session after an error may return in the request that adds another one.
+
+    It must not stay out of the session. The timing is a matter of luck, so the test repeats it.
     """
     for epoch in range(1, 201):
         for partition in (0, 1):

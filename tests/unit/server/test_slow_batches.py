@@ -1,4 +1,4 @@
-"""Batches that the control thread must look into, those behind them, and the memory that all of them hold."""
+"""Batches that the control thread must process, those behind them, and their memory."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ from tests.support.slow_batches import Crowd, await_none_counted, counts, take, 
 from tests.support.waiting import pause, wait_until
 
 UNKNOWN_TOPIC_OR_PARTITION, INVALID_RECORD = 3, 87
-# What a connection may have waiting before it is not read from, and a batch takes besides its bytes (native constants).
+# Bytes a connection may have waiting before it is no longer read, and a batch's overhead (native constants).
 HELD_MAX_BYTES, BATCH_BYTES = 4 << 20, 2048
 
 
@@ -49,7 +49,7 @@ def test_refused_slow_batch(served, client):
 
 
 def test_a_batch_that_is_not_one_is_to_be_sent_again(served, client):
-    """A bug in a codec loses nothing, and does not leave the producer waiting."""
+    """A bug in a codec loses nothing and does not leave the producer waiting."""
     zipped(served)
     client.send(produce(batch(b"a"), 9, topic="zipped"), 9)
     (slow,) = take(served, 1)
@@ -107,14 +107,14 @@ def test_what_waits_is_counted_until_it_is_in_the_log(served, client):
 
 
 def test_a_job_without_room_is_told_of(served, client):
-    """The control thread waits for memory, and is woken: also by a reactor that has appended a result."""
+    """The control thread waits for memory and is woken: also by a reactor that has appended a result."""
     zipped(served)
     served.plane.take_requests()
     for _ in range(3):
         client.send(produce(batch(b"x" * 1000), 9, topic="zipped"), 9)
     first, second, third = take(served, 3)
     room = 64 << 20
-    assert served.plane.begin_batch(first, 100 * room)  # alone it always fits
+    assert served.plane.begin_batch(first, 100 * room)  # alone, it always fits
     assert not served.plane.begin_batch(second, 1)
     served.plane.finish_batch(first, first.batch)
     client.receive(0, 9)
@@ -161,7 +161,7 @@ def test_many_producers_stay_below_the_bound_and_all_are_answered(tmp_path, reac
         wait_until(lambda: counts(served)[2] >= 12, "half of them wait for room")
         assert most - 24 * 63_000 < counts(served)[0] <= most
         other = served.client()
-        for _ in range(20):  # other topics go on
+        for _ in range(20):  # other topics continue
             part = other.call(produce(batch(b"plain"), 9), 9).responses[0].partition_responses[0]
             assert part.error_code == 0
         crowd.finish_all(most)
@@ -172,7 +172,7 @@ def test_many_producers_stay_below_the_bound_and_all_are_answered(tmp_path, reac
 
 
 def test_memory_stays_where_it_is_while_nobody_recompresses(tmp_path):
-    """Forty connections with 80 MB to send: what the broker keeps is the bound, and a receive buffer of each."""
+    """Forty connections with 80 MB to send: the broker holds the limit, and a receive buffer of each."""
     served = Served(tmp_path, slow_max_bytes=4 << 20)
     try:
         zipped(served)
@@ -187,7 +187,7 @@ def test_memory_stays_where_it_is_while_nobody_recompresses(tmp_path):
 
 
 def test_a_large_request_gets_its_turn(tmp_path):
-    """Room enough for it is kept free, although small ones always find some; and alone it may pass the bound."""
+    """Room for it is kept free, although small ones always fit; alone, it may exceed the limit."""
     most = 300_000
     served = Served(tmp_path, reactors=3, slow_max_bytes=most)
     try:
@@ -208,7 +208,7 @@ def test_a_large_request_gets_its_turn(tmp_path):
                 refilled = time.monotonic() + 0.01  # time enough for another to take the room, if it may
                 while counts(served)[0] < most - 40_000 and time.monotonic() < refilled:
                     time.sleep(0)
-        # Those that waited before it, and hardly any of the many that came later.
+        # Those that waited before it, and hardly any of the many later ones.
         assert seen.index(1) < 120
         for thread in crowd.threads:
             thread.join()
@@ -221,7 +221,7 @@ def test_a_large_request_gets_its_turn(tmp_path):
 
 @pytest.mark.parametrize("reactors", [1, 3])
 def test_who_waits_for_room_may_go(tmp_path, reactors):
-    """Connections that close while they are parked keep nobody waiting, the first in line included."""
+    """Parked connections that close hold up none of the others, the first in line included."""
     served = Served(tmp_path, reactors=reactors, slow_max_bytes=100_000)
     try:
         zipped(served)
@@ -235,7 +235,7 @@ def test_who_waits_for_room_may_go(tmp_path, reactors):
             wait_until(lambda: counts(served)[2] == len(waiting), "it waits for room")
         connections = served.plane.counters()["connections"]
         for gone in (waiting.pop(0), waiting.pop(1)):
-            # Closed with something unread before it: the broker is told at once, not when it reads on.
+            # A reset with unread data before it: the broker gets the event at once, not when it next reads.
             gone.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
             gone.close()
         wait_until(lambda: served.plane.counters()["connections"] == connections - 2, "they are gone")
@@ -272,7 +272,7 @@ def test_a_topic_removed_while_requests_for_it_wait(tmp_path):
 
 
 def test_requests_behind_a_waiting_one_keep_their_place(tmp_path):
-    """One connection: a slow topic's request that waits for room holds back what follows it, and is not overtaken."""
+    """One connection: a slow topic's request that waits for room holds back those behind it, in order."""
     served = Served(tmp_path, slow_max_bytes=50_000)
     try:
         zipped(served)
@@ -303,7 +303,7 @@ def test_requests_behind_a_waiting_one_keep_their_place(tmp_path):
 
 
 def test_acks_zero_gives_its_memory_back(served, client):
-    """No reply is due; the connection is read from again all the same."""
+    """No reply is due; the connection is read again all the same."""
     zipped(served, max_message_bytes=1 << 20)
     for each in range(30):
         client.send(produce(batch(b"x" * 500_000), 9, topic="zipped", acks=0), 9)
@@ -314,7 +314,7 @@ def test_acks_zero_gives_its_memory_back(served, client):
 
 
 def test_a_second_refused_batch_with_acks_zero_lets_the_connection_end(served, client):
-    """A later request ends the connection already; the earlier one, which fails after it, must not hold that up."""
+    """A later request already ends the connection; the earlier one fails later and must not prevent that."""
     zipped(served)
     data = batch(b"x" * 1000)
     client.send(produce(data, 9, topic="zipped"), 9)

@@ -1,4 +1,4 @@
-"""Copies of records that share groups give up, in dead-letter topics (KIP-1191)."""
+"""Copies of given-up records of share groups in dead-letter topics (KIP-1191)."""
 
 import asyncio
 import re
@@ -180,7 +180,7 @@ def test_records_are_archived_after_their_copies():
 
 
 def test_copies_end_when_the_group_has_gone():
-    """Its last member closes its connection at once after the acknowledgement."""
+    """Its last member closes its connection right after the acknowledgement."""
 
     async def main():
         persister, letters = Stored(), Letters()
@@ -290,7 +290,7 @@ def where():
 
 
 def give_up(where, group, topic, how, count=3, **configs):
-    """Has a member of a group give up the records of partition 2 of a new topic."""
+    """Makes a member of a group give up the records of partition 2 of a new topic."""
     own = {"share.auto.offset.reset": "earliest", "share.heartbeat.interval.ms": "5000"}
     with Admin(where) as admin:
         admin.create_topic(topic, partitions=3)
@@ -384,7 +384,7 @@ def test_records_delivered_too_often_have_headers_only(where):
 
 
 def test_without_a_usable_topic_the_group_goes_on(where, caplog):
-    """As in Kafka: the records are archived, and the broker's log says which have no copy."""
+    """As in Kafka: the records are archived, and the broker logs which ones have no copy."""
     with Admin(where) as admin:
         admin.create_topic("dlq.three", partitions=1)
     give_up(
@@ -402,7 +402,7 @@ def test_without_a_usable_topic_the_group_goes_on(where, caplog):
     assert "does not have errors.deadletterqueue.group.enable=true" in told["detail"]
 
 
-# ---- what can go wrong on the way
+# ---- failures on the way
 
 TOPIC = bytes(range(16))
 
@@ -485,7 +485,7 @@ def offsets_and_values(where, topic, count):
 
 
 def test_many_letters_go_in_several_batches(where):
-    """As much as the dead-letter topic takes at once, and no more in memory."""
+    """As many as the dead-letter topic accepts in a batch, and no more in memory."""
     world = World(where, "dlq.small", own={COPY: "true"}, topic_configs={"max.message.bytes": "3000"})
     world.log = Memory(batch(0, [b"%03d" % n * 100 for n in range(10)], codec=4) + batch(10, [b"x" * 2990]))
     letters = [DeadLetter(0, 9, 1, rejected=True), DeadLetter(10, 10, 1, rejected=True)]
@@ -508,7 +508,7 @@ def test_contents_of_many_batches(where):
 
 
 def test_one_batch_that_is_refused_does_not_stop_the_others(where, caplog):
-    """The topic takes less than the broker that copies knows of."""
+    """The topic's size limit is lower than in the image of the broker that copies."""
     world = World(where, "dlq.refuses", own={COPY: "true"}, topic_configs={"max.message.bytes": "3000"})
     world.image.topic_configs = lambda name: ON | {"max.message.bytes": "5000"}
     world.log = Memory(batch(0, [b"a" * 4500]) + batch(1, [b"b" * 500]) + batch(2, [b"c" * 500]))
@@ -537,7 +537,7 @@ def test_what_does_not_pass_is_given_up(where):
 
 
 def test_another_leader_goes_on(where):
-    """A letter without contents would be written beside the next leader's."""
+    """Otherwise a letter without contents would be written beside the next leader's."""
     world = World(where, "dlq.moved", own={COPY: "true"})
     world.leads = False
     assert asyncio.run(world.write(DeadLetter(0, 0, 1, rejected=True))) == (False, 0, 0)

@@ -1,4 +1,4 @@
-"""Random lives of a share partition, with a plain model beside it that knows each record."""
+"""Random lives of a share partition, compared with a plain model that tracks each record."""
 
 import random
 
@@ -16,14 +16,14 @@ STATE_AFTER = {ACCEPT: ACKNOWLEDGED, RELEASE: AVAILABLE, REJECT: ARCHIVED, 0: AR
 
 
 class Life:
-    """One share partition, its log, and what must be true of both.
+    """One share partition, its log, and what must hold for both.
 
     Attributes:
         held: By offset, the member, the end of the lock and the deliveries.
         done: Offsets that are acknowledged or archived, and stored.
         deliveries: By offset.
-        changes: Pending changes, each with what its records become: offset: state.
-        letters: Records on their way to the dead-letter topic, stored as such; in half of all lives.
+        changes: Pending changes, each with the new state of its records by offset.
+        letters: Records being copied to the dead-letter topic, in half of all lives.
     """
 
     def __init__(self, seed):
@@ -152,7 +152,7 @@ class Life:
         assert all(rejected or self.deliveries[each] >= self.limit for each, rejected in letters.items())
 
     def _settle(self, change, became):
-        """Notes a change that is stored."""
+        """Applies a stored change to the model."""
         self.letters += [letter[:3] for letter in change.dead_letters]
         for each, state in became.items():
             del self.held[each]
@@ -160,7 +160,7 @@ class Life:
                 self.done.add(each)
 
     def copy(self):
-        """A copy is written, or cannot be."""
+        """A copy is written, or fails."""
         if self.letters:
             first, last, count = self.letters.pop(self.random.randrange(len(self.letters)))
             assert self.share.copied(first, last, count).batches == [(first, last, ARCHIVED, count)]
@@ -201,7 +201,7 @@ class Life:
         self.now_ms += self.random.choice((1, 200, LOCK_MS))
 
     def restart(self):
-        """The leader moves: what is stored stays; nobody knows of records that are only acquired."""
+        """The leader moves: stored state remains; acquisitions exist in memory only and are lost."""
         if self.changes or self.random.random() > 0.1:
             return
         batches = []
@@ -238,7 +238,7 @@ class Life:
 
 @pytest.mark.parametrize("first_seed", range(0, 100, 25))
 def test_random_lives(first_seed):
-    """Nobody gets a record that another holds, nothing is delivered once it is done, and nothing is lost."""
+    """No record is held by two members, none is delivered after it is done, and none is lost."""
     for seed in range(first_seed, first_seed + 25):
         life = Life(seed)
         steps = [life.append, life.fetch, life.fetch, life.acknowledge, life.acknowledge, life.acknowledge]

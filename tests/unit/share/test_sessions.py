@@ -1,4 +1,4 @@
-"""Share sessions: epochs, what an answer names, limits, connections that end (KIP-932)."""
+"""Share sessions: epochs, the contents of answers, limits, connections that end (KIP-932)."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_answers_name_what_is_new():
 
 
 def test_sessions_have_only_so_many_partitions(monkeypatch):
-    """Whether they exist is not asked, so a client could name as many as it likes."""
+    """Existence is not checked, so a client could name any number of them."""
     monkeypatch.setattr(share_sessions, "PARTITIONS_MAX", 5)
     monkeypatch.setattr(share_sessions, "SESSION_PARTITIONS_MAX", 4)
     sessions = ShareSessions(9)

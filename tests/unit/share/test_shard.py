@@ -70,7 +70,7 @@ def test_a_newer_state_fences_older_writes():
 
 
 def test_a_late_initialization_takes_nothing_back():
-    """A group coordinator asks again when it does not know what became of its first request."""
+    """A group coordinator repeats a request without an answer."""
     share = ShareHarness()
     share.initialize(state_epoch=4, start_offset=-1)
     share.write((7, 9, 2, 1), state_epoch=4, start_offset=7, count=3)
@@ -88,7 +88,7 @@ def test_a_late_initialization_takes_nothing_back():
 
 @pytest.mark.parametrize("updates", [0, 500])
 def test_a_late_write_takes_nothing_back(updates):
-    """A leader repeats a write when it has no answer, and the first request arrives after later writes."""
+    """A leader repeats a write without an answer, and the first request arrives after later writes."""
     share = ShareHarness(updates)
     share.initialize()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The pools of a log directory: what a broker leaves and finds there, and what it says when it cannot write."""
+"""The pools of a log directory: what a broker leaves and finds there, and its logs when it cannot write."""
 
 import errno
 import logging
@@ -122,7 +122,7 @@ def test_without_room_for_the_file_batches_go_to_the_logs(tmp_path, health, tail
 
 
 def test_without_a_boot_id_batches_go_to_the_logs(tmp_path, health, tails, monkeypatch, caplog):
-    """The next start could not tell whether the file is to be trusted."""
+    """The next start would have no proof that the file can be trusted."""
     monkeypatch.setattr("bowstring._native.disk.tail_pool._boot_file", str(tmp_path / "hidden"))
     tails.open()
     assert "cannot be made" in caplog.text

@@ -77,7 +77,7 @@ def brokers():
 
 def test_a_question_goes_to_another_broker_too(brokers):
     hung, well = brokers
-    while not hung.seen(DescribeClusterRequest):  # which one is asked first is random
+    while not hung.seen(DescribeClusterRequest):  # the order of the brokers is random
         with Admin([hung.bootstrap, well.bootstrap], timeout_ms=FOR_EVER_MS) as admin:
             assert admin.describe_cluster().cluster_id == "fake"
 
@@ -136,7 +136,7 @@ def test_a_topic_that_was_just_created_is_waited_for(brokers):
 
 
 def test_a_list_has_what_was_just_created_and_not_what_was_deleted(brokers):
-    """Also when brokers answer that lag behind the one that did it."""
+    """Also if the answering brokers lag behind the one that made the change."""
     _, well = brokers
     answers = [[], [], ["new"], ["new"], ["new"], []]
 
@@ -170,7 +170,7 @@ def test_a_list_has_what_was_just_created_and_not_what_was_deleted(brokers):
     ],
 )
 def test_a_change_waits_for_a_controller(api, answer, results, ask):
-    """As Java's Admin does; the answer without one names each topic."""
+    """As Java's Admin does; an answer without a controller names each topic."""
 
     def answered(version, request):
         response = answer(version, request)

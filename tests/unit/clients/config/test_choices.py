@@ -1,4 +1,4 @@
-"""What type checkers know of settings agrees with what clients accept."""
+"""The setting types that type checkers see agree with what clients accept."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""Fetching ahead: partitions have their turns, and one without news holds up no other."""
+"""Fetching ahead: partitions take turns, and one without records delays no other."""
 
 import time
 
@@ -23,7 +23,7 @@ PATIENCE_S = HANG_S
 
 
 def batch_at(offset):
-    """A batch that is larger than what the consumers here ask of a partition at once."""
+    """A batch larger than what these consumers request of a partition at a time."""
     return bytes(encode_batch([(None, b"x" * 20, 1, [])] * BATCH_RECORDS, base_offset=offset))
 
 

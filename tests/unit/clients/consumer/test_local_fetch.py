@@ -1,4 +1,4 @@
-"""A consumer with local=… hands out what one without it does, and waits, commits and falls back the same way."""
+"""A consumer with local=… returns what one without it does, and waits, commits and falls back alike."""
 
 import threading
 import time
@@ -146,7 +146,7 @@ def test_true_needs_the_socket_and_auto_does_not(without):
 
 
 def test_auto_passes_over_another_broker(files, without, monkeypatch):
-    """The path that is told is answered by a broker that is not the one spoken to."""
+    """A broker other than the connected one answers at the announced socket path."""
     topic = without.topic()
     without.fill(topic, 3)
     told = {
@@ -184,7 +184,7 @@ def test_wrong_word():
 
 
 def test_auto_reads_from_whichever_broker_there_is(bootstrap, new_topic):
-    """BOWSTRING_TEST_BOOTSTRAP may name Apache Kafka, which knows nothing of local reads."""
+    """BOWSTRING_TEST_BOOTSTRAP may name Apache Kafka, which has no local reads."""
     topic = new_topic()
     with bowstring.Producer(bootstrap) as producer:
         for i in range(100):

@@ -1,4 +1,4 @@
-"""RangeReader: exactly the offsets asked for, and a named error when they cannot be had."""
+"""RangeReader: exactly the requested offsets, and a named error if they are unavailable."""
 
 import pyarrow as pa
 import pytest

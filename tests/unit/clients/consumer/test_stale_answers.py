@@ -1,4 +1,4 @@
-"""An answer counts only for the assignment, the seek and the generation that asked."""
+"""An answer counts only for the assignment, the seek and the generation of its request."""
 
 import contextlib
 
@@ -68,7 +68,7 @@ def test_committed_offsets_of_an_earlier_assignment(broker, consumer_of):
 
 
 def test_a_refusal_of_committed_offsets_for_an_earlier_assignment(broker, consumer_of):
-    """As with auto_offset_reset="none": nothing is stored for the earlier one."""
+    """As with auto_offset_reset="none": nothing is stored for the earlier assignment."""
     gate = Gate()
     broker.answers[OffsetFetchRequest] = [gate, -1, 5]
     consumer = consumer_of(group_id="g")
@@ -142,7 +142,7 @@ def test_a_fetch_refused_for_an_earlier_assignment(broker, consumer_of):
 
 
 def test_a_commit_refused_while_the_member_joins_anew(broker, consumer_of):
-    """ILLEGAL_GENERATION is then about the generation that it left itself."""
+    """ILLEGAL_GENERATION then refers to the generation that the member itself has left."""
     gate = Gate()
     lost, outcomes = [], []
     consumer = consumer_of(group_id="g", heartbeat_interval_ms=20)
@@ -171,7 +171,7 @@ def test_a_commit_refused_of_a_member_that_stands(broker, consumer_of):
 
 
 def test_a_group_left_while_joining(broker, consumer_of):
-    """The answer makes no member that waits in the group, nor does it assign what was subscribed to before."""
+    """The answer does not make it a waiting member, nor assign topics of the earlier subscription."""
     gate = Gate()
     broker.answers[JoinGroupRequest] = [gate, 0]
     consumer = consumer_of(group_id="g")

@@ -1,4 +1,4 @@
-"""What a consumer commits when its block ends by an exception: what is finished, and nothing else."""
+"""What a consumer commits when its block ends by an exception: finished records, and nothing else."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ def topic(bootstrap, new_topic):
 
 @pytest.fixture
 def committed(admin, topic, new_group):
-    """What the group has stored, and nothing for nothing."""
+    """Returns the group's stored offset, or None."""
     return lambda: getattr(admin.committed_offsets(new_group).get(TopicPartition(topic, 0)), "offset", None)
 
 
@@ -43,7 +43,7 @@ def consumer(bootstrap, topic, new_group):
 
 
 def take(call, count):
-    """Calls until it gives something; as many records as were asked for have come already then."""
+    """Calls until something is returned; by then `count` records have come."""
     while not (got := call()):
         pass
     assert len(got) == count
@@ -160,7 +160,7 @@ def test_after_a_seek_back(consumer, committed, topic):
 
 
 def test_calls_between_polls_commit_nothing_unfinished(bootstrap, topic, new_group, committed):
-    """Looking at positions turns the clockwork, too, and so automatic commits."""
+    """Looking at positions also runs the consumer's periodic work, and so automatic commits."""
     with Consumer(bootstrap, group_id=new_group, auto_commit_interval_ms=1, **GROUP) as consumer:
         consumer.subscribe([topic])
         polls(consumer, 30)
@@ -248,7 +248,7 @@ def test_aio_a_poll_amid_iteration(bootstrap, topic, new_group, committed):
 
 
 def test_aio_a_cancelled_task(bootstrap, topic, new_group, committed):
-    """The poll that waits has nothing; all that was handed out before it is finished."""
+    """The waiting poll has nothing; all records returned before it are finished."""
 
     async def body(consumer):
         await apolls(consumer, 100)

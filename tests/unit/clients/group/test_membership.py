@@ -1,4 +1,4 @@
-"""Memberships of KIP-848 and KIP-932 as pure state: what is told when, and what answers mean."""
+"""Memberships of KIP-848 and KIP-932 as pure state: what heartbeats contain, and what answers mean."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Members of KIP-848 groups ask for committed offsets by their id and epoch, which coordinators check."""
+"""Members of KIP-848 groups fetch committed offsets by their id and epoch, which coordinators check."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What clients know of a cluster."""
+"""A client's view of a cluster."""
 
 import socket
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
 
 
 class TakenMeanwhile(set):
-    """Wanted topics; another thread wants one more as soon as they have been read."""
+    """Wanted topics; another thread adds one as soon as they have been read."""
 
     cluster: ClusterMetadata
 
@@ -59,7 +59,7 @@ def test_a_silent_broker_does_not_hold_up_the_others():
 
 
 def test_bootstrap_servers_are_asked_when_the_only_known_broker_hangs():
-    """The first question goes to it, and nothing else wakes the client."""
+    """The first request goes to it, and nothing else wakes the client."""
     with FakeBroker() as alone, FakeBroker() as other:
         client = NetworkClient("test", request_timeout_ms=FOR_EVER_MS)
         cluster = ClusterMetadata(client, parse_bootstrap(alone.bootstrap))
@@ -72,7 +72,7 @@ def test_bootstrap_servers_are_asked_when_the_only_known_broker_hangs():
 
 
 def test_an_answer_that_is_there_at_the_deadline_counts():
-    """A client may be held up until its time is over, and its broker not."""
+    """A client may be delayed past its deadline although the broker answered in time."""
     with FakeBroker() as broker:
         client = NetworkClient("test")
         cluster = ClusterMetadata(client, parse_bootstrap(broker.bootstrap))
@@ -95,7 +95,7 @@ def test_a_topic_that_nobody_was_there_to_ask_for_is_asked_for_no_more():
 
 
 def test_another_broker_is_asked_for_a_topic_that_one_does_not_know(monkeypatch):
-    """It may be cut off from the controller. Otherwise it is preferred, because there is a connection."""
+    """The broker may be cut off from the controller. Otherwise it is preferred, as it has a connection."""
     client = NetworkClient("test")
     cluster = ClusterMetadata(client, parse_bootstrap("127.0.0.1:1"))
     asked = []

@@ -1,4 +1,4 @@
-"""Batches and queues go from state to state by the accumulator's methods, and only as its table says."""
+"""Only the accumulator's methods change the state of batches and queues, as its table allows."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from bowstring.clients.errors import ClientError
 from tests.support.offline_producer import OfflineProducer
 
 SOURCES = Path(__file__).resolve().parents[4]
-# From the callers down: each may know those behind it in this list.
+# From the callers down: each may use those behind it in this list.
 LAYERS = [
     "producer/producer",
     "client/record_sender",
@@ -93,7 +93,7 @@ def test_a_batch_that_is_divided(producer, shared):
 
 
 def test_a_batch_has_one_outcome(producer, shared):
-    """Its request may be answered after it was given up: the producer has failed, or was closed."""
+    """Its request may be answered after it was given up because the producer failed or was closed."""
     batch, error = taken(producer), ClientError("given up")
     shared.complete_all(error)
     shared.complete(batch, None, 7)

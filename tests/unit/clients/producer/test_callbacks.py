@@ -1,4 +1,4 @@
-"""Callbacks run in the sender's thread: whatever they do, it goes on, and nobody waits for ever."""
+"""Callbacks run in the sender's thread: whatever they do, the thread continues, and no caller hangs."""
 
 import os
 import threading
@@ -48,7 +48,7 @@ class Seen:
 
 
 def asleep_with(broker, **settings):
-    """A producer that knows its topic."""
+    """A producer that has its topic's metadata and is idle."""
     producer = Producer(broker.bootstrap, **{"linger_ms": 0, **settings})
     producer.send("t", b"first", partition=0).result(HANG_S)
     return producer
@@ -162,7 +162,7 @@ def test_a_signal_handler_may_wait_where_its_thread_waits(broker):
 def test_a_topic_without_partitions(partitioner, key):
     with FakeBroker(partitions=0) as broker:
         with Producer(broker.bootstrap, partitioner=partitioner, max_block_ms=200) as producer:
-            wait_until(  # at first there is no broker yet
+            wait_until(  # no broker at first
                 lambda: "it has no partitions" in str(raised_by(lambda: producer.send("t", b"x", key))),
                 "nobody says why",
             )
@@ -178,7 +178,7 @@ def test_a_topic_without_partitions(partitioner, key):
 
 
 def test_memory_of_what_nobody_acknowledges_is_bounded():
-    """With acks=0 records count until they are written."""
+    """With acks=0, records count until they are written to the socket."""
     read_on, taken = threading.Event(), []
 
     def read_slowly(version, request):

@@ -55,7 +55,7 @@ def slow_murmur2(data):
 
 
 class Routed(OfflineProducer):
-    """Tells where a record went."""
+    """Finds the partition of a record."""
 
     def where(self, key=None, value=b""):
         before = {queue.partition: records(queue) for queue in self.accumulator.queues.values()}

@@ -1,4 +1,4 @@
-"""The sender's native rounds: they need no Python, and whatever ends them, each record is stored once and in order."""
+"""The sender's native rounds: they need no Python; however they end, records are stored once and in order."""
 
 import os
 import socket
@@ -78,7 +78,7 @@ def test_answers_that_come_in_pieces(piece):
 
 
 def test_answers_in_one_piece():
-    """Several at once, and the beginning of the next."""
+    """Several answers at once, and the beginning of the next."""
     gathered, lock = bytearray(), threading.Lock()
 
     def gather(peer, data):
@@ -211,14 +211,14 @@ def test_leaders_that_move(linger_ms):
 
 
 class FirstBroker(ClusterMetadata):
-    """Asks the broker with the lowest id."""
+    """Sends metadata requests to the broker with the lowest id."""
 
     def any_node(self):
         return self.brokers[min(self.brokers)] if self.brokers else super().any_node()
 
 
 def test_a_connection_that_breaks_when_metadata_is_asked_for():
-    """What was on its way there goes nowhere else, though another broker's socket gets its number."""
+    """Its unsent bytes go nowhere else, although another broker's socket gets the same file descriptor."""
     leaders = {0: 1, 1: 2}
     with FakeBroker() as one, FakeBroker() as other:
         store = Store(one, 1, 0.0)
@@ -242,7 +242,7 @@ def test_a_connection_that_breaks_when_metadata_is_asked_for():
                 sender.cluster.invalidate()
                 gaps.extend(
                     os.open(os.devnull, os.O_RDONLY) for _ in range(30)
-                )  # the next number is that one's
+                )  # the next descriptor is that one's
                 pause(0.1, "so long ago was the last time")
                 breaking.socket.shutdown(socket.SHUT_RDWR)  # the next write fails
                 futures.extend(producer.send("t", b"%d" % number, partition=number % 2) for number in (12, 1))
@@ -258,7 +258,7 @@ def test_a_connection_that_breaks_when_metadata_is_asked_for():
 
 
 def test_a_broker_whose_name_does_not_resolve():
-    """Its batches go to who leads next, at once and not when a request would have been late."""
+    """Its batches go to the next leader at once, not only after a request timeout."""
     leaders = {0: 1, 1: 2}
     with FakeBroker() as broker:
         store = Store(broker, 1, 0.0)
@@ -292,13 +292,13 @@ def test_sockets_smaller_than_a_request(in_flight, closes):
                 producer.send("t", b"%d" % number + b" " * 500_000)
             if not closes:
                 producer.flush(HANG_S)
-        assert time.monotonic() - began < HANG_S  # a stalled one waits for request_timeout_ms
+        assert time.monotonic() - began < HANG_S  # a stalled request waits for request_timeout_ms
         assert held(store, 65, 1)
 
 
 @pytest.mark.parametrize("linger_ms", [0, 1])
 def test_nothing_goes_without_a_number(linger_ms):
-    """The epochs of a producer id are used up: until there is another id, all waits."""
+    """The epochs of a producer id are used up: all batches wait until there is another id."""
     ids = [(7, EPOCH_MAX - 1), (8, 0)]
     sent, refused = [], threading.Event()
 

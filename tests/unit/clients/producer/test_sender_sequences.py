@@ -1,4 +1,4 @@
-"""Numbers of batches (KIP-98, KIP-360): whatever is refused or lost, records are stored once and in their order."""
+"""Sequence numbers (KIP-98, KIP-360): despite refusals and losses, records are stored once and in order."""
 
 import contextlib
 import socket
@@ -46,7 +46,7 @@ class Scripted:
 
 
 def hold_back_identity(broker):
-    """Nothing is sent before the event that this returns is set: then all of it is."""
+    """Nothing is sent until the returned event is set; then everything is."""
     held = threading.Event()
 
     def identify(version, request):
@@ -71,7 +71,7 @@ def too_large(number, request):
     "says", [too_large, refusal(Errors.NOT_ENOUGH_REPLICAS.code)], ids=["too large", "refused"]
 )
 def test_the_first_batch_is_not_overtaken(says):
-    """Brokers begin at any number with a producer that they do not know."""
+    """Brokers accept any first sequence number of a producer that is new to them."""
     with FakeBroker() as broker:
         kept = Scripted(broker, says)
         held = hold_back_identity(broker)
@@ -84,10 +84,10 @@ def test_the_first_batch_is_not_overtaken(says):
 
 
 def test_what_may_be_stored_keeps_its_number_when_one_before_it_fails():
-    """Numbered anew it would be stored twice."""
+    """With a new number it would be stored twice."""
 
     def says(number, request):
-        if number in (2, 3):  # stored, and nobody knows
+        if number in (2, 3):  # stored, but the answer is lost
             kept.store(request)
             return SILENCE if number == 2 else CLOSE
         return produced(request, error=Errors.TOPIC_AUTHORIZATION_FAILED.code) if number == 4 else None
@@ -151,7 +151,7 @@ def test_epochs_that_failures_use_up():
 
 
 def test_another_producer_id_waits_for_what_is_in_flight():
-    """The broker does not know an order between batches of two producers."""
+    """The broker sees no order between batches of two producer ids."""
     producer = OfflineProducer(batch_size=200)
     shared = producer.accumulator
     queue = shared.queue("t", 0)
@@ -181,7 +181,7 @@ def test_another_producer_id_waits_for_what_is_in_flight():
 
 @pytest.mark.parametrize("linger_ms", [0, 1])
 def test_the_next_leader_gets_nothing_before_the_last_has_answered(linger_ms):
-    """Else more than the five batches that brokers remember could be sent without an answer, or one overtake another."""
+    """Otherwise more than five batches, a broker's limit, could be in flight, or one overtake another."""
     leader = [1]
 
     def metadata(version, request):
@@ -228,7 +228,7 @@ def test_the_next_leader_gets_nothing_before_the_last_has_answered(linger_ms):
 
 @pytest.mark.parametrize("error", [Errors.INVALID_RECORD, Errors.NONE])
 def test_callers_go_on_when_there_is_room_again(error):
-    """Whether what gave it back was delivered, or has failed."""
+    """Whether the batch that freed the memory was delivered or failed."""
     released = threading.Event()
 
     def answer(version, request):

@@ -1,4 +1,4 @@
-"""Transactions of a producer whose coordinators answer as they do when they move, load, or still end the last one."""
+"""Transactions of a producer whose coordinators move, load, or still end the previous transaction."""
 
 import signal
 import threading
@@ -208,7 +208,7 @@ def test_a_gap_in_the_numbers_is_not_closed_by_a_new_epoch(broker):
 
 
 def test_an_end_without_an_answer_is_told_later(broker):
-    """Nobody knows the outcome: neither abort nor begin may pretend to."""
+    """The outcome is unknown: neither abort nor begin may succeed."""
     held = threading.Event()
 
     def end(version, request):
@@ -254,7 +254,7 @@ def test_an_unknown_end_is_finished(broker):
 
 
 def test_a_late_refusal_of_offsets_does_not_end_aborting(broker):
-    """Nobody waits for the offsets any more when the group refuses them, but for the abort after them."""
+    """When the group refuses the offsets, the caller waits for the following abort, not for the offsets."""
     held, aborted = threading.Event(), []
 
     def commit(version, request):
@@ -276,8 +276,8 @@ def test_a_late_refusal_of_offsets_does_not_end_aborting(broker):
 
 
 def test_an_abort_does_not_wait_behind_offsets_that_were_interrupted(broker, request):
-    """Their coordinator loads, for longer than anybody waits."""
-    # Programs that a shell starts in the background ignore it.
+    """Their coordinator loads for longer than the caller waits."""
+    # Programs that a shell starts in the background ignore SIGINT.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
 

@@ -1,4 +1,4 @@
-"""From one generation to the next: SyncGroup, slow members, changes of leader."""
+"""From one generation to the next: SyncGroup, slow members, changes of the leader."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_sync_hands_out_the_leaders_assignment():
     ids = shell.stable(3)
     group = shell.group()
     assert [group.members[each].assignment for each in ids] == [b"part 0", b"part 1", b"part 2"]
-    # asking again in a stable group gives the same
+    # a repeated request in a stable group gets the same answer
     assert shell.ask(shell.sync(ids[2], 1)).assignment == b"part 2"
 
 
@@ -128,7 +128,7 @@ def test_the_leader_can_ask_for_a_new_assignment():
 
 
 def test_join_again_after_a_lost_answer():
-    """In CompletingRebalance unchanged members are given the generation they may not have heard of."""
+    """In CompletingRebalance, unchanged members get the current generation again: the answer may be lost."""
     shell = Shell()
     leader, follower = shell.members(2)
     assert len(shell.ask(shell.join(leader)).members) == 2
@@ -150,7 +150,7 @@ def test_a_slow_member_is_left_behind_after_the_rebalance_timeout():
     leader, slow = shell.stable(2, rebalance_ms=30_000)
     token = shell.join(leader, rebalance_ms=30_000)
     for _ in range(10):
-        # its heartbeats keep its session, but it does not rejoin
+        # its heartbeats keep its session alive, but it does not rejoin
         assert token not in shell.answers
         assert shell.heartbeat(slow, 1) == Errors.REBALANCE_IN_PROGRESS.code
         shell.advance(3_000)

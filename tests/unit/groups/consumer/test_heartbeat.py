@@ -29,12 +29,12 @@ def test_second_member_waits_until_the_first_gives_up(shell):
     assert answer.member_epoch == 3
     assert second.partitions == []
     assert shell.consumer_group().state == "Reconciling"
-    # the first keeps its epoch and is told what remains
+    # the first keeps its epoch and gets what remains
     answer = shell.beat("a", 2)
     assert answer.member_epoch == 2
     kept = {index for each in answer.assignment.topic_partitions for index in each.partitions}
     assert len(kept) == 3
-    # nothing moves before it says that it has given up
+    # nothing moves before it reports that it has revoked its partitions
     assert shell.beat("a", 2).assignment is None
     assert second.step().assignment is None
     topic_id = shell.image.topics["t"].id

@@ -259,7 +259,7 @@ def test_a_process_gets_an_active_task_only_without_its_copy(shell):
     assert sorted(copy.active["1"] | third.active.get("1", set())) == [0, 1, 2]
 
 
-# ---- other things that members are told
+# ---- other answers to members
 
 
 def test_a_member_shuts_the_application_down(shell):
