@@ -21,7 +21,7 @@ from tests.support.examples import examples
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
-# On a loaded machine an example takes as long as it takes.
+# On a loaded machine, examples have no deadline.
 hypothesis.settings.register_profile(
     "bowstring",
     max_examples=examples(100),
@@ -35,15 +35,15 @@ hypothesis.settings.load_profile("bowstring")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# No JVM of Spark lives long enough here to be worth what its second compiler takes.
+# Spark's JVMs are too short-lived here for their second compiler to pay off.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto")
 
 TESTS: Final = Path(__file__).parent
 WORKERS_A_CORE: Final = 2
 # Each worker may have its own JVMs and brokers.
 WORKERS_MAX: Final = 8
-# Begins of paths below tests/, long groups first. Files that begin alike are one group, the longest begin counts; what
-# is not named here comes last, each file a group.
+# Beginnings of paths below tests/, long groups first. Files with the same beginning are one group, by the
+# longest match; files without one come last, each as a group.
 TOGETHER: Final = (
     "sanitize",
     "conformance/test_",
@@ -94,8 +94,9 @@ TOGETHER: Final = (
 
 @pytest.fixture(autouse=True)
 def log_as_imported(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No test finds the log as another one has left it: set by a command, switched off by a simulator, or turned into
-    JSON by PySpark, which gives its own form to every handler that it finds.
+    """Restores logging, which a command sets, a simulator switches off, or PySpark turns into JSON.
+
+    PySpark gives its own format to every handler that it finds.
     """
     _forget_settings_of_the_log(request.config)
     yield
@@ -141,13 +142,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):
-        # Not by marks: pytest-xdist 3.8 writes their names into node ids, and pytest 9.2 keeps none of it.
+        # Not by marks: pytest-xdist 3.8 writes their names into node ids, and pytest 9.2 keeps none of them.
         def _split_scope(self, nodeid: str) -> str:
             return group_of(config.rootpath / nodeid.partition("::")[0])
 
         def _assign_work_unit(self, node: Any) -> None:
-            # A worker begins a group's last test when it knows the next one. Behind a long group that is one of a
-            # short group, not of a long one that another worker could begin.
+            # A worker begins a group's last test once it has the next one. Behind a long group, that is one of
+            # a short group, not of a long one that another worker could begin.
             given = self.assigned_work.get(node, {})
             if any(group in TOGETHER and not all(done.values()) for group, done in given.items()):
                 self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)

@@ -1,10 +1,10 @@
-"""Reports which lines of Python and of native code tests run: `make coverage [TESTS=tests/unit/log]`.
+"""Reports which lines of Python and of native code the tests run: `make coverage [TESTS=tests/unit/log]`.
 
-It copies the tree into build/coverage/tree and builds it there with Cython's line tracing, so the checkout's own
-extensions stay. The report is build/coverage/html/index.html, and as text build/coverage/report.txt.
+It copies the tree into build/coverage/tree and builds it there with Cython's line tracing, so the checkout's
+own extensions stay. The report is build/coverage/html/index.html, and as text build/coverage/report.txt.
 
-Native modules note their lines themselves (coverage_lines.h), in threads that Python does not know and in processes that
-end by SIGKILL, too. What it cannot see: Python in processes that end by SIGKILL; Java; C headers.
+Native modules note their lines themselves (coverage_lines.h), also in threads without Python state and in
+processes that end by SIGKILL. Not covered: Python in processes that end by SIGKILL; Java; C headers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def run(*command: str, **variables: str) -> int:
 
 
 class NativeLines(Plugin):  # type: ignore[misc]
-    """Tells coverage which lines of native code can run: those that Cython traces, in any module that has them."""
+    """Gives coverage the native lines that can run: those that Cython traces, in any module that has them."""
 
     name = "tests.NativeLines"
 
@@ -77,27 +77,27 @@ class NativeLines(Plugin):  # type: ignore[misc]
         registry.add_file_tracer(cls(Path.cwd()))
 
     def file_tracer(self, filename: str) -> None:
-        """Nothing is traced by coverage."""
+        """Coverage itself traces nothing."""
 
     def file_reporter(self, filename: str) -> FileReporter:
-        """Gives what a source has to report on."""
+        """Returns the reporter for a source."""
         name = str(Path(filename).relative_to(self._tree))
         return CythonModuleReporter("", filename, name, self._sources.get(filename, {}), frozenset())  # type: ignore[no-any-return]
 
 
 def native_data(tree: Path) -> CoverageData:
-    """What native modules noted, and with no lines what else is measured: modules that were never imported."""
+    """The lines that native modules noted, plus empty entries for measured modules never imported."""
     noted: dict[str, list[int]] = {}
     for path in (tree / LINES).iterdir():
         source = (tree / path.name.replace("!", "/")).resolve()
-        if source.is_relative_to(tree):  # else Cython's own
+        if source.is_relative_to(tree):  # otherwise Cython's own
             noted[str(source)] = [line for line, ran in enumerate(path.read_bytes()) if ran]
     found = CoverageData(basename=str(tree / ".coverage.native"))
     found.add_lines(noted)
     found.add_file_tracers(dict.fromkeys(noted, NativeLines.name))
     for folder in MEASURED:
         for source in (tree / folder).rglob("*.py*"):
-            # Symlinks lead to folders that are measured themselves.
+            # Symlinks point to folders that are measured themselves.
             if source.suffix in (".py", ".pyx") and source == source.resolve():
                 found.touch_file(str(source), NativeLines.name if source.suffix == ".pyx" else "")
     return found

@@ -1,4 +1,4 @@
-"""Runs the tests, and then what failed once more, alone: a broken product fails twice, an unsteady test passes then.
+"""Runs the tests, then failed ones again, alone: a broken product fails twice, an unsteady test passes then.
 
 `python -m tests.suite ARGUMENTS` takes the arguments of pytest. A test that fails and passes alone afterwards is
 unstable: a defect of the test, or a race of the product that shows on a busy machine. It is listed at the end, with the
@@ -30,15 +30,15 @@ from tests.support import chosen_tests
 from tests.support.failed_tests import FailedTests
 
 UNSTABLE_MAX: Final = 5
-# So many failures are no accident of a busy machine.
+# This many failures are not an accident of a busy machine.
 AGAIN_MAX: Final = 40
-# For all tests of the second run together: what has not passed by then has failed.
+# For all tests of the second run together: tests that have not passed by then have failed.
 AGAIN_S: Final = 480.0
-# For what a stopped run still has to tear down.
+# For the teardown of a stopped run.
 STOP_S: Final = 60.0
-# What a shorter run would have to begin with; arguments may ask for more or fewer.
+# Where a shorter run would have to begin; arguments may change the number.
 SLOWEST: Final = ("--durations=30", "--durations-min=1")
-# A disk that fills up fails tests in ways that do not look like it: a JVM dies, a broker waits for room.
+# A full disk fails tests in misleading ways: a JVM dies, a broker waits for room.
 ROOM_BYTES: Final = 8 << 30
 LISTED: Final = Path("tests/unstable.md")
 OUTPUTS: Final = Path("build/unstable")
@@ -54,7 +54,7 @@ class Row:
 
 
 def rows(text: str) -> list[Row]:
-    """Returns the rows of the list; raises ValueError for a row that is none."""
+    """Returns the rows of the list; raises ValueError for a malformed row."""
     found = []
     for line in text.splitlines():
         if not line.startswith("|") or re.fullmatch(r"\|( -+ \|)+|\| test \| date \| cause \|", line):
@@ -81,7 +81,7 @@ class Verdict:
 
 
 def verdict(first: list[str], passed_alone: set[str], listed: list[Row]) -> Verdict:
-    """Returns what to think of tests that failed, given which of them passed alone."""
+    """Returns the verdict on failed tests, given which of them passed alone."""
     found = Verdict(
         [test for test in first if test not in passed_alone], [test for test in first if test in passed_alone]
     )
@@ -95,7 +95,7 @@ def verdict(first: list[str], passed_alone: set[str], listed: list[Row]) -> Verd
 
 
 def by_duration(durations_s: Mapping[str, float]) -> list[str]:
-    """Returns the files of tests, quick ones first: they have their verdict when the time is over for a slow one."""
+    """Returns the files of tests, quick ones first: they have a verdict when time runs out for a slow one."""
     files: dict[str, float] = {}
     for test, duration_s in durations_s.items():
         file = test.partition("::")[0]
@@ -120,7 +120,7 @@ def ended(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def run_again(first: FailedTests, *, deadline_s: float = AGAIN_S) -> dict[str, chosen_tests.Outcome]:
-    """Runs the tests that failed in one process of their own; returns what became of those that ended in time."""
+    """Runs the failed tests again in a separate process; returns the outcomes of those that ended in time."""
     OUTPUTS.mkdir(parents=True, exist_ok=True)
     chosen = OUTPUTS / "again.json"
     chosen.write_text(json.dumps(list(first.outputs)))
@@ -151,7 +151,7 @@ def keep(test: str, first: str, again: str) -> Path:
 
 
 def title(text: str) -> None:
-    """Prints a line that parts what follows from the output of pytest."""
+    """Prints a line that separates what follows from the output of pytest."""
     print(f"\n{f' {text} ':=^{shutil.get_terminal_size().columns}}", flush=True)
 
 
@@ -184,7 +184,7 @@ def lack_of_room() -> str | None:
 
 
 def main(arguments: list[str], *, deadline_s: float = AGAIN_S) -> int:
-    """Runs tests with the arguments of pytest; returns pytest's exit code, or 0 if what failed is only unstable."""
+    """Runs tests with pytest's arguments; returns its exit code, or 0 if all failures are unstable tests."""
     if (reason := lack_of_room()) is not None:
         print(reason, flush=True)
         return pytest.ExitCode.USAGE_ERROR

@@ -20,10 +20,10 @@ LEAST = 200
 
 
 def ascending(data):
-    """Whether offsets go up within the batch, and stay inside it: Python's decoder does not ask."""
+    """Whether offsets rise within the batch and stay inside it: Python's decoder does not check that."""
     headers = batch_headers(data)
     if len(headers) != 1:
-        return not headers  # cut short: nothing is there; two: their offsets need not go up
+        return not headers  # cut short: nothing is there; two batches: their offsets need not rise
     header = headers[0]
     offsets = [row[2] for row in expected(data, -(1 << 63), 1 << 63)]
     return sorted(set(offsets)) == offsets and all(
@@ -66,7 +66,7 @@ def in_pieces(rng, data, start, in_views):
 
 
 def check(rng, data):
-    """True when the decoders agree that the batch is good."""
+    """True if the decoders agree that the batch is valid."""
     in_views = rng.random() < 0.5
     try:
         wanted = expected(data)
@@ -78,7 +78,7 @@ def check(rng, data):
     except (CorruptBatch, CompressionError):
         assert not good
         return False
-    if not good:  # a header that says there is nothing for this reader: the records are not looked at
+    if not good:  # a header without records for this reader: the records are not decoded
         assert found == []
         return False
     assert found == wanted

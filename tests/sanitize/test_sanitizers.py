@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / ".sanitize"
 # For hangs: minutes on an idle machine, many of them beside others' work.
 BUILD_TIMEOUT_S, TESTS_TIMEOUT_S = 1_800, 2_400
-# A test that takes so long tells where its threads are.
+# A test that takes this long prints the stacks of its threads.
 TRACES_AFTER_S = 300
-# Python keeps what it allocates at start; leaks are looked for by the flat-memory tests.
+# Python keeps its allocations from startup; the flat-memory tests look for leaks.
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:quarantine_size_mb=16",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
@@ -36,7 +36,7 @@ SUBJECTS = [
     ),
 ]
 
-# Compares leader epochs with a model, and missed one once here, at a sixth of the usual speed: not explained yet.
+# Compares leader epochs with a model; it missed one once, at a sixth of the usual speed: unexplained.
 LEFT_OUT = "tests/unit/server/test_replica_truncation.py::test_random_elections"
 
 
@@ -77,12 +77,12 @@ def sanitized():
 
 
 def reports_in(folder: Path) -> dict[str, str]:
-    """Settings that keep what a sanitizer finds: a process that aborts takes its captured stderr with it."""
+    """Settings that keep a sanitizer's reports: a process that aborts takes its captured stderr with it."""
     return {name: f"{OPTIONS[name]}:log_path={folder}/report" for name in OPTIONS}
 
 
 def told(folder: Path) -> str:
-    """Returns what the sanitizers and the tests wrote last."""
+    """Returns the last output of the sanitizers and the tests."""
     files = [*sorted(folder.glob("report.*")), folder / "output"]
     return "\n".join(f"{path.name}:\n{path.read_text(errors='replace')[-6000:]}" for path in files)
 

@@ -1,4 +1,4 @@
-"""value.schemas: Avro values of several writers' schemas, told apart by the id in Confluent's frame."""
+"""value.schemas: Avro values of several writer schemas, identified by the id in Confluent's frame."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ VALUES = [
 
 
 def expected(value: bytes, written: Any) -> dict[str, Any]:
-    """What fastavro resolves."""
+    """The row as fastavro resolves it."""
     row: Any = fastavro.schemaless_reader(
         io.BytesIO(value[5:]), fastavro.parse_schema(written), fastavro.parse_schema(READER)
     )
@@ -120,7 +120,7 @@ def topic(broker: bowstring.Broker) -> str:
 
 @pytest.fixture
 def registry() -> Iterator[tuple[str, list[str]]]:
-    """A schema registry's address, and the paths that it was asked for."""
+    """A schema registry's address, and the requested paths."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

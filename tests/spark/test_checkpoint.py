@@ -1,4 +1,4 @@
-"""LocalCheckpointFileManager: what Spark's own tests ask of a manager, and kill -9 while it writes."""
+"""LocalCheckpointFileManager: the contract that Spark's own tests check, and kill -9 while it writes."""
 
 import os
 import random
@@ -87,7 +87,7 @@ def test_directories_files_and_lists(files):
     assert abs(listed["1"].getModificationTime() / 1000 - time.time()) < 3600
     assert files.names("a/1") == ["1"]
     assert thrown(files.manager.mkdirs, files.path("a/1")) == EXISTS
-    for name in ("a/1", "a", "a"):  # deleting what is not there is no error
+    for name in ("a/1", "a", "a"):  # deleting a missing file is no error
         files.manager.delete(files.path(name))
         assert not files.exists(name)
 
@@ -146,7 +146,7 @@ def test_streams_can_seek(files):
 
 
 def test_it_takes_turns_with_sparks_own_manager(files, spark):
-    """Hadoop keeps checksums beside its files; one of an older file must not refute a newer."""
+    """Hadoop keeps checksums beside its files; an older file's must not reject a newer file."""
     package = spark._jvm.org.apache.spark.sql.execution.streaming.checkpointing
     own = package.FileContextBasedCheckpointFileManager(files.path(""), spark._jsc.hadoopConfiguration())
     files.manager.mkdirs(files.path(""))
@@ -170,7 +170,7 @@ def test_other_file_systems_keep_sparks_own_manager(spark):
     conf = spark._jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
     conf.set(
         CHECKPOINT_CLASS_SETTING, CHECKPOINT_CLASS
-    )  # as Spark has it: who asks Spark must not get us again
+    )  # as Spark sets it: the fallback must be Spark's manager, not ours again
     path = spark._jvm.org.apache.hadoop.fs.Path("hdfs://127.0.0.1:1/checkpoint")
     assert not spark._jvm.bowstring.spark.LocalCheckpointFileManager(path, conf).isLocal()
 
@@ -242,7 +242,7 @@ spark.stop()
     ],
 )
 def test_a_session_of_the_users(broker, make_topic, tmp_path, way, manager, ours):
-    """It serves one that was started with the jar, state stores included, unless the user says otherwise."""
+    """It serves a session that has the jar, state stores included, unless the user chooses another."""
     topic = make_topic(broker.bootstrap_servers)
     with bowstring.Producer(broker.bootstrap_servers) as producer:
         for _ in range(30):
@@ -259,7 +259,7 @@ def test_a_session_of_the_users(broker, make_topic, tmp_path, way, manager, ours
 
 
 def test_no_partial_file_after_kill(tmp_path):
-    """A JVM that writes checkpoint files is killed at any moment: every name stands for a whole file."""
+    """A JVM that writes checkpoint files is killed at any moment: every name refers to a complete file."""
     import pyspark
 
     class_path = f"{jar_path()}:{Path(pyspark.__file__).parent / 'jars'}/*"

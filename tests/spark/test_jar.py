@@ -1,5 +1,7 @@
-"""The jar: what is in it, the same bytes from the same sources, where wheels and source distributions have it, and how
-an installation without it comes by one."""
+"""The jar: its contents, reproducible builds, its place in wheels and source distributions.
+
+Also how an installation without the jar gets one.
+"""
 
 import os
 import shutil
@@ -24,7 +26,7 @@ SOURCES = Path("python/bowstring/spark/java")
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """What building the jar and the archives needs, without the native sources."""
+    """The files for building the jar and the archives, without the native sources."""
     copy = tmp_path_factory.mktemp("checkout")
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
@@ -62,7 +64,7 @@ class Probe {
 
 
 def test_it_has_the_version_of_the_package(tmp_path):
-    """Which its connections tell to brokers."""
+    """Its connections send this version to brokers."""
     (tmp_path / "Probe.java").write_text(PROBE)
     command = ["java", "-cp", str(jar_path()), str(tmp_path / "Probe.java")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
@@ -76,7 +78,7 @@ def test_what_is_in_it():
         names = jar.namelist()
     assert names[0] == "META-INF/MANIFEST.MF"
     assert {"bowstring/DefaultSource.class", "bowstring/spark/LocalCheckpointFileManager.class"} <= set(names)
-    # A service of the name "bowstring" and the Python engine of that name would be one too many for Spark.
+    # Spark accepts only one source named "bowstring": a service and the Python engine would be two.
     assert not [name for name in names if name.startswith("META-INF/services")]
 
 
@@ -94,7 +96,7 @@ def test_wheels_have_the_jar_and_its_sources_source_distributions_the_sources(ch
 
 
 def test_without_a_jdk_everything_else_is_built(checkout, monkeypatch):
-    """A jar of older sources is not taken for one of these."""
+    """A jar of older sources is not used in place of one of these."""
     stale = checkout / "python/bowstring/spark/jars/bowstring-spark.jar"
     stale.parent.mkdir(exist_ok=True)
     stale.write_bytes(b"older")
@@ -111,7 +113,7 @@ def test_without_a_jdk_everything_else_is_built(checkout, monkeypatch):
 
 @pytest.fixture
 def cache(monkeypatch, tmp_path):
-    """Of an installation without the jar: an empty cache."""
+    """An installation without the jar: an empty cache."""
     monkeypatch.setattr(jars, "JAR", tmp_path / "not-there.jar")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("SPARK_HOME", raising=False)
@@ -120,7 +122,7 @@ def cache(monkeypatch, tmp_path):
 
 @pytest.fixture
 def builds(monkeypatch):
-    """Which jars were built; javac is not run."""
+    """The built jars; javac does not run."""
     built = []
 
     def build(jar, libraries, javac):
@@ -133,7 +135,7 @@ def builds(monkeypatch):
 
 
 def test_it_is_built_once_and_says_so(cache, capsys, tmp_path):
-    """Also by two processes that want it at once."""
+    """Also if two processes need it at once."""
     code = (
         "import pathlib; from bowstring.spark import jar\n"
         "jar.JAR = pathlib.Path('/nowhere/bowstring-spark.jar')\n"
@@ -176,7 +178,7 @@ def test_a_home_that_cannot_be_written_to(cache, builds, monkeypatch, tmp_path):
     own = tmp_path / f"bowstring-{os.getuid()}"
     assert jar_path().parent == own and own.stat().st_mode & 0o777 == 0o700
     assert jar_path().parent == own and len(builds) == 1
-    # Where others could have put a jar, none is looked for.
+    # No jar is looked for where others could have put one.
     own.chmod(0o777)
     with pytest.raises(JarMissingError, match=r"neither .* nor .* is writable\. Set XDG_CACHE_HOME"):
         jar_path()
@@ -196,7 +198,7 @@ def test_which_javac(monkeypatch, tmp_path):
     assert jar_build.find_javac() is None
     monkeypatch.setenv("JAVA_HOME", str(new.parent))
     assert jar_build.find_javac() == str(new / "javac")
-    # JAVA_HOME may be a JRE; and what is on PATH may be links into a JDK.
+    # JAVA_HOME may be a JRE; PATH may have links into a JDK.
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     (new / "java").touch(mode=0o755)
     links = tmp_path / "links"

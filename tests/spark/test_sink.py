@@ -1,4 +1,4 @@
-"""The columnar sink against Bowstring and Apache Kafka: every record, its place, and what cannot be written."""
+"""The columnar sink against Bowstring and Apache Kafka: every record, its position, and unwritable rows."""
 
 import collections
 import datetime
@@ -24,7 +24,7 @@ def write(frame, servers, topic=None, **options):
 
 
 def failure(call, *arguments, **options):
-    """What Spark says when a write fails, with the causes that only the JVM has."""
+    """Spark's message when a write fails, with the causes that only the JVM has."""
     with pytest.raises(Exception) as raised:
         call(*arguments, **options)
     return str(raised.value)
@@ -46,7 +46,7 @@ def test_every_record_with_key_value_and_headers(spark, servers, make_topic):
 
 
 def test_keys_are_where_javas_producer_puts_them(spark, servers, make_topic):
-    """Spark's own sink, with Kafka's producer inside, writes the same rows to a topic beside."""
+    """Spark's own sink, with Kafka's producer inside, writes the same rows to another topic."""
     ours, theirs = make_topic(servers, 7), make_topic(servers, 7)
     frame = spark.range(3000).selectExpr(
         "repeat(concat(id, 'é'), cast(id % 5 as int)) key", "cast(id as string) value"
@@ -174,7 +174,7 @@ def test_little_memory_for_many_partitions(spark, servers, make_topic):
 def test_acks(spark, servers, make_topic, acks):
     topic = make_topic(servers)
     write(spark.range(1000).selectExpr("cast(id as string) value"), servers, topic, kafka_acks=acks)
-    # Nobody is told when records sent with acks=0 are there.
+    # Nothing reports when records sent with acks=0 are there.
     deadline = datetime.datetime.now() + datetime.timedelta(seconds=HANG_S)
     while len(found := read_all(servers, topic)) < 1000:
         assert datetime.datetime.now() < deadline
@@ -192,7 +192,7 @@ def test_a_topic_that_is_not_there(spark, broker, kafka):
 
 def test_no_broker(spark):
     frame = spark.range(3).selectExpr("cast(id as string) value")
-    # The first time may be over before it has tried to connect.
+    # The first timeout may end before the client has tried to connect.
     said = wait_until(
         lambda: "check that it runs" in (said := write_nowhere(frame)) and said, "it says something else"
     )
@@ -252,7 +252,7 @@ def test_save_modes(spark, broker, make_topic):
     topic = make_topic(servers)
     writer = spark.range(5).selectExpr("'v' value").write.format("bowstring")
     writer = writer.option("kafka.bootstrap.servers", servers).option("topic", topic)
-    writer.save()  # as with Spark's own sink, the default mode will do
+    writer.save()  # as with Spark's own sink, the default mode works
     writer.mode("append").save()
     assert len(read_all(servers, topic)) == 10
     for mode in ("overwrite", "ignore"):
@@ -347,7 +347,7 @@ def test_aggregates_as_they_change(spark, broker, make_topic, tmp_path, mode):
 def test_real_time_mode_does_not_wait_for_the_end_of_its_batch(spark, broker, make_topic, tmp_path):
     servers = broker.bootstrap_servers
     source, target = make_topic(servers), make_topic(servers)
-    # Spark keeps lists of the sinks it knows for real-time mode; the option is about the second, in 4.3.
+    # Spark has an allowlist of sinks for real-time mode, checked by this option since 4.3.
     spark.conf.set("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
     reader = spark.readStream.format("bowstring").option("kafka.bootstrap.servers", servers)
     query = (

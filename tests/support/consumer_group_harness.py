@@ -25,7 +25,7 @@ GROUP_RESOURCE = 32
 
 
 class ConsumerShell(Shell):
-    """The group of the tests is `g` unless they say otherwise; assignments are computed at once."""
+    """The group is `g` unless a test names another; assignments are computed at once."""
 
     def __init__(self, **config: Any) -> None:
         config.setdefault("group_consumer_assignment_interval_ms", 0)
@@ -35,7 +35,7 @@ class ConsumerShell(Shell):
     # ---- the cluster
 
     def create(self, name: str, partitions: int) -> bytes:
-        """Creates a topic, returns its id."""
+        """Creates a topic; returns its id."""
         self.created += 1
         topic_id = self.created.to_bytes(16, "big")
         self.end_offset += 1
@@ -52,7 +52,7 @@ class ConsumerShell(Shell):
             )
 
     def delete(self, name: str) -> None:
-        """Deletes a topic as the broker does: the shards are told."""
+        """Deletes a topic as the broker does: the shards get the deletion."""
         topic_id = self.image.topics[name].id
         self.image.apply(RemoveTopicRecord(topic_id=topic_id))
         self._carry(self.shard.topic_deleted(name, topic_id))
@@ -92,7 +92,7 @@ class ConsumerShell(Shell):
         context = RequestContext(1, client, "/127.0.0.1")
         kept = only_kept_alive(self.shard.state, request, client, context.client_host)
         effects = self.shard.consumer_group_heartbeat(request, context, token, self.now_ms)
-        if kept is not None:  # the short way of a broker does the same
+        if kept is not None:  # a broker's fast path does the same
             timer = SetTimer(session_timer(group, member_id), kept.session_timeout_ms)
             assert effects == [timer, Respond(token, kept.response)], effects
         self._carry(effects)
@@ -110,7 +110,7 @@ class ConsumerShell(Shell):
 
 
 class Member:
-    """A member as Kafka's consumer behaves. `step` sends one heartbeat and follows the answer."""
+    """A member that behaves as Kafka's consumer. `step` sends one heartbeat and follows the answer."""
 
     def __init__(self, shell: ConsumerShell, member_id: str, *topics: str, **fields: Any) -> None:
         self.shell = shell
@@ -123,7 +123,7 @@ class Member:
         self.error = 0
 
     def step(self) -> ConsumerGroupHeartbeatResponse:
-        """Joins, or says what it has; takes an assignment over at once."""
+        """Joins, or reports what it has; adopts an assignment at once."""
         joining = {"owned": {}, **self.fields} if self.epoch <= 0 else {"owned": self.owned}
         joining["instance_id"] = self.fields.get("instance_id")
         answer = self.shell.beat(self.member_id, max(self.epoch, 0), **joining)
@@ -150,7 +150,7 @@ class Member:
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions that it has, of all topics."""
+        """Its partitions, of all topics."""
         return sorted(index for indexes in self.owned.values() for index in indexes)
 
 

@@ -1,4 +1,4 @@
-"""A controller's state with brokers and topics, whose decisions are applied at once."""
+"""A controller's state with brokers and topics, whose decisions take effect at once."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ TOPIC_ID = b"T" * 16
 TOPIC_RESOURCE = 2
 CLUSTER_ID = "cluster"
 FAR = 1 << 40
-"""An offset that is beyond all others: a broker there has caught up."""
+"""An offset beyond all others: a broker there has caught up."""
 
 
 def directory(broker: int, number: int = 0) -> bytes:
@@ -135,7 +135,7 @@ class ControllerCluster:
         return self.state.image.topics[topic].partitions[index]
 
     def isr_request(self, isr: Sequence[int], index: int = 0, **fields: Any) -> AlterPartitionRequest:
-        """What the leader of a partition sends to change its ISR."""
+        """The request by which the leader of a partition changes its ISR."""
         partition = self.partition(index)
         facts: dict[str, Any] = {
             "leader_epoch": partition.leader_epoch,
@@ -175,7 +175,7 @@ class ControllerCluster:
         return self.decide(brokers.heartbeat(self.state, request, self.now_ms))
 
     def fence(self, broker: int) -> None:
-        """Has a broker ask to be fenced."""
+        """Has a broker request its own fencing."""
         assert self.heartbeat(broker, want_fence=True).is_fenced
 
 

@@ -1,4 +1,4 @@
-"""Fake brokers of one cluster that replicate a partition: who leads it, and what metadata says of that, as a test says."""
+"""Fake brokers of one cluster that replicate a partition; tests set its leader and the metadata about it."""
 
 import contextlib
 
@@ -21,7 +21,7 @@ class FakeCluster:
 
     Attributes:
         leader, epoch: who leads, and in which epoch.
-        told: what metadata says of it; None: the truth.
+        told: the leader and epoch in metadata answers; None: the true ones.
         hints: whether a broker that does not lead names the leader (KIP-951).
         stored: batches in the order in which leaders stored them, with the broker's id.
         end: log end that fetches find; record `n` has the value `n`.

@@ -1,4 +1,4 @@
-"""A quorum of one process: appended records commit when the test says so."""
+"""A quorum of one process: appended records commit when the test calls `commit`."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from bowstring.protocol.schema import MetadataRecord
 
 
 class FakeQuorum:
-    """Has what `engine.controller.service.Quorum` asks for.
+    """Implements what `engine.controller.service.Quorum` requires.
 
     Attributes:
         commits_at_once: Whether appends commit in the next turn of the loop; otherwise `commit` does it.
@@ -42,7 +42,7 @@ class FakeQuorum:
         return len(self.log)
 
     def kraft_version_refusal(self, version: int) -> str | None:
-        """Refuses only to go back."""
+        """Refuses downgrades only."""
         return "It cannot be lowered." if version < self.kraft_version else None
 
     def upgrade_kraft_version(self, version: int) -> "asyncio.Future[int]":
@@ -76,12 +76,12 @@ class FakeQuorum:
                 done.set_result(end)
 
     def resign(self) -> None:
-        """Gives the leadership up."""
+        """Gives up the leadership."""
         self.resigned += 1
         self.lead(-1)
 
     def lead(self, leader_id: int = 1) -> None:
-        """Makes a node the leader of the next epoch; appends that are not committed are lost."""
+        """Makes a node the leader of the next epoch; uncommitted appends are lost."""
         self.epoch += 1
         was_leader, self.leader_id = self.is_leader, leader_id
         if was_leader:

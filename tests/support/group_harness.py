@@ -120,7 +120,7 @@ class Shell:
         self.answers[token] = effect.body
 
     def release(self, error: Error = Errors.NONE) -> None:
-        """Raises the high watermark to the log end. With an error, who waits for that has waited for too long."""
+        """Raises the high watermark to the log end. With an error, the waiting appends fail instead."""
         self.hold = False
         while self.held:
             item = self.held.popleft()
@@ -244,7 +244,7 @@ class Shell:
         token = next(self._tokens)
         kept = only_kept_alive(self.shard.state, request)
         effects = self.shard.heartbeat(request, token)
-        if kept is not None:  # the short way of a broker does the same
+        if kept is not None:  # a broker's fast path does the same
             timer = SetTimer(session_timer(group, member_id), kept.session_timeout_ms)
             assert effects == [timer, Respond(token, kept.response)], effects
         self._carry(effects)

@@ -12,7 +12,7 @@ from tests.support import peers
 from tests.support.waiting import HANG_S
 
 TOOLS = "org.apache.kafka.tools"
-# Those that produce and consume read standard input, or count in static fields what they have read so far.
+# The producing and consuming tools read standard input, or count what they have read in static fields.
 OF_ONE_USE = {
     f"{TOOLS}.{name}"
     for name in (
@@ -30,7 +30,7 @@ OF_ONE_USE = {
 def java_tool(name: str, *arguments: str, text: str = "") -> str:
     """Runs one of Kafka's tools and returns what it printed on standard output; fails with its error.
 
-    The tools that ask or change something share a JVM, whose start costs more than they do.
+    Tools that only send requests share a JVM, whose start costs more than their work.
     """
     if name in OF_ONE_USE:
         return _in_its_own(name, arguments, text)
@@ -54,7 +54,7 @@ def _in_its_own(name: str, arguments: tuple[str, ...], text: str) -> str:
 
 @cache
 def _shared() -> ToolHost:
-    peers.kafka_classpath()  # says what is missing
+    peers.kafka_classpath()  # prints what is missing
     folder = tempfile.TemporaryDirectory(prefix="tools-")
     host = ToolHost(Path(folder.name), "tools", options=peers.SHORT_LIVED)
     atexit.register(folder.cleanup)

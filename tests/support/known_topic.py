@@ -1,4 +1,4 @@
-"""Producers that wait for a short time only, and must know a topic first."""
+"""Producers with a short max_block_ms, which must have a topic's metadata first."""
 
 from bowstring.clients.errors import NoBrokerError
 from bowstring.clients.producer.producer import Producer
@@ -6,7 +6,7 @@ from tests.support.waiting import wait_until
 
 
 def await_topic(producer: Producer, topic: str) -> None:
-    """Asks until the producer knows the topic, however short its max_block_ms."""
+    """Retries until the producer has the topic's metadata, however short its max_block_ms."""
 
     def is_known() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Clusters of processes of which some are Bowstring and some Apache Kafka, on the same configs and directories."""
+"""Clusters of Bowstring and Apache Kafka processes, on the same configs and directories."""
 
 import signal
 import subprocess
@@ -29,11 +29,12 @@ KAFKA = "kafka"
 BOWSTRING = "bowstring"
 BOTH = "broker,controller"
 
-# A broker of Kafka that becomes a leader between two pipelined batches refuses the first, and takes the second for a
-# gap. librdkafka then raises its epoch, and what another leader has stored and not acknowledged yet is stored twice.
+# A Kafka broker that becomes leader between two pipelined batches refuses the first and takes the second for
+# a gap. librdkafka then raises its epoch, so a batch that another leader stored but did not acknowledge is
+# stored twice.
 ONE_IN_FLIGHT = {"max.in.flight.requests.per.connection": 1}
 
-# The internal topics, and what their coordinators need of them.
+# The internal topics, and the configs that their coordinators need.
 INTERNAL = {
     "__consumer_offsets": {"cleanup.policy": "compact", "compression.type": "producer"},
     "__transaction_state": {
@@ -64,7 +65,7 @@ class Node:
     port: int
     controller_port: int
     process: subprocess.Popen[bytes] | None = None
-    # where the log of the process begins
+    # start of the process's log
     log_begins: int = 0
 
     @property
@@ -75,8 +76,7 @@ class Node:
 class MixedCluster:
     """Nodes 1 to n. `nodes` gives the program and the roles of each: `[(KAFKA, BOTH), (BOWSTRING, "broker")]`.
 
-    Directories of controllers are formatted by the program that the node has at first, so that a JVM is started for
-    few of them.
+    Directories of controllers are formatted by the node's first program, so that few JVMs are started.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class MixedCluster:
             "broker.session.timeout.ms": "3000",
             "broker.heartbeat.interval.ms": "500",
             "replica.lag.time.max.ms": "3000",
-            # A broker that stood still is fenced, and leads again soon.
+            # A broker that was paused is fenced, and leads again soon.
             "leader.imbalance.check.interval.seconds": "1",
             "offsets.topic.num.partitions": "2",
             "offsets.topic.replication.factor": "3",
@@ -182,7 +182,7 @@ class MixedCluster:
                 command = [sys.executable, "-m", "bowstring", "serve", "--log-format", "json", "--config"]
             else:
                 command = [*self._java(), "kafka.Kafka"]
-            # A pipe that nobody reads would stop a broker that says much.
+            # A pipe without a reader would block a broker that logs much.
             with self._log(id).open("ab") as log:
                 node.log_begins = log.tell()
                 node.process = subprocess.Popen(
@@ -216,17 +216,17 @@ class MixedCluster:
         return self.directory / f"{id}.log"
 
     def _said(self, node: Node) -> str:
-        """What the present process of a node has logged."""
+        """The log of a node's current process."""
         with self._log(node.id).open("rb") as log:
             log.seek(node.log_begins)
             return log.read().decode()
 
     def said_by(self, id: int) -> str:
-        """The end of what a node has logged."""
+        """The end of a node's log."""
         return self._said(self.nodes[id])[-4000:]
 
     def truncations(self, id: int) -> str:
-        """What a node has logged of truncations."""
+        """A node's log lines about truncations."""
         node = self.nodes[id]
         words = "a follower cut its log" if node.program == BOWSTRING else "Truncating"
         return "\n".join(line for line in self._said(node).splitlines() if words in line)
@@ -251,7 +251,7 @@ class MixedCluster:
         self.end(id, signal.SIGKILL)
 
     def stop(self) -> None:
-        """Ends what runs. Nobody needs the data: all are killed."""
+        """Ends all running nodes. The data is not needed: all are killed."""
         for node in self.nodes.values():
             if node.process is not None:
                 self.kill(node.id)
@@ -277,9 +277,9 @@ class MixedCluster:
     # ------------------------------------------------------------ coordinators
 
     def create_internal_topics(self, first: int, second: int, third: int) -> None:
-        """Creates the topics of coordinators with two partitions each, which two brokers lead.
+        """Creates the coordinators' topics with two partitions each, led by two brokers.
 
-        Left alone, controllers choose the leaders, and one of two brokers may coordinate nothing.
+        Otherwise controllers choose the leaders, and one of two brokers may coordinate nothing.
         """
         made = [(first, second, third), (second, third, first)]
         for name, configs in INTERNAL.items():
@@ -290,7 +290,7 @@ class MixedCluster:
     def create_topic(
         self, name: str, assignments: Sequence[Sequence[int]], *, through: int, **configs: str
     ) -> None:
-        """Creates a topic with these replicas by one request to a broker, and waits until all brokers know it."""
+        """Creates a topic with these replicas by one request, and waits until all brokers have it."""
         topic = ct.CreatableTopic(
             name=name,
             num_partitions=-1,
@@ -307,17 +307,17 @@ class MixedCluster:
             self.wait_for_isr(name, index, replicas)
 
     def partitions(self, topic: str, id: int) -> list[md.MetadataResponsePartition]:
-        """What a broker knows about a topic's partitions."""
+        """A broker's metadata of a topic's partitions."""
         (answer,) = self.ask(id, md.MetadataRequest(topics=[md.MetadataRequestTopic(name=topic)])).topics
         return sorted(answer.partitions, key=lambda each: each.partition_index)
 
     @property
     def running(self) -> list[int]:
-        """The ids of the brokers that run."""
+        """The ids of the running brokers."""
         return [node.id for node in self.nodes.values() if node.is_broker and node.process is not None]
 
     def wait_for_isr(self, topic: str, index: int, isr: Iterable[int]) -> None:
-        """Waits until all running brokers know this ISR, and a leader."""
+        """Waits until all running brokers have this ISR, and a leader."""
         wanted = set(isr)
 
         def known() -> bool:
@@ -365,7 +365,7 @@ class MixedCluster:
         return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
 
     def check_equal_logs(self, topic: str, assignments: Sequence[Sequence[int]]) -> None:
-        """Waits until all replicas hold the same bytes. The tail of a log may come from memory first."""
+        """Waits until all replicas hold the same bytes. A log's tail may still be in memory at first."""
         for index, replicas in enumerate(assignments):
             self._wait_for_equal_logs(topic, index, replicas)
 
@@ -381,6 +381,6 @@ class MixedCluster:
 
 
 def key_of(prefix: str, partition: int, partitions: int = 2) -> str:
-    """A transactional id, or the name of a group, that hashes to a partition of its coordinators' topic."""
+    """A transactional id or group name that hashes to a partition of its coordinators' topic."""
     names = (f"{prefix}-{number}" for number in count())
     return next(name for name in names if coordinator_partition(name, partitions) == partition)

@@ -1,8 +1,8 @@
-"""Brokers of one cluster in this process: what they store follows Kafka's rules, how they answer follows a script.
+"""Brokers of one cluster in this process: they store by Kafka's rules, and answer by a script.
 
 The log of a partition checks producer ids, epochs and sequence numbers as Apache Kafka 4 does for producers that are
-idempotent and not transactional (KIP-98, KIP-360): it knows the last five batches of each producer, begins at any
-number with producers that it does not know, and wants a new epoch to begin at 0.
+idempotent and not transactional (KIP-98, KIP-360): it keeps the last five batches of each producer, accepts
+any first number of a producer that is new to it, and requires a new epoch to begin at 0.
 """
 
 import random
@@ -35,21 +35,21 @@ TOPIC = "t"
 
 @dataclass
 class Writer:
-    """What a partition knows of a producer: its epoch, and (first, last sequence number, offset) of batches."""
+    """A producer's state in a partition: its epoch, and (first, last sequence number, offset) of batches."""
 
     epoch: int
     batches: deque = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
 
 class PartitionLog:
-    """The values that a partition has, by offset."""
+    """The values of a partition, by offset."""
 
     def __init__(self) -> None:
         self.values: list[bytes] = []
         self.writers: dict[int, Writer] = {}
 
     def find(self, batch: bytes) -> int | None:
-        """The offset of a batch that is there already."""
+        """The offset of a batch that is already stored."""
         producer_id, epoch, first, count = identity(batch)
         writer = self.writers.get(producer_id)
         if producer_id < 0 or writer is None or writer.epoch != epoch:
@@ -83,12 +83,12 @@ class PartitionLog:
 
 @dataclass
 class Script:
-    """How often brokers do what; shares of requests, or of the partitions in them."""
+    """How often brokers misbehave, as shares of requests, or of the partitions in them."""
 
     close_before: float = 0.0
-    close_within: float = 0.0  # a request that is read to the half only
-    close_after: float = 0.0  # it is stored, and the answer lost
-    close_answering: float = 0.0  # with the answer sent to the half
+    close_within: float = 0.0  # only half of a request is read
+    close_after: float = 0.0  # stored, and the answer lost
+    close_answering: float = 0.0  # with half of the answer sent
     silence: float = 0.0  # stored, and never answered
     delay: float = 0.0
     delay_s: float = 0.005
@@ -98,7 +98,7 @@ class Script:
     sequence_error: float = 0.0  # of what is not stored
     fatal: float = 0.0
     omit: float = 0.0
-    duplicate_code: float = 0.0  # of repeats: that code, and not the place where they are
+    duplicate_code: float = 0.0  # of repeats: that code instead of the offset of the stored batch
     largest_batch: int = 1 << 30  # in records
     move_leader: float = 0.0
     bad_metadata: float = 0.0
@@ -191,8 +191,8 @@ class ProduceCluster:
     Attributes:
         logs: what is stored, by partition.
         script: how the brokers behave; may be replaced at any time.
-        bugs: what went wrong in the brokers themselves.
-        trace: of each batch the partition, the broker, what it says of itself, the error and the offset it got.
+        bugs: problems in the brokers themselves.
+        trace: for each batch the partition, the broker, the batch's description, the error and its offset.
     """
 
     def __init__(

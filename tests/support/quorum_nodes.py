@@ -20,7 +20,7 @@ FAST = {
 
 
 def format_directory(path: Path, node_id: int, cluster_id: str = CLUSTER_ID, *, place: int = 0) -> None:
-    """Gives a directory its identity; `place` tells a node's directories apart."""
+    """Gives a directory its identity; `place` distinguishes a node's directories."""
     path.mkdir(parents=True, exist_ok=True)
     directory_id = format_uuid(bytes([node_id]) * 15 + bytes([node_id + place]))
     (path / META_PROPERTIES).write_text(
@@ -29,7 +29,7 @@ def format_directory(path: Path, node_id: int, cluster_id: str = CLUSTER_ID, *, 
 
 
 class Controllers:
-    """Controllers with configured voters; `nodes` has those that run."""
+    """Controllers with configured voters; `nodes` holds the running ones."""
 
     def __init__(self, directory: Path, count: int = 3, **configs: str) -> None:
         self.directory = directory
@@ -59,16 +59,16 @@ class Controllers:
             self.nodes[id] = node
 
     async def stop(self, *ids: int) -> None:
-        """Stops nodes; when all stop, nobody hears of it, so no leader need wait."""
+        """Stops nodes; if all stop, no leader waits for the others."""
         timeout_ms = 5000 if ids else 0
         await asyncio.gather(*(self.nodes.pop(id).stop(timeout_ms) for id in ids or list(self.nodes)))
 
     async def kill(self, id: int) -> None:
-        """Ends a node without a word to others; they find its port closed."""
+        """Ends a node without a message to others; they find its port closed."""
         await self.nodes.pop(id).stop(0)
 
     async def leader(self) -> ControllerNode:
-        """The active controller, once all that run know it."""
+        """The active controller, once all running nodes see it."""
 
         def agreed():
             leaders = {node.quorum.leader_id for node in self.nodes.values()}

@@ -82,7 +82,7 @@ class Harness:
                     self.notes.append(effect.text)
 
     def flush(self):
-        """Ends the syncs that were asked for."""
+        """Ends the requested syncs."""
         ids, self.flushes = self.flushes, []
         self.disk.sync(self.disk.written)
         for id in ids:
@@ -101,7 +101,7 @@ class Harness:
         self.carry_out(out)
 
     def wait(self, ms):
-        """Lets time pass, with all that is due meanwhile."""
+        """Advances the time, with all timers that are due meanwhile."""
         end = self.now + ms
         while self.replica.deadline_ms <= end:
             self.now = max(self.now, int(self.replica.deadline_ms))
@@ -109,11 +109,11 @@ class Harness:
         self.now = end
 
     def requests(self, cls):
-        """The requests of a class that were sent."""
+        """The sent requests of a class."""
         return [each.request for each in self.sent if isinstance(each.request, cls)]
 
     def vote(self, granted=True):
-        """Lets all who were asked answer."""
+        """Has every recipient of a vote request answer it."""
         for send in [each for each in self.sent if hasattr(each.request, "pre_vote")]:
             self.sent.remove(send)
             said = VoteResponse(LeaderAndEpoch(-1, self.state.epoch), vote_granted=granted)
@@ -136,7 +136,7 @@ def batch(offset, epoch, *values):
 
 
 def log_of(*epochs):
-    """A disk whose log has a record of each of these epochs."""
+    """A disk whose log has one record of each of these epochs."""
     disk = Disk()
     for offset, epoch in enumerate(epochs):
         disk.append(batch(offset, epoch))
@@ -145,5 +145,5 @@ def log_of(*epochs):
 
 
 def stored(epoch, leader_id=-1, voted=None):
-    """What a life before has written."""
+    """The stored state of a previous life."""
     return ElectionState(epoch, leader_id, voted)

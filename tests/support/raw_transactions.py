@@ -32,7 +32,7 @@ TIMEOUT_MS = 60_000
 
 
 class Brokers(Protocol):
-    """A cluster of which each broker can be asked."""
+    """A cluster with a request method for each broker."""
 
     def ask(self, id: int, request: Request, version: int | None = None) -> Any:
         """Sends one request to a broker."""
@@ -50,7 +50,7 @@ def coordinator_of(brokers: Brokers, through: int, key: str, key_type: int = TRA
 
 
 class RawProducer:
-    """Has a producer id and an epoch, which each end raises."""
+    """Has a producer id and an epoch; each end of a transaction raises the epoch."""
 
     def __init__(self, brokers: Brokers, through: int, id: str) -> None:
         self._brokers = brokers
@@ -63,7 +63,7 @@ class RawProducer:
         self._sequences: dict[tuple[str, int], int] = {}
 
     def _ask(self, to: int, request: Request, version: int, code: Any) -> Any:
-        """Asks until there is an answer that is not to be retried, which must be a good one."""
+        """Repeats a request until the answer is not retriable; the answer must be a success."""
         last = None
 
         def answered() -> Any:
@@ -80,7 +80,7 @@ class RawProducer:
         sequence = self._sequences.get((topic, partition), 0)
         self._sequences[topic, partition] = sequence + 1
         batch = encode_batch(
-            # An old record would soon be deleted.
+            # Retention would delete an old record soon.
             [(None, value, time.time_ns() // 1_000_000, ())],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
@@ -112,7 +112,7 @@ class RawProducer:
         self._ask(coordinator, request, 5, lambda answer: answer.topics[0].partitions[0].error_code)
 
     def end(self, *, commit: bool) -> None:
-        """Ends the transaction and takes the next epoch over."""
+        """Ends the transaction and adopts the next epoch."""
         request = et.EndTxnRequest(
             transactional_id=self.id,
             producer_id=self.producer_id,

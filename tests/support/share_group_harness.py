@@ -13,15 +13,16 @@ from tests.support.consumer_group_harness import ConsumerShell
 
 
 class ShareShell(ConsumerShell):
-    """The group of the tests is `g` unless they say otherwise; assignments are computed at once. `asked` is what
-    share coordinators have been asked to initialize and have not answered.
+    """The group is `g` unless a test names another; assignments are computed at once.
+
+    `asked` holds the initializations that share coordinators have yet to answer.
     """
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**({"group_share_assignment_interval_ms": 0} | config))
 
     def initialized(self, error: Error = Errors.NONE) -> None:
-        """Lets share coordinators answer all that they have been asked."""
+        """Has share coordinators answer all pending initializations."""
         asked, self.asked = self.asked, []
         for effect in asked:
             self._carry(
@@ -59,7 +60,7 @@ class ShareShell(ConsumerShell):
         return found
 
     def assigned_to(self, member_id: str, group: str = "g") -> dict[bytes, frozenset[int]]:
-        """What a member has been told to use."""
+        """The partitions assigned to a member."""
         return dict(self.share_group(group).members[member_id].assigned)
 
 
@@ -82,7 +83,7 @@ class ShareMember:
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions that it has, of all topics."""
+        """Its partitions, of all topics."""
         return sorted(index for held in self.shell.assigned_to(self.member_id).values() for index in held)
 
 

@@ -27,7 +27,7 @@ def is_altered(answer: Any) -> bool:
 
 
 def describe_request(group: str) -> describe.DescribeShareGroupOffsetsRequest:
-    """Asks for all offsets of a group."""
+    """Requests all offsets of a group."""
     wanted = describe.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     return describe.DescribeShareGroupOffsetsRequest(groups=[wanted])
 
@@ -43,7 +43,7 @@ def described(answer: Any) -> dict[tuple[str, int], int]:
 
 
 def alter_at(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
-    """Sets start offsets at a broker without others."""
+    """Sets start offsets at a single broker."""
     client = _client(bootstrap)
     found = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
     wait_until(lambda: client.ask(found).coordinators[0].error_code == 0)
@@ -52,7 +52,7 @@ def alter_at(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) ->
 
 
 def offsets_at(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
-    """Returns the start offsets that a broker without others has."""
+    """Returns the start offsets of a single broker."""
     client = _client(bootstrap)
     request = describe_request(group)
     answer = wait_until(lambda: _without_error(client.ask(request)), f"no offsets of {group}")

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 Error = TypeVar("Error", bound=Exception)
 
-# The slowest machine, under full load, needs a small part of this.
+# The slowest machine under full load needs a small part of this.
 HANG_S: Final = 240.0
 # A wait that another event must end: a missed wake-up hangs.
 FOR_EVER_S: Final = 1_200
@@ -37,7 +37,7 @@ def wait_until(
 
 
 async def wait_until_async(condition: Callable[[], Any], what: object = "it did not happen") -> Any:
-    """Does the same on an event loop, which goes on meanwhile. What `condition` returns may be awaitable."""
+    """Does the same on an event loop, which runs meanwhile. What `condition` returns may be awaitable."""
     deadline = time.monotonic() + HANG_S
     pause_s = 0.001
     while True:
@@ -54,8 +54,8 @@ async def wait_until_async(condition: Callable[[], Any], what: object = "it did 
 def error_in_time(call: Callable[[float], object], kind: type[Error], words: str = "") -> Error:
     """Returns the error of this kind, with these words, that `call` raises when it gets enough time.
 
-    For calls whose error after their timeout depends on what they have heard by then. A machine that stands still
-    in the meantime lets them hear nothing: then they get twice the time.
+    For calls whose timeout error depends on what they have received by then. A machine that stalls meanwhile
+    lets them receive nothing: then they get twice the time.
 
     Args:
         call: Takes its timeout in seconds.
@@ -80,14 +80,15 @@ def pause(seconds: float, why: str) -> None:
     """Sleeps where no condition can be waited for.
 
     Args:
-        seconds: How long. A test must pass however much longer it takes: a slow machine may only make it see less.
-        why: What the time is for: that nothing happens in it, a slow peer, the pace of a load, or a moment at random.
+        seconds: How long. A test must pass however much longer it takes: on a slow machine it may only see
+            less.
+        why: The reason: nothing may happen in it, a slow peer, the pace of a load, or a random moment.
     """
     assert why
     time.sleep(seconds)
 
 
 async def pause_async(seconds: float, why: str) -> None:
-    """Does the same on an event loop, which goes on meanwhile."""
+    """Does the same on an event loop, which runs meanwhile."""
     assert why
     await asyncio.sleep(seconds)

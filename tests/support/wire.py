@@ -1,6 +1,7 @@
 """Kafka's protocol over a plain socket, for requests that no client library would send.
 
-Only the needed requests, in the oldest non-flexible versions that Kafka 4 supports; `flexible` helpers cover the others.
+Only the needed requests, in the oldest non-flexible versions that Kafka 4 supports; `flexible` helpers do the
+rest.
 """
 
 import socket
@@ -97,7 +98,7 @@ def fetch(
 
 
 def metadata(topics: list[str] | None = None) -> bytes:
-    """A Metadata v1 frame; None asks for all topics."""
+    """A Metadata v1 frame; None means all topics."""
     if topics is None:
         return request(METADATA, 1, struct.pack(">i", -1))
     return request(METADATA, 1, struct.pack(">i", len(topics)) + b"".join(map(string, topics)))

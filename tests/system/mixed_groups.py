@@ -1,6 +1,6 @@
-"""Groups of all kinds whose coordinators are brokers of Kafka and of Bowstring; each goes on while brokers come and go.
+"""Groups of all kinds, coordinated by brokers of Kafka and of Bowstring, continue while brokers come and go.
 
-A group has its name from the partition of the internal topic that coordinates it.
+A group's name depends on the partition of the internal topic that coordinates it.
 """
 
 import base64
@@ -19,7 +19,7 @@ from tests.support.share_offsets import describe_request
 from tests.support.streams_topologies import subtopology, topology
 from tests.support.waiting import HANG_S, wait_until
 
-# A member of the tests sends a heartbeat when something has happened, and that may take long.
+# The tests' member sends a heartbeat when something has happened, which may take long.
 CONFIGS = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
@@ -50,7 +50,7 @@ class Clients:
 
 
 def has_committed(member: Member) -> bool:
-    """Whether a commit succeeds; librdkafka gives some up while the coordinator moves, and fails without news."""
+    """Whether a commit succeeds; librdkafka drops some while the coordinator moves, without an error code."""
     try:
         member.commit()
     except DriverError as error:
@@ -76,7 +76,7 @@ class ConsumerGroup:
         self._count += RECORDS
 
     def check(self) -> None:
-        """Both have partitions, read what is new, and commit it."""
+        """Both have partitions, read new records, and commit them."""
         wait_until(
             lambda: all(member.partitions() for member in self._members),
             lambda: [member.state() for member in self._members],
@@ -118,7 +118,7 @@ class ShareGroup:
         self._left |= set(values)
 
     def check(self) -> None:
-        """What is new is delivered, and the share coordinator hears that it is acknowledged."""
+        """New records are delivered, and the share coordinator has their acknowledgements."""
 
         def all_delivered() -> bool:
             self._left.difference_update(self._poll())
@@ -129,12 +129,12 @@ class ShareGroup:
     def _poll(self) -> Sequence[bytes]:
         found = self._session.call("share_poll", handle=self._handle, timeout_ms=200)["records"]
         if found:
-            # What moves meanwhile is delivered once more.
+            # Unacknowledged records of a moving partition are delivered again.
             self._session.call("share_commit", handle=self._handle)
         return [base64.b64decode(value) for _, _, value in found]
 
     def _lag(self) -> int | None:
-        """Records that are not acknowledged; None while nobody knows."""
+        """Records that are not acknowledged; None while no coordinator can answer."""
         coordinator = coordinator_of(self._cluster, self._cluster.running[0], self._group, GROUP_TYPE)
         if coordinator not in self._cluster.running:
             return None
@@ -144,7 +144,7 @@ class ShareGroup:
 
 
 class StreamsGroup:
-    """A streams group with one member, as raw heartbeats: it keeps its epoch and its tasks at each coordinator."""
+    """A streams group with one member, as raw heartbeats: keeps its epoch and tasks at each coordinator."""
 
     def __init__(self, cluster: MixedCluster, topic: str, partition: int) -> None:
         self._cluster = cluster
@@ -173,14 +173,14 @@ class StreamsGroup:
         return answer
 
     def feed(self) -> None:
-        """Waits for tasks when the member has none yet."""
+        """Waits for tasks if the member has none yet."""
         if not self._tasks:
             self._tasks = wait_until(lambda: (answer := self._beat()) and answer.active_tasks, every_s=0.1)
             (task,) = self._tasks
             assert (task.subtopology_id, task.partitions) == ("0", [0, 1, 2])
 
     def check(self) -> None:
-        """The coordinator knows the member, its epoch and its tasks."""
+        """The coordinator has the member, its epoch and its tasks."""
         epoch = self._epoch
         answer = wait_until(
             lambda: self._beat(active_tasks=self._tasks, standby_tasks=[], warmup_tasks=[]), every_s=0.1

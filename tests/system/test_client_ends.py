@@ -1,4 +1,4 @@
-"""How clients end without being closed: in a fork, at the interpreter's exit with work under way, forgotten."""
+"""Clients that end without close(): in a fork, at the interpreter's exit during work, unreferenced."""
 
 import os
 import subprocess
@@ -19,13 +19,13 @@ PATIENCE_S = HANG_S
 @pytest.fixture(scope="module")
 def where(bowstring_broker):
     where = bowstring_broker.bootstrap_servers
-    with Consumer(where, group_id="first") as consumer:  # a coordinator that is yet to load is told of
+    with Consumer(where, group_id="first") as consumer:  # a coordinator that has yet to load logs a line
         consumer.committed([])
     return where
 
 
 def in_child(check):
-    """Runs `check` in a forked child, which exits as programs do; its exit code."""
+    """Runs `check` in a forked child, which exits as programs do; returns its exit code."""
     child = os.fork()
     if child == 0:
         try:
@@ -78,7 +78,7 @@ def test_a_fork_leaves_the_parents_clients_alone(where, bowstring_topic):
 
 
 def run(source, where, topic):
-    """Runs a program; what it printed and its exit code."""
+    """Runs a program; returns its output and its exit code."""
     program = textwrap.dedent(source)
     done = subprocess.run(
         [sys.executable, "-c", program, where, topic],
@@ -126,14 +126,14 @@ def test_the_interpreters_end_says_what_could_not_be_delivered(where, bowstring_
 @pytest.mark.parametrize(
     "body",
     [
-        # In the middle of a poll on a thread that does not end.
+        # In the middle of a poll, on a thread that does not end.
         "c = bowstring.Consumer(where, group_id='g')\nc.subscribe([topic])\n"
         "threading.Thread(target=lambda: c.poll(timeout=FOR_EVER_S), daemon=True).start()\n"
         "pause(0.3, 'it has begun to wait, or not')",
-        # Forgotten, open.
+        # Unreferenced and open.
         "c = bowstring.Consumer(where, group_id='g2')\nc.subscribe([topic])\nc.poll(timeout=0.3)\n"
         "a = bowstring.Admin(where)\na.topics()",
-        # A loop that ends in the middle of everything.
+        # An event loop that ends in the middle of everything.
         "async def main():\n"
         "    late = {'linger_ms': FOR_EVER_MS, 'delivery_timeout_ms': 2 * FOR_EVER_MS}\n"
         "    p, c = bowstring.aio.Producer(where, **late), bowstring.aio.Consumer(where)\n"

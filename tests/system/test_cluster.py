@@ -35,7 +35,7 @@ def separate(tmp_path):
 
 
 def described(port, version):
-    """What a broker says about the quorum, which it has asked the leader for."""
+    """A broker's description of the quorum, which it gets from the leader."""
     topic = dq.DescribeQuorumRequestTopicData(
         topic_name="__cluster_metadata",
         partitions=[dq.DescribeQuorumRequestPartitionData(partition_index=0)],
@@ -48,7 +48,7 @@ def described(port, version):
 
 
 def check_records(bootstrap, topic, before=0):
-    """Sends 30 records; the topic has them behind those of so many earlier calls."""
+    """Sends 30 records; the topic has them behind those of `before` earlier calls."""
     times = before + 1
     with Producer(bootstrap) as producer:
         for number in range(30):
@@ -138,7 +138,7 @@ def await_in_sync(admin, topic, brokers):
 
 
 def test_acknowledged_records_survive_their_leader(combined):
-    """Each of three brokers is killed or stopped once while a producer goes on."""
+    """Each of three brokers is killed or stopped once while a producer continues."""
     combined.start()
     bootstrap = combined.bootstrap_of(1, 2, 3)
     acked = {index: [] for index in range(3)}

@@ -1,4 +1,4 @@
-"""bowstring.Cluster: nodes of a cluster as processes, which tests may kill, pause and cut off."""
+"""bowstring.Cluster: a cluster's nodes as processes, which tests may kill, pause and isolate."""
 
 import os
 import signal
@@ -34,14 +34,14 @@ def cluster(running):
 
 @pytest.fixture
 def others(cluster):
-    """An Admin of nodes 2 and 3, for tests that trouble node 1."""
+    """An Admin of nodes 2 and 3, for tests that disturb node 1."""
     servers = [cluster.address(2), cluster.address(3)]
     with Admin(servers, timeout_ms=TIMEOUT_MS) as made:
         yield made
 
 
 def seen(admin, cluster, *ids):
-    """Waits until these brokers are unfenced, as the others say."""
+    """Waits until these brokers are unfenced in the view of the others."""
     wait_until(
         lambda: [broker.id for broker in admin.describe_cluster().brokers] == list(ids),
         lambda: admin.describe_cluster(),
@@ -112,7 +112,7 @@ def test_status_tells_of_a_node_that_is_cut_off_and_of_its_lag(cluster, others):
     others.create_topic("cut", partitions=1, configs={"min.insync.replicas": "2"})
     wait_for_isr(others, "cut", 1, 2, 3)
     partition = TopicPartition("cut", 0)
-    # One that was cut off or stopped before may have to be connected to again.
+    # A connection that was cut before may need to be made again.
     wait_until(lambda: set(others.replica_ends([partition])[partition]) == {1, 2, 3})
     cluster.cut(1)
     wait_for_isr(others, "cut", 2, 3)
@@ -133,7 +133,7 @@ def test_status_tells_of_a_node_that_is_cut_off_and_of_its_lag(cluster, others):
 
 
 def test_a_link_can_be_cut_one_way(cluster, others):
-    """Node 1 hears the others, but they do not hear it: no heartbeat arrives."""
+    """Node 1 receives from the others, but they get nothing from it: no heartbeat arrives."""
     cluster.cut(1, one_way=True)
     seen(others, cluster, 2, 3)
     cluster.heal(1)
@@ -208,7 +208,7 @@ cluster.pause(2)
 print(cluster.data_dir, os.getpid(), *map(cluster.pid, cluster.node_ids), flush=True)
 signal.pause()
 """
-# As many containers do: the kernel then continues no stopped process whose parent dies.
+# As in many containers: the kernel then continues no stopped process whose parent dies.
 ADOPTING = """
 import ctypes, subprocess, sys
 PR_SET_CHILD_SUBREAPER = 36
@@ -220,7 +220,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("command", [["-c", PROGRAM], ["-c", ADOPTING, PROGRAM]], ids=["orphans", "adopted"])
 def test_nodes_end_with_the_program_that_started_them(command):
-    """Also a paused one, and however the program ends."""
+    """Including a paused one, and however the program ends."""
     started = subprocess.Popen(
         [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

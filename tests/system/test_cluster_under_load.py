@@ -1,4 +1,4 @@
-"""Five brokers in trouble under load: what is acknowledged stays, once and in order, and clients notice nothing."""
+"""Five brokers in trouble under load: acknowledged records stay, once and in order; no client fails."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.waiting import HANG_S, wait_until
 
 TIMEOUT_MS = int(HANG_S * 1000)
 PARTITIONS = 5
-# Kafka's defaults: five voters on a busy machine do not agree within the times that `Cluster` gives them.
+# Kafka's defaults: on a busy machine, five voters do not agree within the short times of `Cluster`.
 PATIENT = {"controller.quorum.election.timeout.ms": 1000, "controller.quorum.fetch.timeout.ms": 2000}
 
 
@@ -33,7 +33,7 @@ def admin(cluster):
 
 
 def load_on(cluster, admin, topic, replicas=3, least=2):
-    """Creates a topic, of which each broker prefers to lead a partition, and returns load for it."""
+    """Creates a topic with a partition led by each broker, and returns load for it."""
     brokers = cluster.broker_ids
     assignments = {
         index: [brokers[(index + place) % len(brokers)] for place in range(replicas)]
@@ -56,7 +56,7 @@ def wait_until_in_sync(admin, topic):
 
 
 def test_brokers_restart_one_after_the_other(cluster, admin):
-    """No record fails, and the group neither loses its place nor a record."""
+    """No record fails, and the group loses neither its offsets nor a record."""
     load = load_on(cluster, admin, "rolling")
     with GroupReader(cluster.bootstrap_servers, "rolling") as reader:
         with load:
@@ -75,7 +75,7 @@ def test_brokers_restart_one_after_the_other(cluster, admin):
 
 
 def test_two_of_five_are_killed(cluster, admin):
-    """One of them is the active controller: writes go on with the other three."""
+    """One of them is the active controller: writes continue with the other three."""
     load = load_on(cluster, admin, "two", replicas=5, least=3)
     with load:
         load.wait_for_more()
@@ -90,7 +90,7 @@ def test_two_of_five_are_killed(cluster, admin):
 
 
 def test_the_controller_hangs_and_comes_back(cluster, admin):
-    """Another one takes over meanwhile; the old one has no say when it goes on."""
+    """Another one takes over meanwhile; the old one has no authority when it continues."""
     load = load_on(cluster, admin, "hung")
     with load:
         load.wait_for_more()
@@ -107,7 +107,7 @@ def test_the_controller_hangs_and_comes_back(cluster, admin):
 
 
 def test_a_link_is_slow(cluster, admin):
-    """A broker that hears from the others late holds nobody up for longer, and stays in sync."""
+    """A broker with a slow link delays no other for longer, and stays in sync."""
     load = load_on(cluster, admin, "slow")
     with load:
         load.wait_for_more()

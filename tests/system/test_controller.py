@@ -42,7 +42,7 @@ class ClusterOfProcesses(QuorumOfProcesses):
             self.processes[id] = Process("--config", str(self.files[id]))
 
     def stop(self) -> None:
-        # Brokers ask a controller before they stop.
+        # Brokers contact a controller before they stop.
         for id in BROKERS:
             if id in self.processes:
                 self.processes.pop(id).stop()
@@ -65,7 +65,7 @@ class ClusterOfProcesses(QuorumOfProcesses):
 
     @contextlib.contextmanager
     def stopped(self, id: int):
-        """A broker that stands still for the body, as one that the system does not run."""
+        """Pauses a broker during the body, as if the system did not schedule it."""
         process = self.processes[id].process
         process.send_signal(signal.SIGSTOP)
         try:
@@ -74,7 +74,7 @@ class ClusterOfProcesses(QuorumOfProcesses):
             process.send_signal(signal.SIGCONT)
 
     def partitions(self) -> list[dict[str, str]]:
-        """What kafka-topics.sh says of each partition of topic t."""
+        """The output of kafka-topics.sh for each partition of topic t."""
         lines = [
             line for line in self.topic("--describe", "--topic", "t").splitlines() if "Partition:" in line
         ]
@@ -132,7 +132,7 @@ def test_reassignments_end_and_are_cancelled(cluster, tmp_path):
     back = {"topic": "t", "partition": 0, "replicas": [int(before["Leader"])]}
     cluster.reassign(tmp_path, back, "--execute")
     wait_until(lambda: cluster.partitions()[0]["Isr"] == before["Leader"])
-    # A broker that stands still cannot catch up: the move to it goes on until it is cancelled.
+    # A paused broker cannot catch up: the move to it continues until it is cancelled.
     other = next(id for id in BROKERS[1:] if str(id) != before["Leader"])
     with cluster.stopped(other):
         away = {"topic": "t", "partition": 0, "replicas": [other]}

@@ -1,4 +1,4 @@
-"""A damaged file under a whole broker, read by librdkafka: what is whole arrives, what is damaged never does."""
+"""A damaged file under a whole broker, read by librdkafka: intact batches arrive, damaged ones never do."""
 
 import json
 import logging
@@ -36,7 +36,7 @@ def fetches(broker: Broker) -> int:
 
 
 def read(broker: Broker, offset: int, end: int) -> tuple[dict[int, bytes], bool]:
-    """Values from `offset` on until `end` or an error; whether librdkafka met damage."""
+    """Values from `offset` on until `end` or an error; and whether librdkafka met damage."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -51,8 +51,8 @@ def read(broker: Broker, offset: int, end: int) -> tuple[dict[int, bytes], bool]
     deadline = time.monotonic() + HANG_S
     damaged, asked_before = False, fetches(broker)
     while not damaged and max(found, default=-1) < end - 1 and time.monotonic() < deadline:
-        # librdkafka asks again and again for what it is told is damaged, and each time once it has handed on what
-        # came before: when it has asked three times since its last record and has none, there is no more.
+        # librdkafka repeats fetches of a damaged batch, and sends one after it has returned the records
+        # before it: three fetches without a record since the last one mean that no more will come.
         asked = fetches(broker)
         message = consumer.poll(0.1)
         if message is None:

@@ -1,8 +1,9 @@
-"""A log directory on a file system that is really full: a small tmpfs in a mount namespace of its own, of a broker
-alone and of one in a cluster.
+"""A log directory on a file system that is really full: a small tmpfs in a mount namespace.
 
-Where the machine allows no mounts, tests/unit/storage/test_log_directories.py holds the same through failing
-file operations; here then nothing is left to be seen.
+Runs for a single broker and for one in a cluster.
+
+Where the machine allows no mounts, tests/unit/storage/test_log_directories.py covers the same with failing
+file operations.
 """
 
 import shutil
@@ -60,7 +61,7 @@ with Broker(data_dir=base, config=config) as broker:
 print("served again after", acknowledged)
 """
 
-# The last replica of each partition is on node 3, which has two directories; one of them becomes full.
+# The last replica of each partition is on node 3, which has two directories; one of them fills up.
 IN_A_CLUSTER = """
 import contextlib, os, sys
 import bowstring
@@ -104,7 +105,7 @@ print("served again after", load.count)
 
 
 def can_mount() -> bool:
-    """Whether this process may make a mount namespace with a tmpfs in it."""
+    """Whether this process may create a mount namespace with a tmpfs in it."""
     if shutil.which("unshare") is None:
         return False
     tried = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]

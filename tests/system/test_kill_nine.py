@@ -1,8 +1,9 @@
-"""A loaded broker is killed a hundred times in os mode, and half as often in commit mode; real clients go on, and
-everything acknowledged is there in the end.
+"""A loaded broker is killed a hundred times in os mode, and half as often in commit mode.
 
-Two idempotent producers and a reader of confluent-kafka, and a committer of kafka-python, know nothing of the kills
-but what their libraries tell them. BOWSTRING_KILLS sets another number, BOWSTRING_SEED other moments.
+Real clients continue, and everything acknowledged is there in the end.
+
+Two idempotent producers and a reader of confluent-kafka, and a committer of kafka-python, notice the kills
+only through their libraries. BOWSTRING_KILLS sets the number of kills, BOWSTRING_SEED other moments.
 """
 
 import os
@@ -30,7 +31,8 @@ SEED = int(os.environ.get("BOWSTRING_SEED", "1"))
 MODES = ("os", "commit")
 TOPIC, PARTITIONS = "events", 4
 BODY = b"." * 180
-# Batches are in flight at any moment, of two producers and of commits, and the processor is left to others.
+# Batches of two producers and commits are in flight at any moment, and the processor has time left for
+# others.
 PACE_S = 0.005
 SETTINGS = {
     "bowstring.tail.from.bytes": 0,  # segments are small here
@@ -51,7 +53,7 @@ Place = tuple[int, int]  # partition, offset
 
 @dataclass
 class Truth:
-    """What the clients were told."""
+    """What was acknowledged to the clients."""
 
     sent: dict[tuple[int, int], int] = field(default_factory=dict)  # producer, partition -> how many
     acked: dict[Place, bytes] = field(default_factory=dict)
@@ -61,7 +63,7 @@ class Truth:
 
 
 class Clients:
-    """Threads that work until they are told to stop; the first problem of any of them is kept."""
+    """Threads that work until `stop`; keeps the first problem of any of them."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -72,7 +74,7 @@ class Clients:
         self.threads: list[threading.Thread] = []
 
     def start(self, *works: Callable[[], None]) -> None:
-        """A thread for each work."""
+        """Starts a thread for each task."""
 
         def watched(work: Callable[[], None]) -> None:
             try:
@@ -98,13 +100,13 @@ class Clients:
         self.check()
 
     def wait(self, reached: Callable[[], bool], seconds: float) -> None:
-        """Until it is reached, the time is over, or something went wrong."""
+        """Waits until it is reached, the time is over, or a thread has failed."""
         deadline = time.monotonic() + seconds
         while not reached() and time.monotonic() < deadline and not self.problems:
             pause(0.01, "between two looks, for a bounded time")
 
     def work_a_little(self, chance: random.Random) -> None:
-        """Mostly until producers have found the broker again; then kills come at any moment of their work."""
+        """Mostly waits until producers have found the broker; then kills come at any moment of their work."""
         acked = len(self.truth.acked)
         if chance.random() < 0.8:
             self.wait(lambda: len(self.truth.acked) > acked, 3)
@@ -141,7 +143,7 @@ class Clients:
         return work
 
     def send(self, client: confluent_kafka.Producer, number: int, partition: int) -> None:
-        """One record."""
+        """Sends one record."""
         count = self.truth.sent.get((number, partition), 0)
         self.truth.sent[number, partition] = count + 1
         client.produce(
@@ -149,7 +151,7 @@ class Clients:
         )
 
     def on_delivery(self, error: Any, message: Any) -> None:
-        """An acknowledgement."""
+        """Notes an acknowledgement."""
         if error is not None:
             self.problems.append(AssertionError(f"a record was given up: {error}"))
             return
@@ -166,7 +168,7 @@ class Clients:
     # ------------------------------------------------------------ reading
 
     def reader(self) -> None:
-        """Follows all partitions: no offset is left out, and none comes twice."""
+        """Follows all partitions: no offset is missing, and none comes twice."""
         client = consumer_from_start(self.address)
         places = dict.fromkeys(range(PARTITIONS), 0)
         while not self.all_read.is_set():
@@ -179,7 +181,7 @@ class Clients:
         client.close()
 
     def committer(self) -> None:
-        """Commits rising offsets for a group; what is acknowledged is never gone."""
+        """Commits rising offsets for a group; acknowledged ones are never lost."""
         client = kafka.KafkaConsumer(
             bootstrap_servers=self.address, group_id="committer", enable_auto_commit=False,
             reconnect_backoff_ms=20, reconnect_backoff_max_ms=100, retry_backoff_ms=20, request_timeout_ms=3000,
@@ -202,7 +204,7 @@ class Clients:
 
 
 def consumer_from_start(address: str) -> confluent_kafka.Consumer:
-    """A consumer of all partitions from their beginnings, without a group's partition assignment."""
+    """A consumer of all partitions from their beginnings, without group assignment."""
     client = confluent_kafka.Consumer(
         QUICK
         | {
@@ -233,7 +235,7 @@ def read_everything(address: str) -> list[list[bytes]]:
 
 
 def verify(truth: Truth, address: str) -> int:
-    """All that was acknowledged is where it should be, once, and each producer's records are in order."""
+    """Everything acknowledged is in its place, once, and each producer's records are in order."""
     values = read_everything(address)
     for (partition, offset), value in truth.acked.items():
         assert values[partition][offset] == value, f"{partition} {offset}: {value[:20]!r} was acknowledged"
@@ -262,18 +264,18 @@ class Killed:
 
     @property
     def address(self) -> str:
-        """For clients."""
+        """The address for clients."""
         return f"127.0.0.1:{self.port}"
 
     def start(self, *, wait: bool = True) -> Process:
-        """A new process; its log lines are read, so that it never waits for a reader."""
+        """Starts a new process; its log lines are read, so that it never blocks on its output."""
         process = Process(*self.arguments, wait=wait)
         if wait:
             threading.Thread(target=process.process.stderr.read, daemon=True).start()
         return process
 
     def kill(self, chance: random.Random) -> None:
-        """The running process dies; now and then the next one does as well, while it starts."""
+        """Kills the process; now and then also the next one while it starts."""
         assert self.process.process.poll() is None, f"the broker has ended: {self.process.lines}"
         self.process.stop(signal.SIGKILL)
         if chance.random() < 0.15:
@@ -288,7 +290,7 @@ class Killed:
 @pytest.mark.timeout(1_200 + 30 * KILLS)
 @pytest.mark.parametrize("mode", MODES)
 def test_killed_again_and_again(tmp_path, mode):
-    """Nothing acknowledged is lost, doubled or out of order."""
+    """Nothing acknowledged is lost, duplicated or out of order."""
     chance = random.Random(SEED)
     broker = Killed(str(tmp_path / "data"), mode)
     clients = Clients(broker.address)

@@ -1,4 +1,4 @@
-"""A broker is killed and started again under the Python producer: each record is stored once, in order, where it says.
+"""A broker is killed and restarted under the Python producer: records are stored once, in order, in place.
 
 BOWSTRING_KILLS sets another number of kills, BOWSTRING_SEED other moments.
 """
@@ -24,7 +24,7 @@ TOPIC, PARTITIONS, THREADS = "events", 3, 3
 
 
 class Work:
-    """Threads that send numbers, in every way that there is, until they are told to stop."""
+    """Threads that send numbers in every available way until `stop`."""
 
     def __init__(self, producer: bowstring.Producer) -> None:
         self.producer = producer
@@ -36,7 +36,7 @@ class Work:
             thread.start()
 
     def work(self, number: int) -> None:
-        """One thread's."""
+        """The work of one thread."""
         chance, at = random.Random(SEED * 100 + number), 0
         try:
             while not self.stopping.is_set():
@@ -80,7 +80,7 @@ def stored(address: str) -> list[list[bytes]]:
 
 
 def in_order(values: list[bytes]) -> bool:
-    """Whether each thread's numbers go up: once each, as they were sent."""
+    """Whether each thread's numbers rise, each once, as they were sent."""
     last = [-1] * THREADS
     for value in values:
         thread, number = map(int, value.split(b":")[:2])

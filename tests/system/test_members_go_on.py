@@ -1,7 +1,7 @@
-"""Classic members of librdkafka go on after nodes were killed, restarted in turn, or stood still.
+"""Classic members of librdkafka continue after nodes were killed, restarted in turn, or paused.
 
-librdkafka forgets every broker that an answer to Metadata lacks, and its bootstrap servers with them. After an answer
-without brokers it asks nobody any more, for ever.
+librdkafka forgets every broker that a Metadata answer lacks, and its bootstrap servers with them. After an
+answer without brokers, it never sends another request.
 """
 
 import threading
@@ -17,7 +17,7 @@ from tests.support.waiting import HANG_S, pause, wait_until
 GROUPS, MEMBERS, PARTITIONS = 3, 3, 6
 PACE_S = 0.02
 PROGRESS = 20  # records
-# Its own waits before it connects again: a member that knows only nodes that start fails sooner.
+# Its own reconnect backoff: a member that has only starting nodes fails sooner.
 SETTINGS = {
     "auto.offset.reset": "earliest",
     "heartbeat.interval.ms": 1000,
@@ -99,7 +99,7 @@ def restart_in_turn(cluster):
 
 
 def stand_still(cluster):
-    """For longer than sessions: the controller fences all brokers when they go on."""
+    """Pauses for longer than sessions: the controller fences all brokers when they continue."""
     cluster.pause()
     pause(3, "sessions of brokers end")
     cluster.resume()

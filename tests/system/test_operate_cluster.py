@@ -1,4 +1,4 @@
-"""Operating a cluster of processes by commands: reassignments, elections, a broker that leaves, the quorum."""
+"""Operates a cluster of processes by commands: reassignments, elections, a broker that leaves, the quorum."""
 
 import json
 import os
@@ -193,7 +193,7 @@ def test_a_reassignment_that_cannot_end_is_told_and_cancelled(cluster, admin, tm
 
 
 def test_kafkas_tool_finds_a_hanging_transaction_on_any_broker(cluster, admin):
-    """A batch of a transaction that no coordinator knows: its leader and its followers report it."""
+    """A batch of a transaction without a coordinator: its leader and its followers report it."""
     create(admin, "hangs", (10, 11, 12))
     checked = "transaction.partition.verification.enable"
     admin.alter_configs("broker", "", set={checked: "false"})
@@ -334,7 +334,7 @@ def test_a_broker_is_decommissioned(cluster, admin):
 
 
 def test_voters_are_added_and_removed(tmp_path):
-    """Of a quorum with voters in the log; node 4 joins and node 4 leaves."""
+    """A quorum with voters in the log; node 4 joins and leaves."""
     made = QuorumOfProcesses(tmp_path, dynamic=True)
     made.broker_ports = {}
     try:

@@ -1,7 +1,7 @@
-"""Power fails under a loaded broker in commit mode: what was acknowledged is there, whatever the page cache lost.
+"""Power fails under a loaded broker in commit mode: acknowledged records stay, whatever the page cache loses.
 
-kill -9 leaves the page cache; what power loss does to it is done here to the files: beyond each partition's
-recovery point, anything that was not synced may be missing, short, or zeros.
+kill -9 leaves the page cache, so this test applies to the files what power loss does: beyond each partition's
+recovery point, anything unsynced may be missing, short, or zeros.
 """
 
 import json
@@ -28,7 +28,7 @@ PAGE = 4096
 
 
 class Load:
-    """An idempotent producer on a thread, and what it was told to be acknowledged."""
+    """An idempotent producer on a thread, with its acknowledged records."""
 
     def __init__(self, port: int, first: int) -> None:
         self.acknowledged: list[tuple[int, int, int]] = []
@@ -77,7 +77,7 @@ class Load:
 
 
 def synced_bytes(path: Path, recovery_point: int) -> int:
-    """Where in a .log file the recovery point is."""
+    """The position of the recovery point in a .log file."""
     data, at = path.read_bytes(), 0
     while at + 12 <= len(data):
         offset, length = struct.unpack_from(">qi", data, at)
@@ -88,7 +88,7 @@ def synced_bytes(path: Path, recovery_point: int) -> int:
 
 
 def lose_power(data: Path, chance: random.Random) -> int:
-    """Takes back what was never synced; how many bytes of segments."""
+    """Reverts what was never synced; returns the number of bytes of segments."""
     points = read_offsets(data / RECOVERY_POINTS)
     lost = 0
     for partition in range(PARTITIONS):

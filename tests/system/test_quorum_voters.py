@@ -1,4 +1,4 @@
-"""Voters come and go while the quorum works, told by Kafka's own tool; formatting refuses what cannot work."""
+"""Kafka's tool adds and removes voters while the quorum works; formatting refuses impossible quorums."""
 
 import pytest
 
@@ -110,7 +110,7 @@ def test_configured_voters_come_into_the_log_and_change_then(tmp_path):
         quorum.leader()
 
         def is_upgraded():
-            # The leader must know the directories of the others first.
+            # The leader must have the directories of the others first.
             wanted = ("upgrade", "--feature", "kraft.version=1")
             try:
                 said = java_tool(features, "--bootstrap-controller", quorum.bootstrap, *wanted)

@@ -1,8 +1,10 @@
-"""Everything at once, against a model: producers that lose their connections, sessions, slow readers, topics that
-come and go, segments that are retained away, and a broker that is killed in the end.
+"""Everything at once, against a model.
 
-The model knows what was acknowledged and at which offset. Every record says who sent it and carries a checksum, so
-whoever reads one can tell whether it belongs there. BOWSTRING_STRESS_SECONDS makes it longer (default 8).
+Producers that lose their connections, sessions, slow readers, topics that come and go, retention of segments,
+and a broker that is killed in the end.
+
+The model holds every acknowledged record and its offset. A record names its sender and carries a checksum, so
+each reader can check that it belongs there. BOWSTRING_STRESS_SECONDS makes it longer (default 8).
 """
 
 import os
@@ -61,7 +63,7 @@ class Topic:
 
 @dataclass
 class Model:
-    """What is known to all threads; under one lock."""
+    """State shared by all threads, under one lock."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     topics: list[Topic] = field(default_factory=list)
@@ -82,20 +84,20 @@ class Model:
             return self.next_batch
 
     def has_much(self) -> bool:
-        """Whether enough was acknowledged in topics that live, and read, for a verdict."""
+        """Whether living topics have enough acknowledged and read records for a verdict."""
         with self.lock:
             keys = [(topic.id, n) for topic in self.topics if topic.alive for n in range(topic.partitions)]
             acked = sum(len(self.acked.get(key, ())) for key in keys)
             return acked > 100 and self.reads > 1000
 
     def acknowledge(self, key: Key, number: int, records: int, base_offset: int) -> None:
-        """The broker says where the batch is: nowhere else, and nobody else there."""
+        """Notes the broker's offset of a batch: the batch is nowhere else, and no other batch is there."""
         with self.lock:
             known = self.acked.setdefault(key, {}).setdefault(base_offset, (number, records))
             assert known == (number, records), f"{key} {base_offset}: {known} and {number} acknowledged"
 
     def read(self, key: Key, offset: int, value: bytes) -> None:
-        """A record was read: whole, from a batch that was sent there, once."""
+        """Checks a record: intact, from a batch that was sent there, once."""
         number, index, crc = HEAD.unpack_from(value)
         assert zlib.crc32(value[HEAD.size :]) == crc, f"{key} {offset}: damaged"
         with self.lock:
@@ -105,7 +107,7 @@ class Model:
             assert base == offset - index, f"{key} {offset}: batch {number} is also at {base}"
 
     def some_topic(self, chance: random.Random) -> Topic | None:
-        """A topic that lives, or now and then one that does not."""
+        """A living topic, or now and then a deleted one."""
         with self.lock:
             living = [t for t in self.topics if t.alive or chance.random() < 0.02]
             return chance.choice(living) if living else None
@@ -118,7 +120,7 @@ def values_of(number: int, records: int, chance: random.Random) -> list[bytes]:
 
 
 def encoded(values: list[bytes], codec: int = 0) -> bytes:
-    """A batch of records of now."""
+    """A batch of records with the current time."""
     now = time.time_ns() // 1_000_000
     return encode_batch([(None, value, now, []) for value in values], codec)
 
@@ -140,7 +142,7 @@ def produced(client: PlaneClient) -> tuple[int, int]:
 
 
 class Stress:
-    """The threads, their end, and what went wrong in them."""
+    """The threads, their end, and their problems."""
 
     def __init__(self, port: int, seed: int) -> None:
         self.port = port
@@ -150,7 +152,7 @@ class Stress:
         self.problems: list[BaseException] = []
 
     def run(self, *works: Callable[[random.Random], None]) -> list[threading.Thread]:
-        """Starts a thread for each work, which is done again and again."""
+        """Starts a thread for each task, which repeats it."""
 
         def again(work: Callable[[random.Random], None], chance: random.Random) -> None:
             try:
@@ -196,7 +198,7 @@ class Stress:
         client.close()
 
     def take_answers(self, client: PlaneClient, topic: Topic, waiting: list[tuple[Key, int, int]]) -> None:
-        """Reads what is answered; those it takes off `waiting` are done with."""
+        """Reads the answers; removes the answered ones from `waiting`."""
         try:
             while waiting:
                 error, base = produced(client)
@@ -233,7 +235,7 @@ class Stress:
     def insist(
         self, client: PlaneClient, topic: Topic, key: Key, batches: list, chance: random.Random
     ) -> bool:
-        """Until every batch is acknowledged; False when the topic has gone."""
+        """Repeats until every batch is acknowledged; returns False when the topic has gone."""
         done = False
         while not done:
             for _, _, data in batches:
@@ -288,7 +290,7 @@ class Stress:
         client.close()
 
     def follow(self, topic: Topic, answer: f.FetchResponse, places: dict[int, int]) -> set[int]:
-        """Checks what was read and moves on; the partitions whose place has changed."""
+        """Checks the records and advances; returns the partitions whose position has changed."""
         changed = set()
         for part in (part for each in answer.responses for part in each.partitions):
             index = part.partition_index
@@ -303,17 +305,17 @@ class Stress:
         return changed
 
     def check(self, key: Key, records: bytes, offset: int) -> int:
-        """Offsets are dense from `offset` on, records are where they belong; the offset that follows."""
+        """Checks that offsets are dense from `offset` on and records belong there; returns the next one."""
         for record in decode_batches(records):
             if record.offset < offset:
-                continue  # of a batch that began before
+                continue  # of a batch that began earlier
             assert record.offset == offset, f"{key}: {record.offset} where {offset} should be"
             self.model.read(key, offset, record.value)
             offset += 1
         return offset
 
     def start_of(self, topic: Topic, partition: int, known: int) -> int:
-        """The log start offset; it never goes back."""
+        """Returns the log start offset; it never goes back."""
         client = PlaneClient(self.port)
         nothing = dr.DeleteRecordsPartition(partition_index=partition, offset=0)
         one = dr.DeleteRecordsTopic(name=topic.name, partitions=[nothing])
@@ -324,7 +326,7 @@ class Stress:
         return max(start, known)
 
     def slow_reader(self, chance: random.Random) -> None:
-        """Asks for much, takes little, and goes when it likes; answers come in the order of the questions."""
+        """Requests much, reads little, may leave at any time; answers come in the order of the requests."""
         topic = self.model.some_topic(chance)
         if topic is None:
             return
@@ -399,7 +401,7 @@ class Stress:
         client.close()
 
     def create(self, client: WireClient, name: str, partitions: int, configs: dict[str, str]) -> None:
-        """A topic; the model knows it once it is there."""
+        """Creates a topic; the model has it once it is there."""
         wanted = ct.CreatableTopic(
             name=name, num_partitions=partitions, replication_factor=1,
             configs=[ct.CreatableTopicConfig(name=k, value=v) for k, v in configs.items()],
@@ -412,7 +414,7 @@ class Stress:
     # ------------------------------------------------------------ the end
 
     def read_all(self, topic: Topic, partition: int) -> dict[int, int]:
-        """Offset and batch of every record there is."""
+        """Offset and batch of every existing record."""
         client = PlaneClient(self.port)
         place, end = self.start_of(topic, partition, 0), -1
         there: dict[int, int] = {}
@@ -421,7 +423,7 @@ class Stress:
             request = f.FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_epoch=-1,
                                      topics=[f.FetchTopic(topic_id=topic.id, partitions=[part])])  # fmt: skip
             got = client.call(request, FETCH).responses[0].partitions[0]
-            if got.error_code == OUT_OF_RANGE:  # retention went on meanwhile
+            if got.error_code == OUT_OF_RANGE:  # retention continued meanwhile
                 place = self.start_of(topic, partition, place)
                 there.clear()
                 continue
@@ -435,7 +437,7 @@ class Stress:
         return there
 
     def verify(self) -> int:
-        """Whatever was acknowledged and not deleted is there; nothing else is but what nobody waited for."""
+        """All acknowledged, undeleted records are there; others only if no answer to them was awaited."""
         total = 0
         for topic in (t for t in self.model.topics if t.alive):
             for partition in range(topic.partitions):
@@ -455,7 +457,7 @@ class Stress:
 
 
 def started(arguments: list[str]) -> Process:
-    """A broker whose log lines are read, so that it never waits for a reader."""
+    """A broker whose log lines are read, so that it never blocks on its output."""
     broker = Process(*arguments)
     threading.Thread(target=broker.process.stderr.read, daemon=True).start()
     return broker
@@ -464,7 +466,7 @@ def started(arguments: list[str]) -> Process:
 @pytest.mark.timeout(1_200 + 4 * SECONDS)
 @pytest.mark.parametrize("reactors", [1, 3])
 def test_everything_at_once(tmp_path, reactors):
-    """No acknowledged record is lost, moved, doubled or damaged, also when the broker is killed afterwards."""
+    """No acknowledged record is lost, moved, duplicated or damaged, even if the broker is killed then."""
     options = {
         "bowstring.reactor.threads": reactors, "log.retention.check.interval.ms": 100,
         "log.initial.task.delay.ms": 100, "log.segment.delete.delay.ms": 200, "max.incremental.fetch.session.cache.slots": 9,
@@ -479,7 +481,7 @@ def test_everything_at_once(tmp_path, reactors):
             *[stress.session_reader] * 3, *[stress.slow_reader] * 2,
         )  # fmt: skip
         stress.stopping.wait(SECONDS)
-        # A slow machine gets more time for as much work.
+        # A slow machine gets more time for the same amount of work.
         wait_until(lambda: stress.stopping.is_set() or stress.model.has_much(), "hardly anything is done")
         stress.stopping.set()
         for thread in threads:

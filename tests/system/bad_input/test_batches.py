@@ -1,4 +1,4 @@
-"""Record batches that are wrong: Kafka's error for the partition, nothing stored, the connection kept."""
+"""Invalid record batches: Kafka's error for the partition, nothing stored, the connection kept."""
 
 import struct
 import zlib
@@ -63,7 +63,7 @@ BAD = {
         batch(V, 1, last_offset_delta=7),
         {INVALID_RECORD, CORRUPT_MESSAGE},
     ),
-    # Kafka's parser trips over it: UNKNOWN_SERVER_ERROR.
+    # Kafka's parser fails with UNKNOWN_SERVER_ERROR.
     "record length that does not end": (batch(b"\xff" * 12, 1), {INVALID_RECORD, CORRUPT_MESSAGE, -1}),
     "record length beyond the batch": (batch(varint(1000) + b"\0" * 6, 1), {INVALID_RECORD, CORRUPT_MESSAGE}),
     "negative record length": (batch(varint(-5) + b"\0" * 6, 1), {INVALID_RECORD, CORRUPT_MESSAGE}),
@@ -108,9 +108,9 @@ def test_bad_batch_is_refused_and_not_stored(victim: Victim, name: str) -> None:
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
 def test_compressed_bytes_that_do_not_decompress(victim: Victim, codec: int) -> None:
-    """Kafka opens what it is sent and refuses it; Bowstring passes compressed batches through unopened.
+    """Kafka decompresses and refuses the batch; Bowstring passes compressed batches through unopened.
 
-    Either way the broker serves on, and bytes that were taken come back as they were sent.
+    Either way, the broker keeps serving, and accepted bytes come back as they were sent.
     """
     topic = f"garbage-{codec}"
     victim.create(topic)
@@ -136,7 +136,7 @@ def test_unknown_codec(victim: Victim) -> None:
     before = victim.log_end()
     with victim.connect() as wire:
         answer = wire.ask(produce(victim.topic, batch(V, 1, attributes=7)))
-        # Kafka fails to make sense of the codec and may answer an error or close.
+        # Kafka cannot interpret the codec and may answer an error or close.
         assert answer is None or produce_answer(answer, victim.topic)[0] != NONE
     assert victim.log_end() == before
 
@@ -175,7 +175,7 @@ def test_partition_that_does_not_exist(victim: Victim, partition: int) -> None:
 
 
 def test_bad_batch_with_acks_0_closes_the_connection(victim: Victim) -> None:
-    """With no answer to carry the error, closing is how Kafka tells a producer to look again."""
+    """Without an answer to carry the error, a close makes the producer refresh its metadata, as in Kafka."""
     before = victim.log_end()
     with victim.connect() as wire:
         wire.send(produce(victim.topic, batch(V, 1, crc=0), acks=0))

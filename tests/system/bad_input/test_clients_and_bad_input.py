@@ -1,4 +1,4 @@
-"""What clients are asked that cannot be: each a named error that says what to do, in time, and on it goes."""
+"""Impossible calls of clients: a named error that says what to do, in time, and the client still works."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,7 @@ def raise_in_time(call, kind, words=""):
 
 NO = TopicPartition("there-is-none", 0)
 CASES = [
-    # what is asked, of which client (p, c, a), the error, words of its message
+    # the case, the call of a client (p, c, a), the error, words of its message
     ("value of no kind", lambda p, c, a: p.send("there", 5), ConfigError, ["value", "int", "bytes"]),
     ("key of no kind", lambda p, c, a: p.send("there", b"", key=1.5), ConfigError, ["key", "float"]),
     (
@@ -164,7 +164,7 @@ def test_nobody_there():
             lambda: admin.list_groups(),
             lambda: admin.group_lag("g"),
         ):
-            # At first there may not have been time enough to connect.
+            # The client may not have connected yet.
             error = error_in_time(lambda _, ask=ask: ask(), NoBrokerError, "Connection refused")
             assert "Check that one is running" in str(error)
 
@@ -293,7 +293,7 @@ def test_a_topic_that_vanishes_and_comes_back(where):
 
 
 def test_a_full_buffer(where):
-    """The broker is not there any more; what waits fails in time, what has no room at once."""
+    """The broker is gone; waiting records fail in time, records without room at once."""
     with Producer(
         where, buffer_memory=50_000, max_block_ms=200, linger_ms=10_000, batch_size=100_000
     ) as producer:

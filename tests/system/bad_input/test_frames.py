@@ -1,4 +1,4 @@
-"""Frames and headers that are wrong: the connection is closed with one line in the log, or Kafka's error answered."""
+"""Invalid frames and headers: the connection is closed with one log line, or Kafka's error is answered."""
 
 import ssl
 import struct
@@ -31,7 +31,7 @@ MAX_BYTES = 8 << 20
 
 
 def client_hello() -> bytes:
-    """What a TLS client says first."""
+    """The first bytes of a TLS client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
@@ -120,7 +120,7 @@ def test_unknown_version_of_api_versions_is_answered_in_version_0(victim: Victim
         correlation_id, code, count = struct.unpack_from(">ihi", answer)
         rows = list(struct.iter_unpack(">hhh", answer[10:]))
         assert (correlation_id, code, count) == (1, UNSUPPORTED_VERSION, len(rows))
-        # Kafka tells its ApiVersions range, so that the client can ask again on the same connection.
+        # Kafka answers its ApiVersions range, so that the client can retry on the same connection.
         assert (API_VERSIONS, 0) in [(key, lowest) for key, lowest, _ in rows]
         wire.send_api_versions()
         assert PRODUCE in wire.receive_api_versions()

@@ -1,4 +1,4 @@
-"""Peers that stall, half close, never read or talk noise: they cost the broker little, and the others nothing."""
+"""Peers that stall, half-close, never read or send noise cost the broker little and the others nothing."""
 
 import random
 import socket
@@ -71,7 +71,7 @@ def test_half_closed_connection_is_let_go(victim: Victim) -> None:
 
 
 def test_client_that_never_reads(victim: Victim) -> None:
-    """Answers to a client that does not take them must not pile up in the broker's memory."""
+    """Answers to a client that does not read must not pile up in the broker's memory."""
     fill(victim, "unread", 8)
     before = victim.broker.rss_bytes()
     with ExitStack() as stack:
@@ -82,7 +82,7 @@ def test_client_that_never_reads(victim: Victim) -> None:
                 for _ in range(500):
                     wire.send(ask)
             except TimeoutError:
-                # The broker stopped reading: backpressure, as it should be.
+                # The broker stopped reading: backpressure, as intended.
                 continue
         for _ in range(5):
             victim.still_serves()
@@ -134,7 +134,7 @@ def test_random_bytes(victim: Victim) -> None:
 
 
 def test_random_bodies_behind_sound_headers(victim: Victim) -> None:
-    """Every API and version that the broker tells, with a body of noise."""
+    """Every API and version that the broker offers, with a body of noise."""
     chance = random.Random(20240518)
     with victim.connect() as wire:
         wire.send_api_versions()

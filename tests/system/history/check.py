@@ -1,4 +1,4 @@
-"""Judges a history: what clients did and were told, against what readers see in the end."""
+"""Checks a history: the actions and answers of clients against what readers see in the end."""
 
 import json
 from collections import Counter, defaultdict
@@ -38,10 +38,10 @@ def steps_of(paths: Iterable[Path]) -> list[Step]:
 
 
 class Check:
-    """What is wrong with a history.
+    """The problems of a history.
 
     Args:
-        steps: What clients did.
+        steps: The actions of clients.
         committed: By partition: what read_committed shows.
         stored: By partition: what read_uncommitted shows.
         offsets: Of the copiers' group, by partition of the source.
@@ -68,7 +68,7 @@ class Check:
                 self.told[step.txn] = step.event
 
     def problems(self) -> list[str]:
-        """Returns a line for each promise that is broken."""
+        """Returns a line for each broken promise."""
         found = [*self._twice(), *self._odd(), *self._copies()]
         for txn, places in self.sent.items():
             found += self._of_transaction(txn, places)

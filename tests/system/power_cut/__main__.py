@@ -1,11 +1,11 @@
-"""Power cuts under real clients, on a real file system: the scenario of test_power_cut, in a mount namespace of its own.
+"""Cuts power under real clients, on a real file system: the scenario of test_power_cut, in a mount namespace.
 
     unshare --mount python -m tests.system.power_cut --fs ext4 --cuts 3 --seed 7 DIRECTORY
 
-The file system lies in an image on a loop device. FS_IOC_SHUTDOWN cuts it off at one moment: what its journal and
-its page cache have not written by then is lost, as a power failure would lose it, and the broker gets EIO for the
+The file system is an image on a loop device. FS_IOC_SHUTDOWN cuts it off at one moment: what its journal and
+its page cache have not written by then is lost, as in a power failure, and the broker gets EIO for the
 rest of its life. Then the broker is killed, the image is mounted again (which replays the journal), a new broker
-starts on it, and everything that was acknowledged has to be there.
+starts on it, and everything that was acknowledged must be there.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from tests.system.power_cut.transactions import Transfers
 FS_IOC_SHUTDOWN = 0x8004587D
 NO_LOG_FLUSH = 2
 IMAGE_BYTES = 3 << 30
-# Nobody waits for this long on any machine: a read that makes no progress for it hangs.
+# No machine waits this long: a read without progress for this time hangs.
 STALL_S = HANG_S
 PARTITIONS = {"plain": 3, "table": 2, "large": 1, "small": 1}
 KEYS = 600
@@ -113,7 +113,7 @@ Record = tuple[bytes | None, int]
 
 
 class Load:
-    """Clients that work on through every power cut, and what they were told."""
+    """Clients that keep working through every power cut, with what was acknowledged to them."""
 
     def __init__(self, port: int, chance: random.Random) -> None:
         self._where = f"127.0.0.1:{port}"
@@ -170,7 +170,7 @@ class Load:
             number += 1
             producer.poll(0)
             if number % 100 == 0:
-                self._over.wait(0.01)  # what is there is read again after each cut
+                self._over.wait(0.01)  # existing records are read again after each cut
             while len(producer) > most and not self._over.is_set():
                 producer.poll(0.01)
         producer.purge()
@@ -272,7 +272,7 @@ def committed(port: int) -> dict[int, int]:
 
 
 def check(port: int, load: Load) -> None:
-    """Whatever was acknowledged by now is there, in its order, and can be read without delay."""
+    """Everything acknowledged so far is there, in order, and can be read without delay."""
     records = {topic: dict(acknowledged) for topic, acknowledged in load.acknowledged.items()}
     commits = dict(load.committed)
     for topic in ("plain", "small"):
@@ -296,7 +296,7 @@ def check_all(topic: str, records, found) -> None:
 
 
 def check_newest(records, found) -> None:
-    """Of each key the newest value, or one that came later."""
+    """Each key has its newest value, or a later one."""
     newest: dict[bytes | None, int] = {}
     for key, number in found.values():
         newest[key] = max(newest.get(key, -1), number)
@@ -305,7 +305,7 @@ def check_newest(records, found) -> None:
 
 
 def check_large(records, found) -> None:
-    """Retention takes the oldest."""
+    """Retention deletes the oldest."""
     first = min((offset for _, offset in found), default=0)
     kept = {where: each for where, each in records.items() if where[1] >= first}
     lost = [where for where, each in kept.items() if found.get(where) != each]
@@ -358,7 +358,7 @@ def main() -> None:
             await_progress(load)
             pause(chance.uniform(0, 4), "the cut comes at any moment")
             cut_power(machine, process)
-            if chance.random() < 0.3:  # and once more, while the start is under way
+            if chance.random() < 0.3:  # and once more, during the start
                 starting = Process(*arguments, wait=False)
                 pause(chance.uniform(0.05, 0.6), "the cut comes at any moment of the start")
                 cut_power(machine, starting)

@@ -18,7 +18,7 @@ CALL_MS = 1000
 
 
 class Transfers:
-    """Writes numbers on and on; every fifth is aborted."""
+    """Writes numbers continuously; every fifth is aborted."""
 
     def __init__(self, port: int) -> None:
         self._where = f"127.0.0.1:{port}"
@@ -33,7 +33,7 @@ class Transfers:
         self._thread.start()
 
     def count(self) -> dict[str, int]:
-        """What was answered so far."""
+        """The number of answers so far."""
         return {"transactions": len(self.committed)}
 
     def end(self) -> None:
@@ -68,7 +68,7 @@ class Transfers:
                 return
 
     def _end(self, producer: Producer, commits: bool) -> bool:
-        """Ends a transaction and notes how; False: a new producer must go on, and the outcome stays unknown."""
+        """Ends a transaction and notes how; False if the outcome stays unknown: a new producer continues."""
         while not self._over.is_set():
             try:
                 if commits:
@@ -78,7 +78,7 @@ class Transfers:
             except ProducerFencedError as error:
                 self.refusals["transaction"] = str(error)
                 return False
-            except ClientTimeoutError as error:  # the same call tells the outcome
+            except ClientTimeoutError as error:  # the same call again returns the outcome
                 self.refusals["transaction"] = str(error)
             except ClientError as error:
                 self.refusals["transaction"] = str(error)
@@ -90,7 +90,7 @@ class Transfers:
         return False
 
     def check(self) -> None:
-        """What is committed is there whole and once, what is aborted is not, and the offset fits."""
+        """Committed records are there completely and once, aborted ones are not, and the offset matches."""
         committed, aborted = set(self.committed), set(self.aborted)
         consumer = Consumer(
             {
@@ -105,7 +105,7 @@ class Transfers:
         last = max(committed, default=0)
         assert offset >= last, f"the offset went back from {last} to {offset}"
         needed = {*committed, offset} if offset > 0 else committed
-        # The coordinator completes what it had decided a moment after its start.
+        # The coordinator completes its decisions a moment after its start.
         found = wait_until(
             lambda: _with(needed, [_values(consumer, partition) for partition in range(PARTITIONS)]),
             lambda: f"committed, but not all of it there: {sorted(needed)[-3:]}",
