@@ -1,7 +1,7 @@
-"""Tries seeds of a simulation, and tells each that fails with as little trouble as needed; shared by all that have plans.
+"""Tries seeds of a simulation and prints each that fails with minimal trouble; shared by all that have plans.
 
-A simulation has `draw(seed, **forced)`, which makes a plan, `outcome(plan)`, which runs it, `lines(world, last)`,
-which tells it, `about(plan)`, and `faults`.
+A simulation has `draw(seed, **forced)`, which makes a plan, `outcome(plan)`, which runs it, `lines(world,
+last)`, which describes the run, `about(plan)`, and `faults`.
 """
 
 import argparse
@@ -20,7 +20,7 @@ SAYS_S = 10
 
 
 class Simulation(NamedTuple):
-    """What there is to try. `name` is how its command is called."""
+    """A simulation with its plans. `name` is the name of its command."""
 
     name: str
     draw: Callable[..., Any]
@@ -34,14 +34,14 @@ class Simulation(NamedTuple):
         return next(each for each in self.faults if each.name == name)
 
     def told(self, plan, violation, last, runs) -> str:
-        """Tells a seed that fails, with as little trouble as `runs` runs find."""
+        """Describes a seed that fails, with the least trouble that `runs` runs find."""
         plan = shrink(plan, violation.rule, runs, outcome=self.outcome)
         world, violation = self.outcome(plan)
         head = [f"seed {plan.seed}: {violation}", f"  {self.about(plan)}"]
         return "\n".join([*head, *(f"  {each}" for each in plan.actions), *self.lines(world, last)])
 
     def found_by(self, fault, seeds):
-        """The first seed that finds a fault, how many seeds that took, and the rule; None when none does."""
+        """The first seed that finds a fault, how many seeds that took, and the rule; None if none does."""
         with fault.on():
             for number, seed in enumerate(seeds, 1):
                 _, violation = self.outcome(self.draw(seed, **fault.plan))
@@ -50,7 +50,7 @@ class Simulation(NamedTuple):
         return None
 
     def table(self, seeds) -> int:
-        """Prints which rule finds which fault; 1 when a fault is not found."""
+        """Prints which rule finds which fault; returns 1 if a fault is not found."""
         missed = 0
         print("| fault | found by | seeds |\n| --- | --- | --- |")
         for fault in self.faults:
@@ -63,7 +63,7 @@ class Simulation(NamedTuple):
         return 1 if missed else 0
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
-        """Runs the command; 1 when a seed failed."""
+        """Runs the command; returns 1 if a seed failed."""
         parser = argparse.ArgumentParser(prog=f"python -m {self.name}", description="Tries seeds.")
         parser.add_argument("--from", dest="first", type=int, default=1, help="the first seed")
         parser.add_argument("--seeds", type=int, default=1000, help="how many")
@@ -92,7 +92,7 @@ class Simulation(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Runs of many seeds, in several processes: what a seed does depends on nothing else."""
+    """Runs of many seeds, in several processes: a seed's run depends on nothing else."""
 
     simulation: Simulation
     fault: Any
@@ -100,7 +100,7 @@ class Trial(NamedTuple):
     shrink: int
 
     def one(self, seed) -> tuple[int, str | None]:
-        """Runs a seed; returns its steps, and what there is to tell when it fails."""
+        """Runs a seed; returns its steps, and the report of a failure."""
         simulation, fault = self.simulation, self.fault
         plan = simulation.draw(seed, **(fault.plan if fault else {}))
         world, violation = simulation.outcome(plan)
@@ -109,7 +109,7 @@ class Trial(NamedTuple):
         )
 
     def run(self, seeds, until_found, jobs) -> int:
-        """Runs seeds and tells those that fail; 1 when one failed."""
+        """Runs seeds and prints those that fail; returns 1 if one failed."""
         failed = steps = number = 0
         begin = said = time.monotonic()
         with results(self.one, seeds, jobs) as found:
@@ -131,7 +131,7 @@ class Trial(NamedTuple):
 
 @contextmanager
 def results(call, arguments, jobs):
-    """Yields the results of calls in order, made by `jobs` processes that are copies of this one."""
+    """Yields the results of calls in order, from `jobs` processes that are copies of this one."""
     if jobs == 1:
         yield map(call, arguments)
         return

@@ -1,6 +1,6 @@
 """Whole clusters under bad networks, media and clocks (cluster/), and that the rules find known faults.
 
-`make simulate` tries thousands of seeds; a seed that fails there is run here by BOWSTRING_SEED.
+`make simulate` tries thousands of seeds; BOWSTRING_SEED runs one that fails there here.
 """
 
 import os
@@ -17,16 +17,16 @@ from tests.simulation.quorum.shrink import shrink
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals" / "simulation.md"
 SEEDS = 256
-# Each found something once: a broker that dies before its logs are open, a reader beyond what is left, a leader that did
-# not hear of active brokers, a follower that joined after the high watermark had passed it, a last known leader with a new
-# disk, a follower that the controller had removed.
+# Each found a bug once: a broker that dies before its logs are open, a reader beyond the remaining records, a
+# leader that missed active brokers, a follower that joined after the high watermark had passed it, a last
+# known leader with a new disk, a follower that the controller had removed.
 KNOWN = (480, 899, 1327, 2028, 3145, 5694, 9102)
-# A coordinator that took over sent markers of decisions that were not committed.
+# A coordinator that took over sent markers for uncommitted decisions.
 KNOWN_OF_TRANSACTIONS = (278, 342)
-# An acknowledgement of a record that was done already was answered before that was stored.
+# The acknowledgement of a record that was already done was answered before that was stored.
 KNOWN_OF_SHARE_GROUPS = (392,)
 TESTS = 16
-# A fault that needs more is one that the simulation hardly finds.
+# The simulation hardly finds a fault that needs more.
 SEEDS_FOR_A_FAULT = 150
 
 
@@ -65,7 +65,7 @@ def test_a_fault_is_found(fault):
 
 
 def test_the_table_has_each_fault():
-    """What the page says of a fault: which rule finds it, and the seed, at which its test begins."""
+    """The page's row of a fault: the rule that finds it, and the seed at which its test begins."""
     text = PAGE.read_text().partition("## The shells under the seed")[0]
     told = re.findall(r"^\| ([^|`]+) \| (\w+) \| (\d+) \|$", text, re.MULTILINE)
     assert [what for what, _, _ in told] == [each.what for each in SIMULATION.faults]

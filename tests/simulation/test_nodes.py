@@ -1,5 +1,6 @@
-"""What the simulation of whole nodes (nodes/) finds, and that a seed is one run. `test_nodes_os` and `test_nodes_commit`
-try seeds.
+"""Faults that the simulation of whole nodes (nodes/) finds, and that runs are deterministic.
+
+`test_nodes_os` and `test_nodes_commit` try seeds.
 """
 
 import re
@@ -13,9 +14,9 @@ from tests.simulation.nodes.plan import draw
 from tests.simulation.nodes.runs import simulated
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals" / "simulation.md"
-# A fault that needs more is one that the simulation hardly finds.
+# The simulation hardly finds a fault that needs more.
 SEEDS_FOR_A_FAULT = 100
-# So many seeds at a time, and no more in all, have every API between them.
+# Seeds per attempt, and at most in all: together they use every API.
 SEEDS_AT_A_TIME, SEEDS_THAT_ASK = 20, 120
 NOT_ASKED = {
     "controller:59": "FetchSnapshot: a life is too short for a log that no longer has its beginning",
@@ -37,7 +38,7 @@ def test_a_fault_is_found(fault):
 
 
 def test_the_table_has_each_fault():
-    """What the page says of a fault: which rule finds it, and after how many seeds."""
+    """The page's row of a fault: the rule that finds it, and the number of seeds it took."""
     text = PAGE.read_text().partition("## The shells under the seed")[2]
     told = re.findall(r"^\| ([^|`]+) \| (\w+) \| (\d+) \|$", text, re.MULTILINE)
     assert [what for what, _, _ in told] == [each.what for each in FAULTS]
@@ -46,7 +47,7 @@ def test_the_table_has_each_fault():
 
 
 def test_every_api_is_asked_for():
-    """What a broker or a controller serves is asked for in the simulation, by a client or by another node."""
+    """A client or another node uses every API of a broker or a controller in the simulation."""
     brokers = {f"broker:{key}" for key in BY_BROKER.offered}
     left = brokers | {f"controller:{key}" for key in BY_CONTROLLER.offered}
     for first in range(1, SEEDS_THAT_ASK, SEEDS_AT_A_TIME):

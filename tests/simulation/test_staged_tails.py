@@ -1,4 +1,4 @@
-"""Staged tails: random lives beside a plain model (staged/), and what a pool's file may have that nobody may trust.
+"""Staged tails: random lives beside a plain model (staged/), and untrustworthy contents of a pool's file.
 
 `python -m tests.simulation.staged` tries thousands of seeds; BOWSTRING_SEED runs one here.
 """
@@ -50,7 +50,7 @@ def file_of(home, name="t-0", base_offset=0):
     return home.root / name / f"{base_offset:020d}.log"
 
 
-# ---------------------------------------------------------------- headers that are not whole
+# ---------------------------------------------------------------- damaged headers
 
 # Field -> its place in a header, and its size.
 PLACES = {
@@ -60,7 +60,7 @@ PLACES = {
 
 
 class Recycled:
-    """A pool with one chunk, which was another log's, and whose header and bytes that log has left there."""
+    """A pool with one chunk that another log used before, with that log's header and bytes still in it."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -79,7 +79,7 @@ class Recycled:
         self.files = {each: each.read_bytes() for each in home.root.glob("*/*.log")}
 
     def left(self, header: bytes) -> bytes:
-        """Restores a pool with this header; returns what t-0 has, and puts everything back."""
+        """Restores a pool with this header; returns the contents of t-0, and undoes everything."""
         size = len(header)
         self.home.file.write_bytes(self.pool[: self.at] + header + self.pool[self.at + size :])
         restore(self.home.file, self.home.root)
@@ -107,7 +107,7 @@ def recycled(home):
 
 @pytest.mark.parametrize("field", [field for field in PLACES if field not in ("length", "magic")])
 def test_a_header_with_a_field_of_the_last_log_restores_nothing(recycled, field):
-    """Whole, and with each number of bytes of it: a store may be torn."""
+    """The whole field, and each number of its bytes: a store may be torn."""
     at, size = PLACES[field]
     new, old = recycled.header, recycled.old_header
     assert new[at : at + size] != old[at : at + size] or field == "base offset"
@@ -152,11 +152,11 @@ def test_bytes_of_the_last_log_behind_the_length_are_not_restored(recycled):
     assert (log / f"{0:020d}.log").read_bytes() == recycled.data
 
 
-# ---------------------------------------------------------------- chunks of another time
+# ---------------------------------------------------------------- chunks of earlier runs
 
 
 def test_a_chunk_of_an_older_run_is_not_restored_again(home):
-    """The first run was killed, and restored; the second one went on, cut the log, and was killed, too."""
+    """The first run was killed and restored; the second one continued, cut the log, and was killed, too."""
     log = home.open("t-0", {}, clean=True)
     put(log, count=5, value=b"first")
     stale = home.file.read_bytes()
@@ -169,7 +169,7 @@ def test_a_chunk_of_an_older_run_is_not_restored_again(home):
     data = everything(log)
     home.kill()
     assert home.restored == 0 and file_of(home).read_bytes() == data
-    # Not even if a copy of the old pool comes back.
+    # Not even if a copy of the old pool returns.
     home.file.write_bytes(stale)
     assert restore(home.file, home.root) == 0
     assert file_of(home).read_bytes() == data
@@ -177,11 +177,11 @@ def test_a_chunk_of_an_older_run_is_not_restored_again(home):
 
 @pytest.mark.parametrize("made_again", [False, True])
 def test_a_chunk_of_a_deleted_topic_goes_nowhere(home, made_again):
-    """Also when another topic of the name is there: its file has the length that the first one's had."""
+    """Also if another topic of that name exists: its file has the length of the first one's."""
     log = home.open("t-0", {}, clean=True)
     put(log, count=3, value=b"deleted")
     path = home.root / "t-0.0123456789abcdef-delete"
-    (home.root / "t-0").rename(path)  # the kill comes before the log hears of it
+    (home.root / "t-0").rename(path)  # the kill comes before the rename reaches the log
     if made_again:
         home.open("t-0", {}, clean=True)
     home.kill()
@@ -213,7 +213,7 @@ def test_a_chunk_that_was_a_deleted_topics_restores_the_next_ones(home):
 
 @pytest.mark.parametrize("target", range(8))
 def test_truncation_and_a_kill(home, target):
-    """Into the chunk, to its begin, and before it; producers are where the batches that are left put them."""
+    """Into the chunk, to its beginning, and before it; producers are as the remaining batches leave them."""
     log = home.open("t-0", {}, clean=True)
     for sequence in range(4):
         put(log, producer_id=7, epoch=0, sequence=sequence)
@@ -239,7 +239,7 @@ def test_truncation_and_a_kill(home, target):
 
 
 def test_a_disk_that_is_full_when_a_chunk_is_written_out(home):
-    """The partition fails as Kafka's would, and has all that it acknowledged; so has the next start."""
+    """The partition fails as in Kafka, and keeps everything acknowledged; so does the next start."""
     log = home.open("t-0", {}, clean=True)
     acked = 0
     with failing("pwritev", errno.ENOSPC), pytest.raises(LogError) as caught:
@@ -269,7 +269,7 @@ def test_a_disk_that_is_full_at_the_next_start(home):
 
 
 def test_a_disk_that_is_full_when_a_chunk_is_written_out_in_commit_mode():
-    """The write-ahead log has the batches: after a kill they are there."""
+    """The write-ahead log has the batches: they are there after a kill."""
     with scratch() as root:
         disk = Disk(root)
         workload = CommitWorkload(disk, 1)

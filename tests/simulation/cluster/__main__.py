@@ -1,4 +1,4 @@
-"""`python -m tests.simulation.cluster`: tries seeds of whole clusters, and tells each that fails."""
+"""`python -m tests.simulation.cluster`: tries seeds of whole clusters, and prints each that fails."""
 
 import sys
 
@@ -13,7 +13,7 @@ from tests.simulation.command import Simulation
 
 
 def about(plan):
-    """What a run is like."""
+    """Describes a run."""
     medium = "commit mode" if plan.commit_mode else "page cache"
     elr = "with" if plan.eligible_leaders else "without"
     transactions = f", transaction.version={plan.transaction_version}" if plan.transactions else ""

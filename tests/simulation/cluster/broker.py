@@ -1,6 +1,6 @@
 """One life of a broker: registration, heartbeats, roles from the image, changes of in-sync replicas.
 
-It is what engine/broker's lifecycle and image_follower do, and what carries ReplicaManager's requests.
+It does the work of engine/broker's lifecycle and image_follower, and sends ReplicaManager's requests.
 """
 
 from bowstring.engine.replication.replica_manager import ReplicaManager
@@ -33,7 +33,7 @@ OF_PARTITIONS = (topics.PartitionRecord, topics.PartitionChangeRecord)
 
 
 def address(broker):
-    """Where a broker listens, as far as the simulation is concerned."""
+    """The address at which a broker listens in the simulation."""
     return f"node{broker.id}", 9092
 
 
@@ -60,7 +60,7 @@ class SimulatedBroker:
     # ---- the controller
 
     def ask(self, kind, request, then):
-        """Asks the controller that this node knows; `then(answer, or KafkaError)`."""
+        """Sends a request to this node's current controller; `then(answer, or KafkaError)`."""
         leader = self.node.replica.state.leader_id
         self.number += 1
         self.requests[self.number] = then
@@ -71,9 +71,9 @@ class SimulatedBroker:
         self.node.after(REQUEST_TIMEOUT_MS, self.on_answer, self.number, KafkaError(Errors.REQUEST_TIMED_OUT))
 
     def on_controller(self, source, life, number, kind, request):
-        """A broker asks this node's controller."""
+        """A broker's request arrives at this node's controller."""
         if kind == "register" and self.world.nodes[source].life != life:
-            return  # its connection ended with it; taken in now, it would shut its next life out
+            return  # its connection ended with it; if handled now, it would shut out the broker's next life
 
         def answer(result):
             self.world.send_to_life(self.node, source, life, "on_answer", (number, result))
@@ -118,7 +118,7 @@ class SimulatedBroker:
         self.catch_up()
 
     def catch_up(self):
-        """Waits until this node's image has the registration, and all that is known to be committed."""
+        """Waits until this node's image has the registration and all records committed so far."""
         reached = self.node.replica.state.high_watermark
         if self.node.applied <= self.epoch or reached is None or self.node.applied < reached:
             self.node.after(20, self.catch_up)
@@ -166,7 +166,7 @@ class SimulatedBroker:
         self.node.after(WATCH_MS, self.watch)
 
     def keep_house(self):
-        """Looks for followers that lag, and writes high watermarks as the next life will find them."""
+        """Checks for lagging followers, and stores high watermarks as the next life will find them."""
         self.plane.check_lag()
         for _, log in self.node.logs.opened():
             log.checkpoint = log.log.high_watermark
@@ -175,7 +175,7 @@ class SimulatedBroker:
         self.node.after(self.world.plan.lag_max_ms / 2, self.keep_house)
 
     def send_directories(self):
-        """Says where the replicas are that the controller believes on a disk that was replaced."""
+        """Reports the location of replicas that the controller expects on a disk that was replaced."""
         moved = []
         for topic in self.node.image.topics.values():
             for at, partition in enumerate(topic.partitions):
@@ -194,7 +194,7 @@ class SimulatedBroker:
     # ---- the image
 
     def applied(self, records):
-        """Carries out what was committed."""
+        """Applies committed records."""
         if not self.is_serving:
             return
         changed = [(each.topic_id, each.partition_id) for each in records if isinstance(each, OF_PARTITIONS)]
@@ -227,7 +227,7 @@ class SimulatedBroker:
         if due_ms is not None:
             self.node.after(max(0, due_ms - self.node.now_ms()) + 1, self.send_isr_changes)
 
-    # ---- requests of others
+    # ---- requests of other nodes
 
     def on_fetch(self, fetch):
         if not self.is_serving:
@@ -249,7 +249,7 @@ class SimulatedBroker:
         self.plane.range_found(key, number, found)
 
     def on_client(self, kind, request, answer):
-        """A client's request; `answer(...)` goes back over the network."""
+        """Handles a client's request; `answer(...)` goes back over the network."""
         if self.is_serving:
             getattr(self, f"client_{kind}")(request, answer)
 

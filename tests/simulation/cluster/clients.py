@@ -1,4 +1,4 @@
-"""Clients: producers, readers and a group member. Each asks one broker at a time and repeats what had no answer."""
+"""Clients: producers, readers and a group member. Each uses one broker at a time and repeats requests."""
 
 from typing import NamedTuple
 
@@ -32,11 +32,11 @@ class Read(NamedTuple):
 
 
 class Client:
-    """Finds the leader of a partition in the image of a node that it reaches, and asks it.
+    """Finds the leader of a partition in the image of a reachable node, and sends it requests.
 
     Attributes:
-        done: How many requests were answered.
-        needs_all: Whether it can do nothing while a partition has no leader.
+        done: The number of answered requests.
+        needs_all: Whether it is blocked while any partition has no leader.
     """
 
     needs_all = False
@@ -61,26 +61,26 @@ class Client:
         return self.content_at is not None and self.done >= self.content_at
 
     def pause_ms(self):
-        """How long it thinks before it asks again; once the trouble is over, who is content leaves time to others."""
+        """The pause before the next request; after the trouble, a content client leaves time to others."""
         if self.is_content():
             return CONTENT_MS
         return self.random.uniform(0, 2 * self.world.plan.think_ms)
 
     def is_idle(self):
-        """Whether it has nothing more to do, once it rests."""
+        """Whether a resting client has nothing left to do."""
         return True
 
     def rest(self):
-        """Does nothing new any more."""
+        """Starts nothing new."""
         self.rests = True
 
     def __str__(self):
         return f"{type(self).__name__} {self.id} of {self.key[0]}-{self.key[1]}"
 
-    # ---- asking
+    # ---- requests
 
     def ask(self, kind, request, then):
-        """Sends a request; `then(*answer)`, or `then(None)` when there is none in time."""
+        """Sends a request; `then(*answer)`, or `then(None)` if none comes in time."""
         node = self.asked = self.find()
         self.number += 1
         number = self.number
@@ -98,7 +98,7 @@ class Client:
         self.pending = (self.world.now + TIMEOUT_MS, number, then)
 
     def watch(self):
-        """Gives up what has had no answer for too long."""
+        """Gives up requests that have been without an answer for too long."""
         until, number, then = self.pending
         if until <= self.world.now:
             self.answered(number, then, (None,))
@@ -112,7 +112,7 @@ class Client:
             then(*result)
 
     def find(self):
-        """The node that leads, as some node's image says."""
+        """The node that leads, according to some node's image."""
         if self.leader is None:
             up = [node for node in self.world.nodes if node.is_up]
             node = self.random.choice(up) if up else None
@@ -124,7 +124,7 @@ class Client:
 
 
 class Producer(Client):
-    """Sends one batch after the other. The first is idempotent, the second waits for all replicas, the third for one."""
+    """Sends batch after batch: the first idempotent, the second with acks=all, the third with acks=1."""
 
     def __init__(self, world, id, key):
         super().__init__(world, id, key)
@@ -173,7 +173,7 @@ class Producer(Client):
 
 
 class Reader(Client):
-    """Reads a partition from its begin, from leaders and followers."""
+    """Reads a partition from its beginning, from leaders and followers."""
 
     def __init__(self, world, id, key):
         super().__init__(world, id, key)
@@ -211,12 +211,12 @@ class Reader(Client):
             then(*result)
 
     def begin_again(self):
-        """What was read is lost in the documented way."""
+        """The records read are lost in a documented way."""
         self.position = 0
 
 
 class GroupMember(Client):
-    """Commits ever greater offsets of a group, and asks for them.
+    """Commits rising offsets for a group, and fetches them.
 
     Attributes:
         given_up: Offsets whose commits had no answer in time.

@@ -1,7 +1,7 @@
-"""Faults that systems like this one have had, each behind a switch that only tests have: patched in, not built in.
+"""Faults that systems like this one have had, each patched in by tests; the product has no switches for them.
 
-A fault names the rules that may notice it first. Those of native decisions are patched where the simulated data plane
-calls them.
+A fault names the rules that may notice it first. Faults of native decisions are patched where the simulated
+data plane calls them.
 """
 
 from bowstring.engine.controller import alter_partition, brokers, leader_updates
@@ -29,7 +29,7 @@ _fault = into(FAULTS)
 
 
 def fault(what, *rules, first=1, **plan):
-    """As `into` has it; without transactions and groups, which have faults of their own."""
+    """As `into`, without transactions and groups, which have their own faults."""
     return _fault(what, *rules, first=first, transactions=False, groups=False, shares=False, **plan)
 
 
@@ -258,14 +258,14 @@ def older_incarnation_joins(patches):
         return found is not None and found.is_active
 
     patches.set(alter_partition._Change, "_is_eligible", eligible)
-    patches.set(Losses, "COUNTS_CLOSED", False)  # it would excuse most of what this does
+    patches.set(Losses, "COUNTS_CLOSED", False)  # it would excuse most effects of this fault
     _look_once(patches)
 
 
 @fault(
     "A leader names the newest incarnation of a broker that joins, not the one that has fetched",
     *("InSyncIsAboveTheHighWatermark", "CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
-    "GroupOffsetsNeverGoBack",  # what is lost may be committed offsets
+    "GroupOffsetsNeverGoBack",  # lost records may be committed offsets
     session_ms=500,
     heartbeat_ms=200,
     lag_max_ms=150,
@@ -283,7 +283,7 @@ def newest_incarnation_named(patches):
 
 
 def _look_once(patches):
-    """Does without the second look at a follower when the controller is asked, which hides most of what these do."""
+    """Skips the second check of a follower before the controller's, which hides most of these faults."""
     patches.set(SimulatedPlane, "try_join", lambda self, topic, partition, broker_id, *, leader_epoch: True)
 
 
@@ -336,7 +336,7 @@ def serves_an_old_image(patches):
         self.node.after(1, self.look)
 
     def look(self):
-        """Takes the first image for the present one."""
+        """Uses the first image for ever."""
         if self.is_serving:
             return
         if self.node.image.topics:
@@ -396,7 +396,7 @@ def coordinator_loads_too_little(patches):
     from bowstring.engine.groups import log_replay
 
     class Below:
-        """A log as far as its high watermark."""
+        """A log up to its high watermark."""
 
         def __init__(self, log):
             self.log_start_offset, self.log_end_offset = log.log_start_offset, log.high_watermark

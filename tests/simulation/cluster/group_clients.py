@@ -1,9 +1,10 @@
-"""Members of a consumer group (KIP-848): they join, follow assignments, commit, leave, crash, or fall silent for a while.
+"""Members of a consumer group (KIP-848): they join, follow assignments, commit, leave, crash, or pause.
 
-Some users have an instance id: their members are static, and leave for a while, so that the next one gets their place.
+Some users have an instance id: their members are static, and leave so that the next one replaces them.
 
-A user keeps one member at work, and sometimes an older one beside it. A member is a script, as transactional instances
-are. It reads nothing: a position is a number that grows while the member owns the partition.
+A user keeps one member at work, and sometimes an older one beside it. A member is a script, like
+transactional instances. It reads nothing: a position is a number that grows while the member owns the
+partition.
 """
 
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
@@ -26,7 +27,7 @@ FENCED = {
     each.code for each in (Errors.FENCED_MEMBER_EPOCH, Errors.UNKNOWN_MEMBER_ID, Errors.STALE_MEMBER_EPOCH)
 }
 REPLACED = Errors.FENCED_INSTANCE_ID.code
-# Also of those whose instance id another member has.
+# Also of members whose instance id belongs to another member by now.
 REFUSED = FENCED | {REPLACED, Errors.UNRELEASED_INSTANCE_ID.code}
 SILENT_MS = 5000
 HEARTBEAT_VERSION, COMMIT_VERSION = 1, 9
@@ -44,9 +45,9 @@ class Member(Instance):
     """A member from its first heartbeat to its end.
 
     Attributes:
-        owned: What it may use.
-        told: What it has told the coordinator that it has; None if it must tell all.
-        positions: Up to where it has read each partition that it owns.
+        owned: The partitions that it may use.
+        told: The owned partitions in its last heartbeat with them; None if the next one must be full.
+        positions: The next offset to read in each owned partition.
         late: By partition, offsets whose commits may arrive late, or twice.
     """
 
@@ -78,13 +79,13 @@ class Member(Instance):
         self.drop()
 
     def drop(self):
-        """It is fenced, or at its end: it uses nothing any more."""
+        """It is fenced or ending: it uses no partitions any more."""
         self.owned = set()
         self.positions = {}
         self.epoch, self.told = 0, None
 
     def request(self, request, version, *, may_repeat):
-        """Asks the coordinator once; returns its answer, or None. The request may arrive a second time, and late."""
+        """Sends one request; returns its answer, or None. The request may arrive a second time, and late."""
         ask = Ask(GROUP_KEY, "ask", (request, version))
         if may_repeat and self.random.random() < self.world.plan.repeat and not self.user.is_calm:
             self.world.after(self.random.choice((5, 100, 1000)), self.repeat, (ask,))
@@ -117,8 +118,8 @@ class Member(Instance):
             request.topic_partitions = self.topic_partitions()
         tells = set(self.owned)
         self.world.tell("member_beats", self)
-        # Nothing tells a late heartbeat that says what its member has, be it nothing, from a new one: Kafka relies on
-        # the order of a connection.
+        # A late heartbeat with a member's partitions, even an empty list, is indistinguishable from a new
+        # one: Kafka relies on the order of a connection.
         answer = yield from self.request(
             request, HEARTBEAT_VERSION, may_repeat=request.topic_partitions is None
         )
@@ -158,7 +159,7 @@ class Member(Instance):
         ]
 
     def follow(self, answer):
-        """Gives up what is not in the assignment, after a last commit, and uses the rest."""
+        """Gives up partitions outside the assignment, after a last commit, and uses the others."""
         self.epoch = answer.member_epoch
         self.world.tell("member_answered", self)
         if answer.assignment is None:
@@ -193,7 +194,7 @@ class Member(Instance):
             yield from self.commit(self.owned)
 
     def find(self, keys):
-        """Asks where to begin."""
+        """Fetches the offsets to begin at."""
         topics = [
             OffsetFetchRequestTopics(name=topic, partition_indexes=indexes)
             for topic, indexes in grouped(keys).items()
@@ -214,7 +215,7 @@ class Member(Instance):
                     self.world.tell("member_found", self, key, part.committed_offset)
 
     def commit(self, keys):
-        """Commits its positions; what is refused is no matter, the next heartbeat tells why."""
+        """Commits its positions; a refusal does not matter, as the next heartbeat shows the reason."""
         offsets = {key: self.positions[key] for key in keys if key in self.positions}
         if not offsets:
             return
@@ -264,7 +265,7 @@ class Member(Instance):
 
 
 class Consumer(User):
-    """A consumer: one member at a time, and the ones that it has replaced."""
+    """A consumer: one member at a time, and the members that it has replaced."""
 
     INSTANCE = Member
 
@@ -286,9 +287,9 @@ class Consumer(User):
     def heartbeat_pause_ms(self):
         if self.is_calm:
             return 200
-        # Now and then one is silent beyond its session, and goes on as if nothing had happened.
+        # Now and then, one is silent beyond its session, and continues as if nothing had happened.
         return SILENT_MS if self.random.random() < 0.01 else self.random.uniform(10, 200)
 
     def is_content(self):
-        """Whether the group is settled; once it rests, its members leave."""
+        """Whether the group is settled; once the consumer rests, its members leave."""
         return self.rests or (super().is_content() and self.world.unsettled() is None)

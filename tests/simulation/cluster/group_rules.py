@@ -1,7 +1,7 @@
 """What must hold of consumer groups after every step; each class is one rule.
 
-`GroupLedger` replays what is committed to `__consumer_offsets`, without the product's state; the other rules compare it
-with what members are told.
+`GroupLedger` replays the records committed to `__consumer_offsets`, without the product's state; the other
+rules compare it with the answers to members.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ NEVER = -1
 
 
 class Has:
-    """What the log says of a member."""
+    """A member's state in the log."""
 
     def __init__(self):
         self.epoch = NEVER
@@ -33,14 +33,13 @@ def partitions_of(topics):
 
 
 class GroupLedger(TransactionRule):
-    """A partition has one owner and one member that is to have it; epochs only grow; only owners commit, and offsets
-    never go back.
+    """A partition has one owner and one target member; epochs and offsets only grow; only owners commit.
 
     Attributes:
         members: By member id.
         removed: By member id, how often it was removed.
         targets: By member id, its target assignment.
-        offsets: By partition: offset, and who committed it.
+        offsets: By partition: offset, and the member that committed it.
     """
 
     def __init__(self, world):
@@ -50,7 +49,7 @@ class GroupLedger(TransactionRule):
         self.targets: dict[str, set] = {}
         self.epoch = self.target_epoch = 0
         self.offsets: dict[tuple[str, int], tuple[int, str]] = {}
-        # Partitions of members that the present batch removes.
+        # Partitions of members that the current batch removes.
         self.pushed_out: set[tuple[bytes, int]] = set()
         self.apply = {
             records.GROUP_EPOCH: self.group_epoch,
@@ -159,11 +158,11 @@ class GroupLedger(TransactionRule):
 
 
 class OneOwner(TransactionRule):
-    """A member is given a partition once the one before has given it up, or was removed.
+    """A member is assigned a partition only after its previous owner gave it up or was removed.
 
     Attributes:
-        asked, given: By member id, how often it was removed before its last heartbeat, and before the one with whose answer
-            it got its first partition.
+        asked, given: By member id, how often it was removed before its last heartbeat, and before the one
+            whose answer assigned its first partition.
     """
 
     def __init__(self, world):
@@ -189,7 +188,7 @@ class OneOwner(TransactionRule):
 
 
 class EpochsOfAnswersGrow(TransactionRule):
-    """A member is told only what is committed, and is never told an older epoch."""
+    """A member's answers contain committed state only, and never an older epoch."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -212,7 +211,7 @@ class EpochsOfAnswersGrow(TransactionRule):
 
 
 class AnsweredOffsetsAreFound(TransactionRule):
-    """Who takes a partition over finds at least what was answered as committed before it asked."""
+    """A partition's new owner finds at least the offset whose commit was answered before its request."""
 
     def __init__(self, world):
         super().__init__(world)

@@ -1,6 +1,6 @@
 """What must hold after every step, whatever happens; each class is one rule.
 
-A rule judges by what is in the logs and what clients are told, not by what the cores believe of it. Records count as
+A rule judges by the logs and by the answers to clients, not by the state of the cores. Records count as
 committed when a leader's high watermark has passed them (`CommittedLog`).
 """
 
@@ -14,10 +14,12 @@ NOBODY = -1
 
 
 class Losses(Invariant):
-    """Not a rule: notes which brokers have lost a batch because their power failed (`lost`), and which had it when they
-    stopped uncleanly (`unsafe`): the controller trusts neither."""
+    """A recorder, not a rule: brokers that lost a batch in a power failure (`lost`), and those that had it
 
-    # A broker also counts that dies before its logs are open: the mark of a clean stop is good for one start.
+    when they stopped uncleanly (`unsafe`): the controller trusts neither.
+    """
+
+    # Includes a broker that dies before its logs are open: the mark of a clean stop is good for one start.
     COUNTS_CLOSED = True
 
     def __init__(self, world):
@@ -34,7 +36,7 @@ class Losses(Invariant):
         self.stopped.setdefault(node.id, []).extend(had)
 
     def decides(self, node, record):
-        """The controller takes a broker in that has stopped uncleanly."""
+        """The controller admits a broker that stopped uncleanly."""
         if isinstance(record, RegisterBrokerRecord):
             for batch in self.stopped.pop(record.broker_id, ()):
                 self.unsafe.setdefault(batch, set()).add(record.broker_id)
@@ -44,16 +46,16 @@ class Losses(Invariant):
             self.lost.setdefault((key, base, epoch), set()).add(node.id)
 
     def excuse_any(self, key):
-        """Whether some batch of a partition may be lost in the documented way."""
+        """Whether some batch of a partition may be lost in a documented way."""
         return any(each[0] == key and self.is_enough(key, unsafe) for each, unsafe in self.unsafe.items())
 
     def excuse(self, key, batch):
-        """Whether enough brokers have lost a batch for it to be lost in the documented way."""
+        """Whether enough brokers have lost a batch for a documented loss."""
         return self.is_enough(key, self.unsafe.get((key, batch.base, batch.epoch), ()))
 
     def is_enough(self, key, brokers):
         plan = self.world.plan
-        # Without eligible leaders, the last one in sync may come back without what it had (before KIP-966).
+        # Without eligible leaders, the last one in sync may return without its records (before KIP-966).
         least = self.world.min_in_sync(key[0]) if plan.eligible_leaders else 1
         if plan.commit_mode and not self.replaced:
             return False
@@ -68,7 +70,7 @@ def data_of(part):
 
 
 class OneLeaderOfAPartition(Invariant):
-    """Two brokers never lead a partition in the same epoch, and nobody leads it in an epoch again after a crash."""
+    """Two brokers never lead a partition in one epoch, and none leads it in an epoch again after a crash."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -96,7 +98,7 @@ class OneWriterOfAnEpoch(Invariant):
 
 
 class CommittedIsKept(Invariant):
-    """Each new leader has all that was committed before, unless as many brokers lost it as min.insync.replicas names."""
+    """Each new leader has all committed records, unless at least min.insync.replicas brokers lost them."""
 
     def leads(self, node, part):
         committed = self.world.log_of(part.key)
@@ -120,7 +122,7 @@ class CommittedIsKept(Invariant):
 
 
 class CommittedIsNotCut(Invariant):
-    """A replica in the ISR never truncates what is committed."""
+    """A replica in the ISR never truncates committed records."""
 
     def truncates(self, node, part, offset):
         committed = self.world.log_of(part.key)
@@ -137,8 +139,10 @@ class CommittedIsNotCut(Invariant):
 
 
 class CommittedIsInAllInSyncReplicas(Invariant):
-    """What is committed is in each log of the ISR, and in as many as min.insync.replicas names; in commit mode, on
-    their media."""
+    """Committed records are in each log of the ISR, and in at least min.insync.replicas.
+
+    In commit mode, they are on the media.
+    """
 
     def batch_committed(self, node, part, batch):
         image = self.world.newest_image()
@@ -161,7 +165,7 @@ class CommittedIsInAllInSyncReplicas(Invariant):
         if self.world.plan.commit_mode and stored.durable < batch.end:
             return False
         if stored.log is None:
-            # Closed or killed: its files are as they were; nothing is read from them here.
+            # Closed or killed: its files are unchanged; nothing is read from them here.
             return stored.end_when_down >= batch.end
         if stored.log.log_end_offset < batch.end:
             return False
@@ -169,7 +173,7 @@ class CommittedIsInAllInSyncReplicas(Invariant):
 
 
 class InSyncIsAboveTheHighWatermark(Invariant):
-    """Whoever joins the ISR has all that is committed: the log of its present incarnation reaches the high watermark."""
+    """A replica that joins the ISR has all committed records: its current log reaches the high watermark."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -206,15 +210,17 @@ class InSyncIsAboveTheHighWatermark(Invariant):
             )
 
     def is_of_present_life(self, key, id):
-        """Whether the newest image has the registration of the life in which the broker runs."""
+        """Whether the newest image has the registration of the broker's current life."""
         node = self.world.nodes[id]
         broker = self.world.newest_image().brokers.get(id)
         return node.is_up and broker is not None and broker.epoch == node.broker.epoch
 
 
 class ElectedWasInSync(Invariant):
-    """Who is elected was in sync, or an eligible leader while nobody was; or it led last, and nobody else may have all
-    (KIP-966)."""
+    """An elected leader was in sync, or an eligible leader while none was, or the last leader (KIP-966).
+
+    The last one leads only if no other replica may have all records.
+    """
 
     def __init__(self, world):
         super().__init__(world)
@@ -245,22 +251,23 @@ class ElectedWasInSync(Invariant):
             self.fail(f"{where} has another leader in the same epoch: {before}, then {after}")
         if after.leader not in after.in_sync:
             self.fail(f"the leader of {where} is not in sync: {after}")
-        # Several changes may be in one batch; the one before counts only if nothing else was.
+        # Several changes may be in one batch; the one before counts only if it was the only one.
         if after.partition_epoch != before.partition_epoch + 1:
             return
-        # The last known leader was in the ISR; without ISR and eligible leaders, it alone may lead.
+        # The last known leader was in the ISR; without ISR and eligible leaders, only it may lead.
         is_clean = after.leader in before.in_sync or after.leader in before.eligible_leaders
         back = {each.broker_id for each in records if isinstance(each, RegisterBrokerRecord)}
         nobody = not before.in_sync and set(before.eligible_leaders) <= back
         is_last = nobody and after.leader in before.last_known_leaders
-        # The change that brings the last replica into the ISR may also end a reassignment, and with it the old leader.
+        # The change that brings the last replica into the ISR may also end a reassignment and remove the old
+        # leader.
         completes = (before.adding or before.removing) and after.leader in after.in_sync
         if not is_clean and not is_last and not completes:
             self.fail(f"{where} elects {after.leader}: {before}, then {after}")
 
 
 class InSyncIsActive(Invariant):
-    """A broker that is fenced or shuts down does not join an ISR (KIP-841)."""
+    """A broker that is fenced or shutting down does not join an ISR (KIP-841)."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -282,8 +289,10 @@ class InSyncIsActive(Invariant):
 
 
 class HighWatermarkOfALaterLeaderIsHigher(Invariant):
-    """The high watermark that a leader finds by its followers is not below one of an earlier epoch, and never goes back
-    in its epoch."""
+    """A leader's high watermark, derived from its followers, is not below one of an earlier epoch.
+
+    It never goes back in its epoch.
+    """
 
     def __init__(self, world):
         super().__init__(world)
@@ -300,7 +309,7 @@ class HighWatermarkOfALaterLeaderIsHigher(Invariant):
 
 
 class AcknowledgedIsCommitted(Invariant):
-    """An acks=all record is committed when the producer hears of it."""
+    """An acks=all record is committed when its acknowledgement reaches the producer."""
 
     def acknowledges(self, node, part, waiting):
         committed = self.world.log_of(part.key)
@@ -358,14 +367,14 @@ class NoDuplicatesNoGaps(Invariant):
         epoch = batch_headers(batch.data)[0].producer_epoch
         at = expected.get((batch.producer, epoch))
         first = self.first(log, batch, epoch) if at is None else at
-        # A coordinator whose records are lost may give an epoch again.
+        # A coordinator whose records are lost may assign an epoch again.
         is_excused = batch.data[22] & 0x10 and self.world.may_lose_some()
         if first is not None and batch.sequence != first and not is_excused:
             self.fail(f"{part} has sequence {batch.sequence} of producer {batch.producer}, not {first}")
         expected[batch.producer, epoch] = batch.sequence + count
 
     def first(self, log, batch, epoch):
-        """What comes first in this version: it goes on after the batches that were kept."""
+        """The first batch of this epoch: it continues after the batches that were kept."""
         kept = [
             each
             for each in log.batches
@@ -378,7 +387,7 @@ class NoDuplicatesNoGaps(Invariant):
         return 0 if log.version == 0 else None
 
     def out_of_order(self, producer, node):
-        """A leader may say so that does not know yet that it is deposed."""
+        """A leader that is deposed without having noticed may answer this."""
         partition = self.world.newest_image().topics[producer.key[0]].partitions[producer.key[1]]
         part = node.broker.plane.parts.get(producer.key) if node.is_up else None
         is_current = part is not None and part.is_leader and part.leader_epoch == partition.leader_epoch
@@ -387,7 +396,7 @@ class NoDuplicatesNoGaps(Invariant):
 
 
 class OneAcknowledgedIsLostOnlyWithItsLeader(Invariant):
-    """An acks=1 record may be lost, but only when another broker, or another life, leads after its leader."""
+    """An acks=1 record may be lost, but only if another broker, or another life, leads after its leader."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -411,10 +420,10 @@ class OneAcknowledgedIsLostOnlyWithItsLeader(Invariant):
 
 
 class GroupOffsetsNeverGoBack(Invariant):
-    """A group's offset is not below one whose commit was answered before it was asked for.
+    """A group's offset is not below one whose commit was answered before the request for it.
 
-    But a commit that its member gave up may arrive late, at a broker that was paused, and count then: as in Kafka, nothing
-    in it tells that a later one was answered.
+    But a commit that its member gave up may arrive late, at a paused broker, and then take effect: as
+    in Kafka, nothing in it shows that a later one was answered.
     """
 
     def __init__(self, world):
@@ -442,7 +451,7 @@ class GroupOffsetsNeverGoBack(Invariant):
             self.fail(f"{member} is told {offset}, and had committed {self.at_least}")
         elif offset > member.offset:
             self.fail(f"{member} is told {offset}, and asked for at most {member.offset}")
-        # What one was told, another must be told, too.
+        # An offset in one answer must also be in later ones.
         self.known = max(self.known, offset)
 
 
@@ -460,7 +469,7 @@ class WhoIsNotHeardIsFenced(Invariant):
         self.look()
 
     def fetches(self, node, part, fetch):
-        # Those come too often for what takes sessions.
+        # Fetches are too frequent for a check of sessions at each.
         if self.world.now >= self.looks_at:
             self.looks_at = self.world.now + 20
             self.look()

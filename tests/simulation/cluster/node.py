@@ -1,4 +1,4 @@
-"""A node: a replica of the metadata quorum with the image of the cluster, a controller where it leads, and a broker."""
+"""A node: a metadata quorum's replica with the cluster's image, a broker, and a controller while it leads."""
 
 from typing import Any, ClassVar
 
@@ -21,11 +21,9 @@ NO_LEADER = -1
 class ClusterNode(SimulatedNode):
     """One node through its lives.
 
-    Attributes:
-        logs: Survive the lives.
-        image: After the committed records below `applied`.
-        broker, controller: Of the present life.
-        waiting: Appends of this controller: end offset, epoch, what to call with whether it is committed.
+    Attributes: logs: Survive the lives. image: After the committed records below `applied`. broker,
+    controller: Of the current life. waiting: Appends of this controller: end offset, epoch, and a function
+    called with whether it is committed.
     """
 
     def __init__(self, world, id, rate):
@@ -58,7 +56,7 @@ class ClusterNode(SimulatedNode):
             super().crash((len(self.disk.pending), 1, 1))
 
     def power_off(self, numbers):
-        """The machine fails: what was not synced may be lost."""
+        """The machine fails: unsynced data may be lost."""
         if not self.is_up:
             return
         for at, (key, log) in enumerate(self.logs.logs.items()):
@@ -82,7 +80,7 @@ class ClusterNode(SimulatedNode):
         super().crash((len(self.disk.pending), 1, 1))
 
     def lose_disk(self):
-        """The logs, but not the metadata log, are gone."""
+        """The partition logs are lost, but not the metadata log."""
         for key, log in self.logs.opened():
             self.world.tell("stops_uncleanly", self, key, log)
             lost = batch_headers(log.read_all())
@@ -104,7 +102,7 @@ class ClusterNode(SimulatedNode):
     # ---- time
 
     def after(self, delay, call, *args):
-        """Calls in this life only; a pause delays it."""
+        """Calls in this life only; a pause delays the call."""
         self.world.after(delay, self.in_life, (self.life, call, args))
 
     def in_life(self, life, call, args):
@@ -169,7 +167,7 @@ class ClusterNode(SimulatedNode):
             call(False)
 
     def look_at_leader(self):
-        """Tells the controller when this node leads with all that was committed before, and when no more."""
+        """Starts the controller when this node leads with all committed records, and stops it afterwards."""
         state = self.replica.state
         leader = state.leader_id
         if isinstance(state, LeaderState):
@@ -194,7 +192,7 @@ class ClusterNode(SimulatedNode):
     # ---- messages of brokers and clients
 
     def receive(self, life, what, args):
-        """A message for a life of this node; None is for any."""
+        """Receives a message for a life of this node; None is for any."""
         if self.replica is not None and (life is None or life == self.life):
             if self.paused_until > self.world.now:
                 self.world.at(self.paused_until, self.handle, (self.life, what, args))
@@ -208,7 +206,7 @@ class ClusterNode(SimulatedNode):
     # ---- the medium of the partitions
 
     def changed(self, part):
-        """In commit mode, each append is synced; else the system does so when it likes."""
+        """In commit mode, syncs each append; otherwise the system syncs at its own time."""
         if self.world.plan.commit_mode:
             sync = part.stored.begin_sync()
             self.after(self.sync_ms(), self.end_sync, part, sync)
@@ -222,5 +220,5 @@ class ClusterNode(SimulatedNode):
         self.broker.plane.synced(part)
 
     def after_sync(self, part, call):
-        """Calls when what is in the log now is on the medium."""
+        """Calls once the log's current records are on the medium."""
         part.stored.when_durable(part.log.log_end_offset, call)

@@ -1,6 +1,9 @@
-"""What the reactors do for replicas, with the shipped decisions: leaders take produce requests and fetches, followers
-fetch, append and truncate. It is what _native/server's replica_leader, fetcher, follow_parts, fetch and produce do, one
-partition at a time, with messages that the simulated network carries."""
+"""The reactors' work for replicas, with the shipped decisions.
+
+Leaders take produce requests and fetches; followers fetch, append and truncate. It does what _native/server's
+replica_leader, fetcher, follow_parts, fetch and produce do, one partition at a time, with messages that the
+simulated network carries.
+"""
 
 from typing import NamedTuple
 
@@ -86,9 +89,9 @@ class Part:
 
 
 class SimulatedPlane:
-    """The data plane of one life of a broker; `ReplicaManager` gives it its roles."""
+    """The data plane of one life of a broker; `ReplicaManager` sets its roles."""
 
-    # Faults set these otherwise.
+    # Faults change these.
     READERS_LIMIT = "high_watermark"
     COMMITTED_LIMIT = "last_stable"
     KNOWS_EPOCH_START = True
@@ -236,7 +239,7 @@ class SimulatedPlane:
     # ------------------------------------------------------------ leading: produce (produce.pyx)
 
     def produce_transactional(self, request, answer):
-        """Appends a batch of a transaction once its coordinator has confirmed it."""
+        """Appends a transaction's batch once its coordinator has confirmed it."""
         part = self.parts.get(request.key)
         if part is None or not part.is_leader:
             return answer(Errors.NOT_LEADER_OR_FOLLOWER.code, -1)
@@ -319,7 +322,7 @@ class SimulatedPlane:
     # ------------------------------------------------------------ leading: fetches (fetch.pyx)
 
     def take_fetch(self, fetch, answer):
-        """A follower's fetch; `answer(Fetched)` follows, at once or when there is something new."""
+        """Takes a follower's fetch; `answer(Fetched)` follows, at once or when there are new records."""
         found = self.look(fetch, is_fresh=True)
         if found is None:
             part = self.parts[fetch.key]
@@ -328,7 +331,7 @@ class SimulatedPlane:
             answer(found)
 
     def wake(self, part):
-        """Looks at the fetches that wait again."""
+        """Checks the waiting fetches again."""
         self.broker.log_moved(part)
         for waiter in list(part.fetches):
             found = self.look(waiter[0], is_fresh=False)
@@ -371,7 +374,7 @@ class SimulatedPlane:
         return rules.position(fetch.last_epoch, fetch.offset, *found)
 
     def count(self, part, fetch):
-        """Counts what the follower has; returns the error."""
+        """Notes the follower's log end; returns the error."""
         error, joins, high_watermark = part.followers.take_fetch(
             fetch.broker,
             fetch.broker_epoch,
@@ -389,7 +392,7 @@ class SimulatedPlane:
     # ------------------------------------------------------------ following (fetcher.pyx, follow_parts.pyx)
 
     def send_fetch(self, part):
-        """Sends the next fetch, unless one is under way or the part waits for something else."""
+        """Sends the next fetch, unless one is in flight or the part waits for something else."""
         if part.is_leader or part.state != "fetching" or part.in_flight is not None:
             return
         log = part.log
@@ -415,7 +418,7 @@ class SimulatedPlane:
         return rules.claims(self.is_commit_mode, part.stored.durable, part.log.log_end_offset)
 
     def end_waits(self):
-        """Ends what has waited too long: fetches here, and fetches and writes of which no answer has come."""
+        """Ends expired waits: parked fetches, and own requests without an answer."""
         now = self.world.now
         for part in list(self.parts.values()):
             if part.in_flight is not None and part.give_up_at <= now:
@@ -429,7 +432,7 @@ class SimulatedPlane:
                 part.waiting.pop(0).answer(Errors.REQUEST_TIMED_OUT.code, -1)
 
     def fetched(self, fetch, answer):
-        """The answer of a fetch."""
+        """Handles the answer to a fetch."""
         part = self.parts.get(fetch.key)
         if part is None or part.in_flight != fetch.number:
             return
@@ -452,7 +455,7 @@ class SimulatedPlane:
             self.send_fetch(part)
 
     def take(self, part, answer):
-        """Appends what was fetched (follower_append.pyx)."""
+        """Appends fetched records (follower_append.pyx)."""
         before = part.log.log_end_offset
         error = self.append_batches(part, answer.data)
         part.leader_high_watermark = answer.high_watermark
@@ -480,7 +483,7 @@ class SimulatedPlane:
             self.wake(part)
 
     def synced(self, part):
-        """What was appended is on the medium."""
+        """The appended records are on the medium."""
         if part.is_leader:
             self.advance(part)
         else:
@@ -540,7 +543,7 @@ class SimulatedPlane:
             self.fail(part, Errors.OFFSET_OUT_OF_RANGE.code)
 
     def truncate(self, part, offset, *, fully=False):
-        """A storage thread cuts the log, if the part still follows the same leader then."""
+        """A storage thread truncates the log, if the part still follows the same leader then."""
         part.state = "truncating"
         self.node.after(self.world.control_ms(), self.cut, part, part.leader_epoch, offset, fully)
 
@@ -561,7 +564,7 @@ class SimulatedPlane:
     # ------------------------------------------------------------ consumers and the coordinator
 
     def client_fetch(self, request):
-        """A consumer's fetch: up to the high watermark; from a follower, too (KIP-392)."""
+        """A consumer's fetch: up to the high watermark; also from a follower (KIP-392)."""
         part = self.parts.get(request.key)
         if part is None:
             return Fetched(Errors.UNKNOWN_TOPIC_OR_PARTITION.code)
@@ -583,7 +586,7 @@ class SimulatedPlane:
         return tuple(log.aborted_transactions(offset, batch_headers(data)[-1].last_offset + 1))
 
     def append_records(self, part, records):
-        """Appends what the group coordinator writes, as with acks=all; returns the base offset or an error's row."""
+        """Appends the group coordinator's records, with acks=all; returns the base offset or an error row."""
         least = self.world.min_in_sync(*part.key)
         error = rules.produce_error(-1, part.is_leader, len(part.isr), least)
         if error:

@@ -1,6 +1,6 @@
-"""What the shipped coordinators find in a broker: they run on its simulated loop, over the simulated data plane.
+"""The services that the shipped coordinators use, on a simulated loop and the simulated data plane.
 
-`Shells` stands in the place of `coordinator.Coordinator`, which is a shell of the simulation's own.
+`Shells` replaces `coordinator.Coordinator`, which is a simulated shell.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ def _time_ns():
 
 @contextmanager
 def simulated_clocks():
-    """Gives the shells the time of the node whose loop runs, and lets them log nothing."""
+    """Gives the shells the time of the node whose loop runs, and silences their logs."""
     clock = SimpleNamespace(time_ns=_time_ns, monotonic=lambda: 0.0, monotonic_ns=time.monotonic_ns)
     still = SimpleNamespace(isenabled=lambda: False, disable=_nothing, enable=_nothing, freeze=_nothing)
     logger = logging.getLogger("bowstring")
@@ -75,7 +75,7 @@ def simulated_clocks():
 
 
 def _with_a_clock():
-    """The modules of the product that read the wall clock by `wall_ms`."""
+    """The product's modules that read the wall clock through `wall_ms`."""
     return [
         module
         for name, module in sys.modules.items()
@@ -88,7 +88,7 @@ def _nothing():
 
 
 class _Logs:
-    """The logs of the present life."""
+    """The logs of the current life."""
 
     def __init__(self, node):
         self._node = node
@@ -107,7 +107,7 @@ class _Logs:
 
 
 class _Replicas:
-    """What a broker leads."""
+    """The partitions that a broker leads."""
 
     def __init__(self, manager):
         self._manager = manager
@@ -117,7 +117,7 @@ class _Replicas:
 
 
 class _ProducerIds:
-    """Ids that were never given before, in any life of any broker."""
+    """Ids that are unique over all lives of all brokers."""
 
     def __init__(self, world):
         self._world = world
@@ -131,7 +131,7 @@ class _ProducerIds:
 
 
 class _Changes:
-    """The controller creates the topics of a run itself."""
+    """The controller creates a run's topics itself."""
 
     async def create_internal_topic(self, name, partitions, replicas, configs):
         raise KafkaError(Errors.COORDINATOR_NOT_AVAILABLE)
@@ -169,7 +169,7 @@ class _Peers:
 
 
 class _Batch:
-    """A batch that waits until its transaction is verified."""
+    """A batch that waits for the verification of its transaction."""
 
     def __init__(self, part, transaction, finish):
         self.topic, self.partition = part.key
@@ -211,7 +211,7 @@ class Shells(BrokerServices):
             error = Violation("NoShellFails", f"node {self.node.id}: {error!r}")
         self.world.violated(error)
 
-    # ---- what the data plane tells
+    # ---- events of the data plane
 
     def role_changed(self, part):
         if part.key[0] in COORDINATED or self.world.plan.shares:
@@ -228,7 +228,7 @@ class Shells(BrokerServices):
             self.node.after(self.world.control_ms(), self.loop.call_soon, self.high_watermark_advanced, *key)
 
     def log_moved(self, part):
-        """More can be read of a partition, or another broker leads it."""
+        """A partition has more to read, or another broker leads it."""
         for waiters in self.log_waiters:
             waiters.wake(part.key)
 
@@ -241,7 +241,7 @@ class Shells(BrokerServices):
     # ---- requests
 
     def run(self, work, then):
-        """Runs `work()` in the broker's loop; `then(result)` unless the broker ends before."""
+        """Runs `work()` in the broker's loop; `then(result)` unless the broker ends first."""
 
         async def call():
             then(await work())
@@ -306,7 +306,7 @@ class Shells(BrokerServices):
         self.run(work, lambda found: answer(*found))
 
     def verify(self, part, transaction, finish):
-        """Asks the coordinator about a batch; `finish(error)` follows."""
+        """Requests the coordinator's verification of a batch; `finish(error)` follows."""
         batch = _Batch(part, transaction, finish)
         self.node.after(self.world.control_ms(), self.loop.call_soon, self.checks.take, batch)
 
@@ -329,7 +329,7 @@ class Shells(BrokerServices):
             self.run(lambda: self.handle(decode(cls, version, data), version), answered)
 
     def _has_ended(self, source, life):
-        """Whether the one that asks is gone, and its connection with it."""
+        """Whether the requester has ended, and its connection with it."""
         asking = self.world.nodes[source]
         return not asking.is_up or asking.life != life
 

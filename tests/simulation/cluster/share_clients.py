@@ -1,8 +1,9 @@
-"""Members of a share group (KIP-932): they fetch records, accept, release, reject or renew them, leave, crash, or are
-slow, so that their locks end.
+"""Members of a share group (KIP-932): they fetch records and accept, release, reject or renew them.
 
-A user keeps one member at work, and sometimes an older one beside it. A member is a script, as those of consumer groups
-are. It has one connection to each broker that leads partitions of its assignment, with a share session.
+Some leave, crash, or are so slow that their locks end.
+
+A user keeps one member at work, and sometimes an older one beside it. A member is a script, like those of
+consumer groups. It has one connection, with a share session, to each broker that leads assigned partitions.
 """
 
 from typing import NamedTuple
@@ -32,11 +33,11 @@ LOST_SESSION = {
 
 
 class Asked(NamedTuple):
-    """A request of a share member to the leader of partitions.
+    """A share member's request to the leader of partitions.
 
     Attributes:
-        life: Of the broker to which the connection was made.
-        acknowledged: By topic id and partition: first and last offset, and types, of what it acknowledges.
+        life: Of the broker at the other end of the connection.
+        acknowledged: By topic id and partition: first and last offset, and types, of its acknowledgements.
     """
 
     member: str
@@ -72,7 +73,7 @@ class ShareMember(Instance):
     Attributes:
         assigned: Its partitions.
         held: By partition: the ranges that it has acquired and not acknowledged.
-        decided: By partition: what it acknowledges with its next request, (first, last, types).
+        decided: By partition: the acknowledgements of its next request, (first, last, types).
     """
 
     def __init__(self, user, number):
@@ -133,7 +134,8 @@ class ShareMember(Instance):
                 yield RETRY_MS
 
     def heartbeat(self, request):
-        # None arrives twice: it may move the member to another assignment, which only its own answer tells.
+        # No heartbeat is duplicated: it may move the member to another assignment, which only its own answer
+        # shows.
         (found,) = yield [Ask(GROUP_KEY, "ask", (request, HEARTBEAT_VERSION))]
         if found is None or found[0]:
             self.leaders.pop(GROUP_KEY, None)
@@ -168,7 +170,7 @@ class ShareMember(Instance):
         return found
 
     def close(self, connection):
-        """The broker hears of it later, or never."""
+        """Closes a connection; the broker notices later, or never."""
         del self.connections[connection.node.id]
         delay_ms = self.world.client_delay_ms(self.random)
         if not self.user.is_calm and self.random.random() < 0.2:
@@ -182,7 +184,7 @@ class ShareMember(Instance):
             )
 
     def by_node(self, keys):
-        """Partitions by the node that leads them, as far as the member knows."""
+        """Partitions by the node that leads them, in the member's view."""
         found: dict[object, list[tuple[str, int]]] = {}
         for key in sorted(keys):
             node = self.leader(key)
@@ -193,7 +195,7 @@ class ShareMember(Instance):
     # ---- fetches
 
     def fetch(self):
-        """Fetches from all leaders at once, and acknowledges what is decided."""
+        """Fetches from all leaders at once, with the decided acknowledgements."""
         sent = []
         for node, keys in self.by_node(self.assigned).items():
             connection = self.connection(node)
@@ -249,7 +251,7 @@ class ShareMember(Instance):
         return Asked(self.id, connection.number, connection.life, request, SHARE_VERSION, acknowledged)
 
     def share_ask(self, connection, asked):
-        # Any partition names the way there.
+        # Any partition leads to its node.
         way = (connection.node.id, 0)
         self.leaders[way] = connection.node
         return Ask(way, "share", asked)
@@ -274,7 +276,7 @@ class ShareMember(Instance):
                     self.world.say(None, f"{self} gets of {key[0]}-{key[1]}", got)
 
     def take(self, key, got):
-        """Holds records; those that it had before have been taken from it meanwhile."""
+        """Holds records; a record that it held before had been taken from it meanwhile."""
 
         def is_other(first, last):
             return all(last < each[0] or first > each[1] for each in got)
@@ -283,7 +285,7 @@ class ShareMember(Instance):
         self.decided[key] = [each for each in self.decided.get(key, ()) if is_other(*each[:2])]
 
     def is_answered(self, connection, answer):
-        """Whether there is an answer; else begins another session, on another connection if nothing came."""
+        """Whether there is an answer; if not, begins another session, on a new connection if nothing came."""
         if answer is None:
             if self.connections.get(connection.node.id) is connection:
                 self.close(connection)
@@ -300,7 +302,7 @@ class ShareMember(Instance):
     # ---- acknowledgements
 
     def work(self):
-        """Handles what it has; sometimes for longer than the lock lasts."""
+        """Processes what it has; sometimes for longer than the lock lasts."""
         if not self.held:
             return
         plan = self.world.plan
@@ -334,7 +336,7 @@ class ShareMember(Instance):
         return {key: [(*each, [RENEW]) for each in sorted(ranges)] for key, ranges in self.held.items()}
 
     def acknowledge(self, decided, *, renews=False):
-        """Sends acknowledgements alone; what cannot be sent is forgotten, and its locks end."""
+        """Sends acknowledgements alone; those that cannot be sent are dropped, and their locks end."""
         sent = []
         for node, keys in self.by_node(decided).items():
             connection = self.connection(node)
@@ -397,7 +399,7 @@ class ShareMember(Instance):
 
 
 class ShareConsumer(User):
-    """A share consumer: one member at a time, and the ones that it has replaced."""
+    """A share consumer: one member at a time, and the members that it has replaced."""
 
     INSTANCE = ShareMember
 
@@ -413,14 +415,14 @@ class ShareConsumer(User):
     def heartbeat_pause_ms(self):
         if self.is_calm:
             return 200
-        # Now and then one is silent beyond its session, and goes on as if nothing had happened.
+        # Now and then, one is silent beyond its session, and continues as if nothing had happened.
         return 5000 if self.random.random() < 0.01 else self.random.uniform(50, 400)
 
     def pause_ms(self):
         return 20 if self.is_calm else super().pause_ms()
 
     def wants_more(self, instance):
-        """Once it rests, it goes on until the group has done with all records, and no more come."""
+        """Once it rests, it continues until the group is done with all records and no more come."""
         is_last = instance is self.instances[-1]
         if not self.rests:
             return is_last or not self.is_calm

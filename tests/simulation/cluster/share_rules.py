@@ -1,7 +1,7 @@
 """What must hold of share groups after every step; each class is one rule.
 
-`ShareLedger` replays what is committed to `__share_group_state`, record by record and without the product's state; the
-other rules compare it with what members get and what they are told.
+`ShareLedger` replays the records committed to `__share_group_state`, one by one and without the product's
+state; the other rules compare it with the records and answers that members get.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ FENCED = {
 
 
 def member_number(id):
-    """What stands for a member in the windows of the product."""
+    """The number that stands for a member in the product's windows."""
     return SharePartitions.member_number(SessionKey(SHARERS, id))
 
 
@@ -51,7 +51,7 @@ def accepted(asked, body):
 
 
 class Kept:
-    """What the log says of a share partition.
+    """A share partition's state in the log.
 
     Attributes:
         states: By offset: delivery count and state; the greater pair wins.
@@ -70,12 +70,13 @@ class Kept:
 
 
 class ShareLedger(TransactionRule):
-    """Start offsets and epochs never go back, what is done stays so, and it is done for a reason: a member has said so,
-    or it was delivered as often as the group allows.
+    """Start offsets and epochs never go back, and done records stay done.
+
+    A record is done for a reason: a member acknowledged it, or it was delivered as often as the group allows.
 
     Attributes:
         kept: By share partition.
-        asked: By topic id, partition and offset: the types of acknowledgements that have arrived.
+        asked: By topic id, partition and offset: the types of received acknowledgements.
         delivered: By topic id, partition and offset: the greatest delivery count that a member got.
     """
 
@@ -167,12 +168,15 @@ class ShareLedger(TransactionRule):
 
 
 class OneHolder(TransactionRule):
-    """No record is acquired by a member while another one holds it: until its lock ends, or the member has acknowledged
-    it or left."""
+    """No record is acquired while another member holds it: until its lock ends or it is acknowledged.
+
+    A member that leaves holds nothing.
+    """
 
     def __init__(self, world):
         super().__init__(world)
-        # By node, life and share partition: what leads it there, and who has which offset until when.
+        # By node, life and share partition: the leading object, and the holder of each offset with its
+        # deadline.
         self.holders: dict[tuple, tuple[object, dict[int, tuple[int, int]]]] = {}
 
     def share_acquired(self, node, led, member, ranges, now_ms):
@@ -208,11 +212,11 @@ class OneHolder(TransactionRule):
 
 
 class AcknowledgedIsKept(TransactionRule):
-    """An acknowledgement that was answered is committed, and its record is never delivered again."""
+    """An answered acknowledgement is committed, and its record is never delivered again."""
 
     def __init__(self, world):
         super().__init__(world)
-        # By topic id, partition and offset: the leader epoch in which it was answered, at most.
+        # By topic id, partition and offset: the highest leader epoch in which it may have been answered.
         self.done: dict[tuple, int] = {}
 
     def share_answered(self, node, asked, body):
@@ -234,7 +238,7 @@ class AcknowledgedIsKept(TransactionRule):
         for first, last, _ in ranges:
             for offset in range(first, last + 1):
                 epoch = self.done.get((led.key.topic_id, led.key.partition, offset))
-                # A leader that does not know yet that it is deposed may deliver it again.
+                # A leader that is deposed without having noticed may deliver it again.
                 if epoch is not None and led.leader_epoch >= epoch:
                     self.fail(
                         f"node {node.id} delivers {offset} of {led.key} in epoch {led.leader_epoch}; "
@@ -243,15 +247,17 @@ class AcknowledgedIsKept(TransactionRule):
 
 
 class DeliveryCountsGrow(TransactionRule):
-    """Each delivery counts one more than the last one of this leader, or than what was committed of earlier leaders, up
-    to the group's limit; who gives a record back hears so when its count is committed."""
+    """Each delivery count is one above this leader's last one, or the one committed by earlier leaders.
+
+    The group's limit bounds it. A release is answered when its count is committed.
+    """
 
     def __init__(self, world):
         super().__init__(world)
         self.counts: dict[object, dict[int, int]] = defaultdict(dict)
         # By node, life, share partition, member and offset.
         self.got: dict[tuple, int] = {}
-        # By request: share partition, offset and count of what it gives back.
+        # By request: share partition, offset and count of the released records.
         self.given_back: dict[int, list[tuple]] = {}
 
     def share_acquired(self, node, led, member, ranges, now_ms):
@@ -291,7 +297,7 @@ class DeliveryCountsGrow(TransactionRule):
 
 
 class ShareMembersAreHeard(TransactionRule):
-    """A member is refused only when it is not in the group any more, and is told no older epoch."""
+    """A member is refused only when it has left the group, and gets no older epoch."""
 
     def share_member_answered(self, member, epoch):
         if member.epoch and epoch < member.epoch:

@@ -1,4 +1,4 @@
-"""What the leaders of share partitions find in a broker, and what they tell the rules of share groups."""
+"""A broker's services for leaders of share partitions, and their reports to the rules of share groups."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from bowstring.engine.share.leader.share_partition import LedSharePartition
 
 
 class LogWaiters:
-    """Waits for partitions to have more to read, as the native class of this name does."""
+    """Waits for partitions to have more to read, like the native class of this name."""
 
     def __init__(self, plane):
         self._shells = plane.broker.coordinator
@@ -20,7 +20,7 @@ class LogWaiters:
 
     @property
     def fd(self):
-        """It is its own descriptor, for the simulated loop."""
+        """The object is its own descriptor for the simulated loop."""
         return self
 
     def when_readable(self, callback, *args):
@@ -54,7 +54,7 @@ class LogWaiters:
 
 
 class ToldWindow(SharePartition):
-    """Tells the rules what is acquired.
+    """Reports acquired records to the rules.
 
     Attributes:
         led: The share partition, once it is loaded.
@@ -70,7 +70,7 @@ class ToldWindow(SharePartition):
 
 
 class ToldPartition(LedSharePartition):
-    """Names itself to its window."""
+    """Passes itself to its window."""
 
     @property
     def window(self):

@@ -1,4 +1,4 @@
-"""Tells a run of a cluster, step by step."""
+"""Prints a cluster's run, step by step."""
 
 from bowstring.protocol.schema import Struct
 from tests.simulation.quorum import story
@@ -7,7 +7,7 @@ QUIET = {"gets", "answers"}
 
 
 def brief(what):
-    """Says something in a few words."""
+    """Describes an object in a few words."""
     if isinstance(what, Struct):
         parts = []
         for name in what.__slots__:
@@ -19,7 +19,7 @@ def brief(what):
 
 
 def lines(world, last=80):
-    """The last steps of a run; what the quorum's replicas say to each other is left out."""
+    """The last steps of a run, without the messages between the quorum's replicas."""
     out = []
     for time, node, words, what in world.story:
         if words in QUIET or words.startswith(("gets from", "sends to")):

@@ -1,7 +1,8 @@
 """What must hold of transactions after every step; each class is one rule.
 
-`Ledger` replays what is committed in every partition: which transactions are open there, how they ended, and which
-offsets groups have. It knows transactions by the name that each record has, so it needs none of the product's state.
+`Ledger` replays the committed records of every partition: the open transactions, how others ended, and the
+offsets of groups. It identifies transactions by the name in each record, so it needs none of the product's
+state.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +21,7 @@ OFFSET_COMMIT = 1
 
 
 class TransactionRule(Invariant):
-    """Nothing is said of runs in which committed records were lost in the documented way."""
+    """Does not judge runs in which committed records were lost in a documented way."""
 
     def fail(self, text):
         if not self.world.may_lose_some():
@@ -39,8 +40,9 @@ class Open:
 
 
 class Ledger(TransactionRule):
-    """A transaction ends the same way in all its partitions and for its offsets, a marker ends one transaction, and a
-    group's offset never goes back.
+    """A transaction ends the same way in all its partitions and for its offsets.
+
+    A marker ends one transaction, and a group's offset never goes back.
 
     Attributes:
         open: By partition and producer id.
@@ -48,7 +50,7 @@ class Ledger(TransactionRule):
         ended: By partition: offset and outcome of each record of a transaction that has ended.
         visible: By partition: offset and value of each record that consumers may see.
         groups: Offsets of groups.
-        decided: By producer id and epoch: the outcomes that the coordinators' log has.
+        decided: By producer id and epoch: the outcomes in the coordinators' log.
     """
 
     def __init__(self, world):
@@ -126,7 +128,7 @@ class Ledger(TransactionRule):
             self.decided[here].add(body.transaction_status == Status.PREPARE_COMMIT)
 
     def still_open(self):
-        """Says which transactions are open."""
+        """Returns the open transactions."""
         return [(key, sorted(held.names)) for key, of in self.open.items() for held in of.values()]
 
 
@@ -157,7 +159,7 @@ class AnsweredIsDecided(TransactionRule):
 
 
 class AnsweredIsKept(TransactionRule):
-    """What was acknowledged in a committed transaction is visible once and in order, and nothing of an aborted one."""
+    """Acknowledged, committed records are visible once and in order; aborted ones never are."""
 
     def passes(self):
         ledger = self.world.rule(Ledger)
@@ -194,7 +196,7 @@ class CopiesAreWhole(TransactionRule):
 
 
 class CommittedReadersSeeWhatIsCommitted(TransactionRule):
-    """A consumer with read_committed sees the committed records and no other ones, up to the first open transaction."""
+    """A read_committed consumer sees exactly the committed records, up to the first open transaction."""
 
     def reads_committed(self, reader, position, end, records):
         if self.world.log_of(reader.key).version:
@@ -202,7 +204,8 @@ class CommittedReadersSeeWhatIsCommitted(TransactionRule):
         ledger = self.world.rule(Ledger)
         seen = {each.offset: each.value for each in records}
         for producer, held in ledger.open[reader.key].items():
-            # As in Kafka, a replica that was stopped cleanly takes a marker for committed that may be cut again; the
+            # As in Kafka, a replica that stopped cleanly treats a marker as committed that may still be
+            # truncated; the
             # outcome is decided then.
             is_decided = ledger.decided[producer, held.epoch] or ledger.decided[producer, held.epoch + 1]
             if held.first_offset < end and not is_decided:

@@ -1,7 +1,7 @@
-"""Transactional clients: writers and copiers of the present protocol (KIP-890) and of the one before.
+"""Transactional clients: writers and copiers of the current protocol (KIP-890) and of the previous one.
 
-A user keeps one instance of a client at work. An instance is a script: a generator that yields pauses and rounds of
-requests, and gets the answers. Instances crash, or are replaced while they go on (zombies).
+A user keeps one instance of a client at work. An instance is a script: a generator that yields pauses and
+rounds of requests, and receives the answers. Instances crash, or are replaced while they continue (zombies).
 """
 
 from typing import NamedTuple
@@ -74,11 +74,11 @@ class TransactionalProduce(NamedTuple):
 
 
 class Transaction:
-    """What a client knows of one of its transactions.
+    """A client's view of one of its transactions.
 
     Attributes:
-        told: What EndTxn has answered: "commit" or "abort"; None while nothing is known.
-        sent: By partition: sequence and values of each batch that was acknowledged.
+        told: The outcome that EndTxn answered: "commit" or "abort"; None while it is unknown.
+        sent: By partition: sequence and values of each acknowledged batch.
         place: Of a copier: its source, where it began to read and where it ended.
     """
 
@@ -91,7 +91,7 @@ class Transaction:
 
 
 class Fenced(Exception):
-    """The instance must end: another has taken its transactional id over, or its state cannot be trusted."""
+    """The instance must end: another one has its transactional id, or its state is unusable."""
 
 
 class Aborted(Exception):
@@ -120,10 +120,10 @@ class Instance:
     def __str__(self):
         return f"{self.user.transactional_id}.{self.number}"
 
-    # ---- asking
+    # ---- requests
 
     def go(self, value=None):
-        """Goes on with the script until it waits again."""
+        """Continues the script until it waits again."""
         if self.ends:
             return
         try:
@@ -137,7 +137,7 @@ class Instance:
             self.world.after(wanted, self.go)
 
     def crash(self):
-        """What is on its way arrives all the same."""
+        """Requests that are in flight arrive nevertheless."""
         self.ends = True
         self.world.say(None, f"{self} crashes", None)
 
@@ -195,7 +195,7 @@ class Instance:
             self.go(self.answers)
 
     def api(self, key, request, version, code):
-        """Asks until there is an answer that is not to be retried; returns it. `code(answer)` is its error."""
+        """Repeats a request until the answer is not retriable; returns it. `code(answer)` is its error."""
         while True:
             (found,) = yield [Ask(key, "ask", (request, version))]
             if found is not None and found[0] == 0:
@@ -217,7 +217,7 @@ class Instance:
             yield from self.transact()
 
     def begin(self):
-        """What comes before the first transaction."""
+        """The steps before the first transaction."""
         yield from ()
 
     def init(self, expected):
@@ -252,7 +252,7 @@ class Instance:
         self.user.done += 1
 
     def abort(self, transaction):
-        # Before KIP-890 the coordinator may know nothing of it.
+        # Before KIP-890, the coordinator may have no record of it.
         if self.version == NEW or self.began:
             yield from self.end(transaction, False)
         if self.version == OLD:
@@ -324,7 +324,7 @@ class Instance:
             raise Aborted
 
     def produce(self, transaction, keys, values=None):
-        """Sends one or two batches to each partition, all at once, until each is there."""
+        """Sends one or two batches to each partition, all at once, until each is stored."""
         yield from self.add(transaction, keys)
         waiting: dict[tuple[str, int], list] = {}
         for key in keys:
@@ -345,7 +345,7 @@ class Instance:
                 yield RETRY_MS
 
     def left(self, transaction, key, pairs, answers):
-        """The batches that are to be sent again."""
+        """The batches that must be sent again."""
         again = []
         for pair, found in zip(pairs, answers, strict=True):
             error = None if found is None else found[0]
@@ -357,7 +357,7 @@ class Instance:
                 again.append(pair)
             else:
                 self.world.say(None, f"{self} is refused {key[0]}-{key[1]}", Errors.of(error))
-                # As Java's client: only the coordinator says that a producer is fenced.
+                # As in Java's client: only the coordinator decides that a producer is fenced.
                 raise Aborted
         return again
 
@@ -379,7 +379,7 @@ class Instance:
 
 
 class CopierInstance(Instance):
-    """Reads one partition, writes what it reads to another, and commits the offset with it."""
+    """Reads one partition, writes the records to another, and commits the offset with them."""
 
     position = -1
 
@@ -493,7 +493,7 @@ class User(Client):
             self.world.after(self.random.expovariate(1 / 4000), self.replace, (instance,))
 
     def replace(self, instance):
-        """The instance crashes, or goes on as a zombie beside the next one."""
+        """The instance crashes, or continues as a zombie beside the next one."""
         if instance is self.instances[-1] and not self.rests and not self.is_calm:
             if self.random.random() < 0.5:
                 instance.crash()
@@ -521,7 +521,7 @@ class User(Client):
         self.is_calm = True
 
     def is_idle(self):
-        """Whether nothing of it is at work any more, once it rests."""
+        """Whether all its instances have ended, once it rests."""
         return all(each.ends for each in self.instances)
 
     def __str__(self):
@@ -536,7 +536,7 @@ class Writer(User):
 
     def __init__(self, world, id, keys, *, leaves=False):
         super().__init__(world, id, keys)
-        # It crashes at the end, and nobody uses its id again: the coordinator must end its transaction.
+        # It crashes at the end, and its id is not used again: the coordinator must end its transaction.
         self.leaves = leaves
 
     def rest(self):

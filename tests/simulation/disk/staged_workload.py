@@ -1,7 +1,7 @@
 """Logs in os mode whose last bytes are staged in a mapped file, on a simulated disk.
 
-A kill keeps what the process had stored in its mapping, at every moment between two stores; a power cut leaves any mix
-of the mapping's pages, and another boot id.
+A kill keeps what the process had stored in its mapping, at every moment between two stores; a power cut
+leaves any mix of the mapping's pages, and another boot id.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ from tests.simulation.disk.workload import CONFIGS, WEIGHTS, Batch, Facts, Parti
 from tests.support.log_batches import CONFIG, batch
 
 POOL_BYTES = 256 << 10
-# Also the first batch is staged, and one after a pause of the machine.
+# Stages the first batch too, and one after a pause of the machine.
 NEVER_AT_REST_MS = 1 << 40
 # t-1 fills chunks of 16 KiB; the others roll before.
 STAGED_CONFIGS = CONFIGS | {
@@ -34,12 +34,12 @@ STAGED_CONFIGS = CONFIGS | {
 
 
 def staged_disk(root: Path) -> Disk:
-    """A disk that sees the pool's stores."""
+    """A disk that observes the pool's stores."""
     return Disk(root, mapped=[TAILS_FILE])
 
 
 class StagedWorkload(Workload):
-    """A workload whose process is killed now and then, and whose topics are deleted and made again."""
+    """A workload whose process is killed now and then, and whose topics are deleted and created again."""
 
     configs = STAGED_CONFIGS
 
@@ -70,7 +70,7 @@ class StagedWorkload(Workload):
         )
 
     def run(self, steps: list[tuple[str, str]]) -> None:
-        """As the base's; notes also what a killed process may have left, which is exactly what it had appended."""
+        """As the base's; also notes what a killed process leaves: exactly what it had appended."""
         before = {name: Facts(may=frozenset()) for name in self.configs}
         for step, name in [("start", ""), *steps]:
             during = self.disk.note("facts")
@@ -99,7 +99,7 @@ class StagedWorkload(Workload):
         self.start()
 
     def kill(self) -> None:
-        """The process dies and starts again: all that was acknowledged is there, in its place."""
+        """The process dies and starts again: everything acknowledged is there, in its place."""
         ends = {name: each.log.log_end_offset for name, each in self.partitions.items()}
         self.directory.tails.abandon()
         self.directory.close()
@@ -112,17 +112,17 @@ class StagedWorkload(Workload):
     # ------------------------------------------------------------ a partition
 
     def append_much(self, partition: Partition) -> None:
-        """Batches of some kilobytes, which fill chunks."""
+        """Appends batches of some kilobytes, which fill chunks."""
         for _ in range(self.chance.randrange(2, 5)):
             self.append_sized(partition, self.chance.choice([1500, 3000, 5000]))
 
     def fill_chunks(self, partition: Partition) -> None:
-        """Fills so many that the tail keeps one: a tail that was full twice within a second asks for no larger one."""
+        """Fills so many that the tail keeps its chunk: full twice in a second, it requests no larger one."""
         for _ in range(18):
             self.append_sized(partition, 4000)
 
     def append_large(self, partition: Partition) -> None:
-        """A batch that no chunk takes."""
+        """Appends a batch that is larger than a chunk."""
         self.append_sized(partition, 66_000)
 
     def append_sized(self, partition: Partition, size_bytes: int) -> None:
@@ -138,12 +138,12 @@ class StagedWorkload(Workload):
         partition.sequences[producer] = sequence + 1
 
     def delete_records(self, partition: Partition) -> None:
-        """Checkpoints the log start: after a kill the epochs of what was deleted are not there."""
+        """Checkpoints the log start: after a kill, the epochs of deleted records are gone."""
         super().delete_records(partition)
         self.checkpoint()
 
     def recreate(self, partition: Partition) -> None:
-        """The topic is deleted, and another one of its name made, while the first has a tail."""
+        """Deletes the topic and creates another one of its name while the first has a tail."""
         root, name = self.disk.root, partition.name
         self.count += 1
         retired = root / f"{name}.{self.count}-delete"
@@ -157,7 +157,7 @@ class StagedWorkload(Workload):
 
 
 class StagedCrashes(Crashes):
-    """Starts on images of a data directory with a pool. A killed process has lost nothing that it had acknowledged."""
+    """Starts on images of a data directory with a pool. A killed process loses nothing acknowledged."""
 
     configs = STAGED_CONFIGS
 
@@ -167,11 +167,11 @@ class StagedCrashes(Crashes):
         return placed(image, paths)
 
     def check_opened(self, log: PartitionLog, outcome: Outcome) -> None:
-        """What is restored are whole batches: recovery has nothing to cut."""
+        """Restored batches are complete: recovery truncates nothing."""
         assert outcome is not KILLED or log.stats()["truncated_bytes"] == 0
 
     def look(self, image: Image, facts: dict[str, Facts], outcome: Outcome) -> None:
-        """Restores what was staged, and checks every partition."""
+        """Restores the staged batches, and checks every partition."""
         with scratch() as root:
             put_staged(root, image, same_boot=outcome is KILLED)
             restored = restore(root / TAILS_FILE, root)

@@ -1,4 +1,4 @@
-"""`python -m tests.simulation.nodes`: tries seeds of whole nodes, and tells each that fails."""
+"""`python -m tests.simulation.nodes`: tries seeds of whole nodes, and prints each that fails."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from tests.simulation.nodes.faults import FAULTS
 from tests.simulation.nodes.plan import draw
 from tests.simulation.nodes.world import outcome
 
-# Sets of strings in the engine have an order that depends on it, and so do a few of its steps.
+# The order of sets of strings in the engine depends on it, and so do a few of its steps.
 HASH_SEED = "0"
 
 
@@ -19,7 +19,7 @@ def lines(world, last=80):
 
 
 def about(plan):
-    """What a run is like."""
+    """Describes a run."""
     medium = "commit mode" if plan.commit_mode else "os mode"
     return (
         f"{plan.nodes} nodes, {medium}, {plan.clients} clients, {plan.names} topics, mostly {plan.mostly}, "
@@ -31,7 +31,7 @@ SIMULATION = Simulation("tests.simulation.nodes", draw, outcome, lines, about, F
 
 
 def main():
-    """Runs the command in a process whose hashes are those of each run."""
+    """Runs the command in a process with the hash seed of every run."""
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
         command = [sys.executable, "-m", "tests.simulation.nodes", *sys.argv[1:]]
         os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": HASH_SEED})
@@ -47,7 +47,7 @@ def main():
 
 
 def _taken(arguments):
-    """Takes `--without KIND,KIND` from the arguments: trouble that does not happen."""
+    """Takes `--without KIND,KIND` from the arguments: kinds of trouble to leave out."""
     if "--without" not in arguments:
         return {}
     at = arguments.index("--without")

@@ -1,4 +1,4 @@
-"""Clients that send random requests of every kind to random nodes, about so few names that they collide."""
+"""Clients that send random requests of every kind to random nodes, with so few names that they collide."""
 
 from inspect import iscoroutinefunction
 
@@ -17,16 +17,16 @@ from tests.simulation.nodes.transactions import PRODUCERS
 from tests.simulation.nodes.voters import VOTERS
 from tests.support.waiting import pause_async
 
-# After so long a request is one that gets no answer: longer than any timeout of a node.
+# A request that lasts this long gets no answer: longer than any timeout of a node.
 FOREVER_S = 600.0
 ANSWERED_WITHIN_MS = 12_000
 UNKNOWN_SERVER_ERROR = -1
-# ShareFetch and ShareAcknowledge: Kafka answers so for a share partition that is not initialized yet.
+# ShareFetch and ShareAcknowledge: Kafka's answer for a share partition that is not initialized yet.
 MAY_BE_UNKNOWN = (78, 79)
 
 KINDS = {"administration": ADMINISTRATION, "producers": PRODUCERS, "members": MEMBERS}
 RARE, TO_CONTROLLER = 0.1, 0.15
-# What no other kind asks for; all clients do now and then.
+# Requests of no other kind of client; all clients send some now and then.
 RARELY = VOTERS + REPLICAS + GROUP_ADMINISTRATION
 
 
@@ -34,7 +34,7 @@ class Clients:
     """All clients, on a loop of their own.
 
     Attributes:
-        waiting: By client: what it has asked, where, and since when.
+        waiting: By client: its request, where, and since when.
     """
 
     def __init__(self, world):
@@ -50,7 +50,7 @@ class Clients:
         self._all: list[Client] = []
 
     def start(self):
-        """Begins; each client has one request at a time."""
+        """Starts the clients; each has one request at a time."""
         for number in range(self.world.plan.clients):
             self._running += 1
             self._all.append(Client(self, number))
@@ -65,19 +65,19 @@ class Clients:
             raise task.exception()
 
     def calm(self):
-        """Asks for nothing new: what was asked must be answered now."""
+        """Stops new requests: earlier ones must be answered now."""
         self.is_calm = True
         self.calm_at = self.kernel.now
 
     def are_done(self):
-        """Whether all requests have got an answer."""
+        """Whether all requests have been answered."""
         for text, where, since in self.waiting.values():
             if self.kernel.now - max(since, self.calm_at) > ANSWERED_WITHIN_MS * MS:
                 self.kernel.violated("EveryRequestIsAnswered", f"{text} to {where}")
         return self._running == 0
 
     def leave(self):
-        """Closes the connections of those that are done."""
+        """Closes the connections of clients that are done."""
         self.loop.call_soon(self._leave)
 
     def _leave(self):
@@ -111,7 +111,7 @@ class Client:
     async def run(self):
         plan = self.world.plan
         await pause_async(self.random.uniform(0, plan.think_ms) / 1000, "clients begin at random")
-        # Mostly one kind of work: clients of one kind keep what the others need changing under them.
+        # Mostly one kind of work: clients of one kind keep changing what the others need.
         kinds = [ADMINISTRATION, PRODUCERS, MEMBERS]
         usual = KINDS.get(plan.mostly, kinds[self.number % len(kinds)])
         while not self.clients.is_calm:
@@ -127,23 +127,23 @@ class Client:
             await pause_async(self.random.expovariate(1 / plan.think_ms) / 1000, "the pace of a client")
 
     def image(self):
-        """What some node knows of the cluster; None when none serves."""
+        """Some node's image of the cluster; None if none serves."""
         nodes = [
             each for each in self.world.nodes.values() if each.broker is not None and not each.is_starting
         ]
         return self.random.choice(nodes).broker.quorum.image if nodes else None
 
     def a_node(self):
-        """A node that a request goes to."""
+        """The node for the next request."""
         return self.random.choice(list(self.world.nodes.values()))
 
     def a_port(self, request):
-        """Where an administrator's request goes: now and then to a controller, which may not be the active one."""
+        """The port for an administrator's request: now and then a controller's, perhaps an inactive one's."""
         to_controller = request.api_key in BY_CONTROLLER.handlers and self.random.random() < TO_CONTROLLER
         return CONTROLLER_PORT if to_controller else LISTENER_PORT
 
     async def ask(self, request, node=None, version=None, port=LISTENER_PORT):
-        """Sends a request; returns its answer, None when the connection ends before."""
+        """Sends a request; returns its answer, or None if the connection ends first."""
         node = node or self.a_node()
         api = API_VERSIONS[request.api_key]
         versions = (api.lowest, api.highest) if version is None else (version, version)
@@ -186,7 +186,7 @@ def short(value):
 
 
 def error_codes(message):
-    """Yields all error codes that are anywhere in an answer."""
+    """Yields every error code in an answer."""
     for name in getattr(message, "__slots__", ()):
         value = getattr(message, name)
         if name.endswith("error_code"):

@@ -5,7 +5,7 @@ from tests.simulation.nodes.invariants import Rule
 
 
 class EndsWithItsDisks(Rule):
-    """A node that cannot go on with its disks ends: its metadata log, or all of its log directories, have failed."""
+    """A node ends if its disks force it to: its metadata log, or all of its log directories, have failed."""
 
     def why_not_healthy(self):
         for node, broker in self.brokers():
@@ -16,8 +16,7 @@ class EndsWithItsDisks(Rule):
 
 
 class LeadersLeaveFailedDirectories(Rule):
-    """What a broker has in a log directory that failed is led by another one, where one is in sync. Before, nobody
-    repairs the disk."""
+    """A failed log directory's partitions are led by another broker if one is in sync, before any repair."""
 
     def why_not_healthy(self):
         for node, broker in self.brokers():
@@ -31,7 +30,7 @@ def led_in_failed_directory(node):
     """Returns a partition that a node leads in a failed directory although another replica is in sync; None without one."""
     image = node.broker.quorum.image
     if not names_directories(image.features):
-        return None  # the controller does not know what is in which directory
+        return None  # the controller has no assignment of replicas to directories
     for topic in image.topics.values():
         for index, partition in enumerate(topic.partitions):
             if partition.leader == node.id and any(each != node.id for each in partition.in_sync):

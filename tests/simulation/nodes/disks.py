@@ -1,7 +1,7 @@
-"""Disks that are full for a while or fail for good, each of one log directory of a node.
+"""Disks that are full for a while or fail for good, each with one log directory of a node.
 
-Native file operations fail in the table that all of them use (tests/support/faults.py), those of Python in the place of
-`os` in the engine's modules. What is refused, and when the node hears of it, comes from the seed.
+Native file operations fail in the table that all of them use (tests/support/faults.py); Python's fail in a
+replacement of `os` in the engine's modules. The seed decides what is refused, and when the node notices.
 """
 
 import ctypes
@@ -15,9 +15,9 @@ from tests.support.faults import IoVec, all_replaced
 
 AT_CWD = "/proc/self/fd"
 SHORT_WRITES = 0.2
-# Of what makes a name. A full file system may have room for one, in a block that is there.
+# For operations that create a name. A full file system may have room for one, in an existing block.
 NAMES = 0.5
-# How much fails while there is no memory.
+# The share of operations that fail while memory is short.
 SCARCE = 0.6
 FULL, PASSING = (errno.ENOSPC, errno.EDQUOT), (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
@@ -27,12 +27,12 @@ class Disks:
 
     Attributes:
         is_on: Whether any of them ever fails in this run.
-        full: By directory, the error of what needs room.
+        full: By directory, the error of operations that need room.
         broken: Directories whose files can only be read, if they are open.
-        without_segment: Directories whose write-ahead log gets no segment; other files have room yet.
-        scarce: Directories for whose files there is no memory or no descriptor now.
-        met: The lives of nodes that have met an error of a disk.
-        starved: Those that had no memory or descriptors.
+        without_segment: Directories whose write-ahead log gets no segment; other files still have room.
+        scarce: Directories whose files now lack memory or descriptors.
+        met: The lives of nodes that have met a disk error.
+        starved: Those that lacked memory or descriptors.
     """
 
     def __init__(self, kernel, *, is_on):
@@ -48,15 +48,15 @@ class Disks:
         self._random = kernel.random("disks")
 
     def add(self, node):
-        """Takes the directories of a node in."""
+        """Adds the directories of a node."""
         self.nodes |= dict.fromkeys(node.disks, node)
 
     def has_met(self, node):
-        """Whether a disk has failed in the present life of a node."""
+        """Whether a disk has failed in the current life of a node."""
         return (node.id, node.life) in self.met
 
     def may_end(self, node):
-        """Whether the present life of a node has met what a start or a stop may fail with."""
+        """Whether the current life of a node has met an error that may fail a start or a stop."""
         return self.has_met(node) or (node.id, node.life) in self.starved
 
     def is_failing(self, node):
@@ -64,14 +64,14 @@ class Disks:
         return any(each in self.full or each in self.broken for each in node.disks)
 
     def repair(self, node):
-        """Has a node's disks work again, with what is on them."""
+        """Has a node's disks work again, with their contents."""
         for each in node.disks:
             self.full.pop(each, None)
             self.broken.discard(each)
             self.without_segment.discard(each)
             self.scarce.pop(each, None)
 
-    # ---- what is refused
+    # ---- refusals
 
     def error(self, path, *, grows=False, makes=False, opens=False):
         """Returns the error that an operation on a file gets; 0 for none.
@@ -112,7 +112,7 @@ class Disks:
 
     @staticmethod
     def wake(node):
-        """Has the control thread look, if native code has told that a directory or a log has failed."""
+        """Has the control thread check for failures that native code signalled for a directory or a log."""
         if node.broker_is_open:
             fd = node.broker.directories.event_fd
             if fd >= 0 and _is_readable(fd):
@@ -182,10 +182,10 @@ class Disks:
 
         return call
 
-    # ---- those of Python
+    # ---- Python's operations
 
     def module(self):
-        """Returns what stands in for the module `os` in the engine."""
+        """Returns the replacement of the module `os` in the engine."""
         return SimpleNamespace(
             **vars(os)
             | {
@@ -201,7 +201,7 @@ class Disks:
         )
 
     def check(self, path, **what):
-        """Raises OSError where an operation is refused."""
+        """Raises OSError if an operation is refused."""
         error = self.error(os.fsdecode(path), **what)
         if error:
             raise OSError(error, os.strerror(error), str(path))
@@ -227,7 +227,7 @@ class Disks:
 
 
 def _is_of_node(path, grows):
-    """Whether a node cannot go on without it: then the last of what is there is for that."""
+    """Whether a node cannot continue without the file: the last of the room is reserved for it."""
     return "/__cluster_metadata-0" in path and (grows or not path.endswith(".log"))
 
 
@@ -240,6 +240,6 @@ def name_of(fd):
 
 
 def _is_readable(fd):
-    poll = select.poll()  # select() takes none above 1023
+    poll = select.poll()  # select() accepts none above 1023
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(0))

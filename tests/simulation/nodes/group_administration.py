@@ -1,4 +1,4 @@
-"""Random requests of administrators of groups: offsets that are deleted, set and shown, topologies that are described."""
+"""Random requests of group administrators: offsets deleted, set and shown, topologies described."""
 
 from bowstring.protocol.messages import (
     alter_share_group_offsets,
@@ -68,7 +68,7 @@ async def delete_share_offsets(client):
 
 
 async def delete_a_share_group(client):
-    """All of its members leave; unless one has joined again it is empty, and goes with the state of its partitions."""
+    """All its members leave; unless one joins again, the group is deleted with its partitions' state."""
     group = a_group(client, "share")
     node = await coordinator(client, group, GROUP)
     if node is None:
@@ -82,7 +82,7 @@ async def delete_a_share_group(client):
 
 
 async def describe_a_topology(client):
-    """What a member of a streams group pushes when the coordinator asks for it; here nobody has asked."""
+    """A streams member's push of its topology, here without a request from the coordinator."""
     group = a_group(client, "streams")
     node = await coordinator(client, group, GROUP)
     if node is None:

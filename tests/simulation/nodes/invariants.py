@@ -1,4 +1,4 @@
-"""What must hold in a run; each class is one rule. The methods are hooks, which are called where they are told."""
+"""What must hold in a run; each class is one rule. Its methods are hooks, called through `tell`."""
 
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import batch_headers
@@ -15,7 +15,7 @@ from tests.simulation.quorum.invariants import Violation
 
 ALL = 1 << 30
 RECOVERING = 1
-# In a batch: where its length ends, and where what counts begins, behind its place and leader epoch.
+# In a batch: the end of its length field, and the start of the bytes after base offset and leader epoch.
 BEFORE_LENGTH, AFTER_EPOCH = 12, 16
 
 
@@ -29,11 +29,11 @@ class Rule:
         raise Violation(type(self).__name__, text)
 
     def why_not_healthy(self):
-        """Returns what is not yet as it must be after the trouble; None when all is."""
+        """Returns what is not yet in order after the trouble; None if all is."""
         return None
 
     def at_end(self):
-        """Looks at the end of a run."""
+        """Checks the end of a run."""
 
     def brokers(self):
         """The nodes that serve, with their brokers."""
@@ -47,8 +47,10 @@ class Rule:
 
 
 class MetadataApplies(Rule):
-    """Every committed metadata record applies on every node: no replica of the quorum ends by itself, but where the disk
-    of its log fails."""
+    """Every committed metadata record applies on every node.
+
+    No replica of the quorum ends by itself, except if the disk of its log fails.
+    """
 
     def quorum_failed(self, node, error):
         if isinstance(error, (OSError, LogError)) and self.world.disks.has_met(node):
@@ -57,12 +59,14 @@ class MetadataApplies(Rule):
 
 
 class AppendedRecordsApply(Rule):
-    """A record that does not apply never reaches the log, and a controller's state equals the replay of its log after
-    each decision."""
+    """A record that does not apply never reaches the log.
+
+    A controller's state equals the replay of its log after each decision.
+    """
 
     def __init__(self, world):
         super().__init__(world)
-        # By node, its life and epoch of leadership: what the log says.
+        # By node, its life and epoch of leadership: the replayed log.
         self.replays: dict[tuple[int, int, int], object] = {}
 
     def appends(self, node, quorum, records):
@@ -92,7 +96,7 @@ class AppendedRecordsApply(Rule):
 
 
 class KnowsTheSame(Rule):
-    """After the trouble each broker is unfenced, and all have the same image of the cluster."""
+    """After the trouble, each broker is unfenced, and all have the same image of the cluster."""
 
     def why_not_healthy(self):
         quorums = {node.name: broker.quorum for node, broker in self.brokers()}
@@ -115,7 +119,7 @@ class KnowsTheSame(Rule):
 
 
 class ReplicasAreInSync(Rule):
-    """After the trouble each partition has a leader, all its replicas are in sync, and their logs are the same."""
+    """After the trouble, each partition has a leader, and all its replicas are in sync with equal logs."""
 
     def why_not_healthy(self):
         image = self.image()
@@ -151,7 +155,7 @@ class ReplicasAreInSync(Rule):
 
 
 class TransactionsEnd(Rule):
-    """After the trouble no transaction stays open."""
+    """After the trouble, no transaction stays open."""
 
     def why_not_healthy(self):
         for node, broker in self.brokers():
@@ -164,7 +168,7 @@ class TransactionsEnd(Rule):
 
 
 class CoordinatorsAreLoaded(Rule):
-    """Every coordinator shard of a live leader ends loading."""
+    """Every coordinator shard of a live leader finishes loading."""
 
     def why_not_healthy(self):
         image = self.image()
@@ -198,7 +202,7 @@ class NothingIsFencedInPeace(Rule):
 
 
 class ServesWhenUnfenced(Rule):
-    """A broker takes connections once its own image has it as unfenced: before, clients would not find it there."""
+    """A broker accepts connections once its own image has it unfenced: before, clients would not find it."""
 
     def accepts(self, node):
         own = node.broker.quorum.image.brokers.get(node.id)
@@ -207,8 +211,10 @@ class ServesWhenUnfenced(Rule):
 
 
 class AcknowledgedIsKept(Rule):
-    """What was answered with acks=all is there after the trouble, at its offset; but not where an administrator has
-    had a replica elected that was not in sync."""
+    """Records answered with acks=all are there after the trouble, at their offsets.
+
+    An administrator's unclean election is an exception.
+    """
 
     def __init__(self, world):
         super().__init__(world)
@@ -233,7 +239,7 @@ class AcknowledgedIsKept(Rule):
 
 
 class NothingIsTwice(Rule):
-    """After the trouble no batch of an idempotent producer is in a partition twice."""
+    """After the trouble, no batch of an idempotent producer is in a partition twice."""
 
     def at_end(self):
         for _, name, log in led_logs(self):
@@ -254,7 +260,7 @@ def led_logs(rule):
 
 
 def which(batch):
-    """What a batch is called by its producer: id, epoch and sequence number; without them, its records."""
+    """A batch's name by its producer: id, epoch and sequence number; without them, its records."""
     header = batch_headers(batch)[0]
     if header.producer_id < 0 or header.base_sequence < 0:
         return batch[AFTER_EPOCH:]
@@ -274,7 +280,7 @@ def batches(log):
 
 
 def difference(one, other):
-    """Says what differs between two images of the cluster; None when nothing does."""
+    """Returns the difference of two images of the cluster; None if there is none."""
     if list(image_records(one)) == list(image_records(other)):
         return None
     ours, theirs = ([repr(each) for each in image_records(image)] for image in (one, other))

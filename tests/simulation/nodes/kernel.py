@@ -1,4 +1,4 @@
-"""Time, chance and order of a run: one queue of what happens next, all of a seed."""
+"""Time, randomness and order of a run: one queue of events, determined by the seed."""
 
 import hashlib
 import heapq
@@ -8,19 +8,19 @@ from random import Random
 from tests.simulation.quorum.invariants import Violation
 
 MS = 1_000_000
-# Later than the steady clock of any machine: native code that compares a deadline with that one never sees it pass.
+# Later than the steady clock of any machine: native code that compares a deadline with it never sees it pass.
 MONOTONIC_NS = 1 << 60
 WALL_NS = 1_800_000_000 * 1_000 * MS
 STORY_LINES = 4000
 
 
 class Kernel:
-    """What happens, in order of simulated time.
+    """The events, in order of simulated time.
 
     Attributes:
         now: Simulated nanoseconds since the run began.
         running: The loop of the node whose code runs; None outside of nodes.
-        steps: How many events there were.
+        steps: The number of events so far.
     """
 
     def __init__(self, seed):
@@ -37,21 +37,21 @@ class Kernel:
         self._tasks = 0
 
     def random(self, what):
-        """A source of chance of its own, so that one part of a run does not change the others."""
+        """A separate source of randomness, so that one part of a run does not change the others."""
         return Random(f"{self.seed} {what}")
 
     def number(self):
-        """A number for each object that is hashed, so that sets have the same order in each run."""
+        """A number for each hashed object, so that sets have the same order in each run."""
         self._tasks += 1
         return self._tasks
 
     def at(self, when, call, *args):
-        """Calls at a time; what is due at the same time comes in the order in which it was asked for."""
+        """Calls at a time; calls at the same time run in the order of their requests."""
         self._numbers += 1
         heapq.heappush(self._queue, (max(when, self.now), self._numbers, call, args))
 
     def after(self, delay_ns, call, *args):
-        """Calls after a while."""
+        """Calls after a delay."""
         self.at(self.now + int(delay_ns), call, *args)
 
     def run(self, until):
@@ -85,10 +85,10 @@ class Kernel:
         """A hash of the whole story: two runs of a seed have the same."""
         return f"{self._hash.hexdigest()}-{self.steps}"
 
-    # ---- clocks, as the code of nodes reads them
+    # ---- the clocks that nodes read
 
     def time_ns(self):
-        """Time of day, as the node has it."""
+        """The node's time of day."""
         off_ns = 0 if self.running is None else self.running.clock_off_ns
         return WALL_NS + off_ns + self._passed()
 

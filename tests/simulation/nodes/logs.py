@@ -14,12 +14,12 @@ RETRY_MS = 50
 
 
 class SimulatedLog(PartitionLog):
-    """A shipped log; what the native write-ahead log knows of it is kept here.
+    """A shipped log, with what the native write-ahead log would store about it.
 
     Attributes:
         wal: The write-ahead log in commit mode; None in os mode.
         frame: The last frame with records of this log.
-        cut_count: How often it was cut.
+        cut_count: The number of truncations.
     """
 
     def __init__(self, *args, **options):
@@ -34,7 +34,7 @@ class SimulatedLog(PartitionLog):
 
     @property
     def durable(self):
-        """Records below are where they must be before they count."""
+        """Records below this offset are where they must be before they count."""
         return self.log_end_offset if self.wal is None else self._durable
 
     def is_durable_to(self, offset, cuts):
@@ -53,11 +53,11 @@ class SimulatedLog(PartitionLog):
 
 
 class RefusedError(OSError):
-    """A node that has no descriptors gets it."""
+    """Raised for a node without descriptors."""
 
 
 class Files:
-    """Opens and creates the logs of the node whose code runs; it may be out of descriptors.
+    """Opens and creates the logs of the node whose code runs; the node may be out of descriptors.
 
     Attributes:
         refuses: By node, until when (simulated ns) its files cannot be opened, and the error.
@@ -108,7 +108,7 @@ class Files:
                 self.disks.check(path, grows=True)
                 with open(f"{path}/{METADATA_FILE}", "wb") as file:
                     file.write(metadata)
-                self.check(path)  # so a directory without its log is left, which has to go
+                self.check(path)  # leaves a directory without its log, which must be removed
                 made.append(SimulatedLog(path, config, health=health))
             except (OSError, LogError) as error:
                 return made, error
@@ -116,7 +116,7 @@ class Files:
 
 
 class SimulatedWriteAheadLog:
-    """What the native write-ahead log of a directory says: frames, and which of them are on the medium."""
+    """Replaces the native write-ahead log of a directory: frames, and which of them are on the medium."""
 
     io_reason = None
 
@@ -134,7 +134,7 @@ class SimulatedWriteAheadLog:
         self._after: list[tuple[int, object]] = []
 
     def wake_by(self, who, event_fd):
-        """It calls instead."""
+        """Calls back instead of using a descriptor."""
 
     def mark_clean(self):
         """There are no files."""
@@ -147,7 +147,7 @@ class SimulatedWriteAheadLog:
         self.control_is_to_know = True
 
     def stage(self, log):
-        """Takes a batch that was appended."""
+        """Stages a batch that was appended."""
         self.staged_frame += 1
         log.frame = self.staged_frame
         self._staged.append((self.staged_frame, log, log.log_end_offset, log.cut_count))
@@ -188,7 +188,7 @@ class SimulatedWriteAheadLog:
             self.plane.node.loop.arrives("write-ahead log", self.when_synced)
 
     def _fail(self, error):
-        """The disk has failed: who waits is answered so."""
+        """The disk has failed: all waiters get the error."""
         self.failure = error
         self.plane.owner.say("has a write-ahead log that failed")
         due, self._after = self._after, []
@@ -198,7 +198,7 @@ class SimulatedWriteAheadLog:
         self._tell()
 
     def stop(self):
-        """Brings everything to the medium."""
+        """Writes everything to the medium."""
         self.disks.without_segment.discard(self.path)
         self._synced(self.staged_frame)
 
@@ -207,7 +207,7 @@ class SimulatedWriteAheadLog:
 
 
 class SimulatedWal(DirectoryWal):
-    """The shipped bookkeeping of who waits for the medium, over a simulated one, without its thread."""
+    """The shipped bookkeeping of waiters for the medium, over a simulated one, without its thread."""
 
     def __init__(self, path, configs, plane, when_checkpointed, last_frame):
         super().__init__(path, configs, plane, when_checkpointed, last_frame)
@@ -245,4 +245,4 @@ DURABILITY = SimpleNamespace(
     cuts=lambda log: log.cut_count,
     durable_to=lambda log, offset, *, cuts=-1, advance=True: log.is_durable_to(offset, cuts),
 )
-"""In the place of _native/log/durability."""
+"""Replaces _native/log/durability."""

@@ -1,4 +1,4 @@
-"""What a run is like, all of it drawn from a seed."""
+"""The plan of a run, drawn from a seed."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Action(NamedTuple):
-    """Trouble at a time: what, with numbers that choose among what is there then."""
+    """Trouble at a time: its kind, with numbers that choose among the targets that exist then."""
 
     at_ms: int
     kind: str
@@ -20,14 +20,14 @@ class NodesPlan:
 
     Attributes:
         commit_mode: Whether acknowledged records are on the medium.
-        stall: How often code of a node takes milliseconds.
-        names: How many topics the clients know: few, so that they collide.
-        clients: How many there are, each with one request at a time.
+        stall: How often a node's code takes milliseconds.
+        names: The number of topic names that clients use: few, so that they collide.
+        clients: The number of clients, each with one request at a time.
         voters_in_log: Whether the voters of the quorum are in its log, so that they change (KIP-853).
-        without: Kinds of trouble that do not happen.
-        disks: How often a seed has disks that fail.
-        directories: Which ones a node has then: one for all, two, or one for the metadata log alone.
-        mostly: What most of them do: everything, administration, producers or members.
+        without: Kinds of trouble to leave out.
+        disks: How often a seed has failing disks.
+        directories: The directories of a node then: one for all, two, or one for the metadata log alone.
+        mostly: The main work of most clients: everything, administration, producers or members.
     """
 
     seed: int
@@ -92,14 +92,14 @@ TROUBLES = {
     "break_connections": 3,
     "clock": 3,
 }
-# Of disks: in a stream of chance of their own.
+# Trouble of disks: from its own source of randomness.
 DISK_TROUBLES = {"full": 3, "broken": 2, "no_memory": 2}
-# What commit mode is for: nothing acknowledged is lost when all nodes lose their power at once.
+# The purpose of commit mode: nothing acknowledged is lost when all nodes lose their power at once.
 POWER = {"power": 2, "blackout": 2}
 
 
 def draw(seed, **forced):
-    """Returns the plan of a seed; `forced` overrides what was drawn, not what happens."""
+    """Returns the plan of a seed; `forced` overrides its fields, not its events."""
     random = Random(seed)
     plan = NodesPlan(
         seed=seed,

@@ -1,7 +1,7 @@
-"""What stands in for the reactors of a node: connections, Produce, Fetch, replicas, the queue to the control thread.
+"""Replaces the reactors of a node: connections, Produce, Fetch, replicas, the queue to the control thread.
 
-The decisions about replicas are those of `tests/simulation/cluster/plane.py`, with the native rules. Here is what it
-needs around it, under the names of _native/server/data_plane.pyi and replicas.pyi.
+The decisions about replicas are those of `tests/simulation/cluster/plane.py`, with the native rules. This
+module adds their surroundings, under the names of _native/server/data_plane.pyi and replicas.pyi.
 """
 
 from functools import partial
@@ -28,7 +28,7 @@ FETCHED_AT_MOST = 1 << 20
 
 
 class ReceivedRequest:
-    """A request for the control thread, as the native class of this kind."""
+    """A request for the control thread, like the native class of this kind."""
 
     def __init__(self, connection, slot, header, body, listener, received_ns):
         self.connection_id = connection.id
@@ -49,7 +49,7 @@ class ReceivedRequest:
 
 
 class VerifiedBatch:
-    """A batch that waits until its transaction is verified, as the native class of this kind."""
+    """A batch that waits for the verification of its transaction, like the native class of this kind."""
 
     needs_work = False
 
@@ -100,7 +100,7 @@ class Connection:
 
 
 class NodePlane:
-    """In the place of the native DataPlane, for the node whose code makes it."""
+    """Replaces the native DataPlane, for the node whose code creates it."""
 
     def __init__(self, node, *, apis, is_controller=False, **_):
         self.node = node
@@ -133,7 +133,7 @@ class NodePlane:
             self.accept()
 
     def accept(self):
-        """Before, connections are refused."""
+        """Starts to accept connections; before, they are refused."""
         if not self.is_controller:
             self.node.world.tell("accepts", self.node)
         for number, (host, port) in enumerate(self._listeners):
@@ -172,7 +172,7 @@ class NodePlane:
 
     @property
     def is_readable(self):
-        """Whether the control thread has something to take, as `control_fd` says."""
+        """Whether the control thread has something to take, as `control_fd` signals."""
         return bool(self._requests or self._ended or self._advanced or self.replica_events)
 
     # ---- the control thread
@@ -228,11 +228,11 @@ class NodePlane:
             self.reactors.forget(key)
 
     def update_partition(self, topic, partition, **changes):
-        """Only a node alone calls this."""
+        """Only a single node calls this."""
         raise AssertionError(changes)
 
     def wake_by(self, wal):
-        """The simulated write-ahead log knows its plane."""
+        """The simulated write-ahead log already has its plane."""
 
     def set_durability(self, topic, partition, log, wal):
         if wal is not None and log.wal is None:
@@ -269,7 +269,7 @@ class NodePlane:
         return True
 
     def watched(self, part, *, ended=False):
-        """A high watermark has moved, or somebody else leads now."""
+        """A high watermark has moved, or another broker leads now."""
         offset = self._watched.get(part.key)
         if offset is not None and (ended or part.log.high_watermark >= offset):
             del self._watched[part.key]
@@ -282,7 +282,7 @@ class NodePlane:
 
 
 class LogWaiters:
-    """Waits for partitions to have more to read, as the native class of this name does; its own descriptor."""
+    """Waits for partitions to have more to read, like the native class of this name; its own descriptor."""
 
     def __init__(self, plane):
         self._plane = plane
@@ -329,7 +329,7 @@ class LogWaiters:
 
 
 class _Broker:
-    """What `SimulatedPlane` asks of its broker."""
+    """The broker's interface for `SimulatedPlane`."""
 
     def __init__(self, plane, node):
         self.plane = plane
@@ -359,7 +359,7 @@ class _Broker:
 
 
 class _World:
-    """What it asks of its world."""
+    """The world's interface for it."""
 
     def __init__(self, reactors, node):
         self.plan = SimpleNamespace(lag_max_ms=node.world.plan.lag_max_ms, commit_mode=True)
@@ -381,7 +381,7 @@ class _World:
 
 
 class _Node:
-    """What it asks of its node."""
+    """The node's interface for it."""
 
     def __init__(self, reactors, node):
         self.id = node.id
@@ -437,7 +437,7 @@ class Reactors(SimulatedPlane):
     """The replicas of one life of a node.
 
     Attributes:
-        without_log: Partitions whose directory is offline: whatever role they get, they serve nothing.
+        without_log: Partitions whose directory is offline: in any role, they serve nothing.
     """
 
     def __init__(self, plane, node):
@@ -459,7 +459,7 @@ class Reactors(SimulatedPlane):
 
     @property
     def is_commit_mode(self):
-        return True  # each log says what is durable: in os mode, all of it
+        return True  # each log has its own durability: in os mode, all of it is durable
 
     # ---- partitions
 
@@ -532,7 +532,7 @@ class Reactors(SimulatedPlane):
             return Fetched(refused.code)
 
     def log_synced(self, log):
-        """What was appended to a log is on the medium."""
+        """A log's appended records are on the medium."""
         for part in list(self.parts.values()):
             if part.log is log:
                 self.synced(part)
@@ -545,7 +545,7 @@ class Reactors(SimulatedPlane):
     def fail(self, part, error):
         super().fail(part, error)
         if part.log.failed and not may_heal(part.log):
-            part.state = "failed"  # as the native follower does, until the next role
+            part.state = "failed"  # like the native follower, until the next role
 
     def again(self, part, term):
         if part.log.failed:
@@ -639,7 +639,7 @@ class Reactors(SimulatedPlane):
 
 
 class _Produce:
-    """A Produce request: it is answered when each of its batches is."""
+    """A Produce request: answered when each of its batches is."""
 
     def __init__(self, reactors, connection, slot, header, request):
         self.connection, self.slot, self.header, self.request = connection, slot, header, request
@@ -717,7 +717,7 @@ def _arrive_in_life(node, life, what, args):
 
 
 class NodeReplicas:
-    """In the place of the native Replicas."""
+    """Replaces the native Replicas."""
 
     def __init__(self, plane, *, broker_id, lag_max_ms=30000, **_):
         self._plane = plane

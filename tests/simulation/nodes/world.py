@@ -1,4 +1,4 @@
-"""A run of a whole cluster of shipped nodes, all of a seed."""
+"""A run of a whole cluster of shipped nodes, determined by the seed."""
 
 import errno
 import gc
@@ -40,8 +40,8 @@ class World:
     """Runs a plan.
 
     Attributes:
-        buried: What was of lives that are over; kept until the run ends, as a process's end runs no code of it.
-        asked: What was asked of nodes: whether on a controller's listener, and the key of the API.
+        buried: Objects of ended lives, kept until the run ends: the end of a process runs none of their code.
+        asked: The requests to nodes: whether on a controller's listener, and the key of the API.
     """
 
     def __init__(self, plan):
@@ -78,7 +78,7 @@ class World:
         return self.kernel.story
 
     def node_of(self, quorum):
-        """The node whose present life has this replica of the quorum."""
+        """The node whose current life has this replica of the quorum."""
         return next(
             (
                 each
@@ -88,7 +88,7 @@ class World:
             None,
         )
 
-    # ---- what nodes ask
+    # ---- services for nodes
 
     def control_ms(self):
         """How long another native thread takes."""
@@ -158,7 +158,7 @@ class World:
         while not reached():
             if kernel.now >= deadline:
                 raise Violation(rule, text or self._why_not_healthy())
-            # What takes long is looked at less often: a look takes as long as much that is simulated.
+            # Expensive checks run less often: one takes as long as many simulated events.
             waited_ms = (kernel.now - deadline) // MS + most_ms
             kernel.run(kernel.now + max(LOOK_MS, waited_ms // 10) * MS)
 
@@ -196,7 +196,7 @@ class World:
         return self._why_not_healthy() is None
 
     def _why_not_healthy(self):
-        """Returns what is not yet as it must be after the trouble; None when all is."""
+        """Returns what is not yet in order after the trouble; None if all is."""
         for node in self.nodes.values():
             if node.broker is None or node.is_starting or node.stopping is not None:
                 return f"{node.name} does not serve"
@@ -321,14 +321,14 @@ class World:
             self.disks.without_segment.discard(each)
 
     def _broken(self, node, numbers):
-        """One disk of a node fails for good: until somebody repairs it, which takes until later, or until the end."""
+        """One disk of a node fails for good: until a repair, later or at the end."""
         broken = node.disks[numbers[1] % len(node.disks)]
         self.disks.broken.add(broken)
         if numbers[2] % 2:
             self.kernel.after((100 + numbers[0] % 1000) * MS, self._repaired, node, broken)
 
     def _no_memory(self, node, numbers):
-        """For a moment, memory is short in some operations on a node's files, or descriptors are in opening them."""
+        """For a moment, some operations on a node's files lack memory, or opening them lacks descriptors."""
         which = node.disks if numbers[1] % 2 else [node.disks[numbers[1] // 2 % len(node.disks)]]
         for each in which:
             self.disks.scarce[each] = (errno.ENOMEM, errno.ENOMEM, errno.EMFILE)[numbers[2] % 3]
@@ -345,8 +345,10 @@ class World:
         self.disks.broken.discard(disk)
 
     def _repair(self, node):
-        """Repairs a node's disks, and has it started again where it goes on without a directory that has failed; but only
-        once others lead what is in there."""
+        """Repairs a node's disks, and restarts it if it continues without a failed directory.
+
+        Restarts only once others lead the partitions in that directory.
+        """
         if not node.broker_is_open or node.is_starting or node.stopping is not None:
             self.disks.repair(node)
             return
@@ -368,11 +370,11 @@ class World:
 
 
 def _ignore(unraisable):
-    """What is left of killed processes runs no code that counts."""
+    """The remains of killed processes run no code that counts."""
 
 
 def outcome(plan):
-    """Runs a plan; returns the world and the violation, None when all is well."""
+    """Runs a plan; returns the world and the violation, or None."""
     was_enabled = gc.isenabled()
     gc.disable()
     world = World(plan)

@@ -1,4 +1,4 @@
-"""One producer's life by a seed: threads that send in every way, brokers that fail, and what must hold in the end."""
+"""One producer's life by a seed: threads that send in every way, failing brokers, a check at the end."""
 
 import contextlib
 import faulthandler
@@ -31,7 +31,7 @@ EPOCH_NEAR_ITS_END = 32_764
 
 @dataclass
 class Sent:
-    """A bulk or a record that the producer took: its values in their order, and what tells the outcome."""
+    """A bulk or a record that the producer accepted: its values in order, and the source of its outcome."""
 
     partition: int
     values: list[bytes]
@@ -42,7 +42,7 @@ class ProducerLife:
     """One simulation.
 
     Attributes:
-        story: its settings, for whoever looks at a seed that fails.
+        story: Its settings, for the report of a failing seed.
     """
 
     def __init__(self, seed: int) -> None:
@@ -90,7 +90,7 @@ class ProducerLife:
             gc.set_threshold(*threshold)
             cluster.close()
 
-    # ------------------------------------------------------------ what the seed chooses
+    # ------------------------------------------------------------ choices of the seed
 
     def _script(self) -> Script:
         chance, script = self.chance, Script()
@@ -188,7 +188,8 @@ class ProducerLife:
             values = [b"%d:%d:" % (number, at + i) + b"." * size for i in range(count)]
             at += count
             partition = chance.randrange(self.partitions)
-            # No room, or no broker: nothing was taken. Of a bulk a part may have been taken; then nobody can tell.
+            # No room, or no broker: nothing was accepted. Part of a bulk may have been; which part is
+            # unknown.
             with contextlib.suppress(BufferFullError, NoBrokerError, BrokerError):
                 if what < 0.85:
                     self._send_one(producer, partition, values[0], chance)
@@ -223,7 +224,7 @@ class ProducerLife:
         closer.join(HANG_S)
         assert not closer.is_alive(), "close() hangs"
 
-    # ------------------------------------------------------------ what must hold
+    # ------------------------------------------------------------ promises
 
     def _all_done(self) -> None:
         assert all(sent.future.done() for sent in self.sent), "flush() returns before all is done"
@@ -253,7 +254,7 @@ class ProducerLife:
             self._check_order(cluster)
 
     def _check_outcome(self, sent: Sent, places: dict[bytes, list[tuple[int, int]]]) -> None:
-        """Where the futures say that records went, they are."""
+        """Records are where their futures place them."""
         try:
             error = sent.future.exception(0)
         except ClientTimeoutError as problem:

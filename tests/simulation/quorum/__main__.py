@@ -1,4 +1,4 @@
-"""`python -m tests.simulation.quorum`: tries seeds, and tells each that fails with as little trouble as needed."""
+"""`python -m tests.simulation.quorum`: tries seeds, and prints each that fails with minimal trouble."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """What must hold after every step, whatever happens; each class is one rule.
 
-A rule sees what nodes do through its methods, and raises `Violation`. It judges by what the nodes write, send and
-apply, and by what is on their disks, not by what their cores believe of it, as far as that is possible.
+A rule observes nodes through its methods, and raises `Violation`. As far as possible, it judges by the nodes'
+writes, messages, applied records and disks, not by the state of their cores.
 """
 
 from bowstring.engine.raft.keys import ReplicaKey
@@ -30,7 +30,7 @@ class Violation(AssertionError):
 
 
 class Invariant:
-    """A rule. The methods are called after a node has done something; those that are not defined are not called."""
+    """A rule. Its methods are called after a node has acted; undefined ones are not called."""
 
     def __init__(self, world):
         self.world = world
@@ -48,7 +48,7 @@ class OneLeaderPerEpoch(Invariant):
 
     def check(self, node):
         state = node.replica.state
-        # Before it is durable that it leads, it neither tells anyone nor writes.
+        # Until its leadership is durable, it neither announces it nor writes.
         if isinstance(state, LeaderState) and not node.is_blocked:
             here = (node.key, node.life)
             there = self.leaders.setdefault(state.epoch, here)
@@ -57,7 +57,7 @@ class OneLeaderPerEpoch(Invariant):
 
 
 class EpochNeverBack(Invariant):
-    """The epoch of a replica never goes down, also not by a crash."""
+    """A replica's epoch never decreases, not even by a crash."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -96,7 +96,7 @@ class OneVotePerEpoch(Invariant):
 
 
 class ClaimsAreDurable(Invariant):
-    """A replica that fetches or asks for votes has on its medium what it says it has."""
+    """A replica that fetches or requests votes has the log that it claims on its medium."""
 
     def sends(self, node, request):
         if isinstance(request, FetchRequest | VoteRequest):
@@ -106,14 +106,14 @@ class ClaimsAreDurable(Invariant):
 
 
 class PreVoteBindsNobody(Invariant):
-    """A pre-vote changes neither the epoch nor the vote of the replica that is asked."""
+    """A pre-vote changes neither the epoch nor the vote of the replica that receives it."""
 
     def handled(self, node, request, before):
         if isinstance(request, VoteRequest) and request.pre_vote and request.epoch <= before.epoch:
             state = node.replica.state
             deadline = getattr(before, "election_deadline_ms", getattr(before, "fetch_deadline_ms", NEVER))
             if deadline <= node.now_ms():
-                return  # what it did may be for that
+                return  # the timeout may have caused the change
             is_same = (state.epoch, state.voted) == (before.epoch, before.voted)
             stood = isinstance(state, Candidate) and not isinstance(before, Candidate)
             if not is_same and not stood:
@@ -121,9 +121,7 @@ class PreVoteBindsNobody(Invariant):
 
 
 class PreVoteDisturbsNobody(Invariant):
-    """Nobody grants a pre-vote against a leader that it hears from, and nobody begins an epoch without having won
-    the pre-vote.
-    """
+    """No replica grants a pre-vote while its leader answers, or begins an epoch without winning the pre-vote."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -136,7 +134,7 @@ class PreVoteDisturbsNobody(Invariant):
             state = node.replica.state
             followed, heard_at = self.loyal.get(node.id, (None, 0))
             is_fresh = self.world.now - heard_at < node.config.fetch_timeout_ms / 2
-            # The answer may have waited for a sync while the state went on.
+            # The answer may have waited for a sync while the state changed.
             if followed is state and is_fresh and not self.world.slow_syncs:
                 self.fail(f"{node.key} hears from its leader and votes against it: {request}")
 
@@ -147,11 +145,11 @@ class PreVoteDisturbsNobody(Invariant):
     def heard(self, node, asked, response, before):
         state = node.replica.state
         follows = isinstance(response, FetchResponse) and isinstance(state, Follower) and state is before[0]
-        # An answer that came too late, or that was refused, does not move the deadline.
+        # A late or refused answer does not move the deadline.
         if follows and state.fetch_deadline_ms > before[1]:
             self.loyal[node.id] = (state, self.world.now)
         if isinstance(response, ErrorResponse) and response.error is Errors.BROKER_NOT_AVAILABLE:
-            self.loyal.pop(node.id, None)  # the process that it heard from may have ended
+            self.loyal.pop(node.id, None)  # its leader's process may have ended
         if isinstance(response, VoteResponse) and response.vote_granted:
             self.granted.setdefault((node.id, response.leader.epoch), set()).add(asked)
 
@@ -169,7 +167,7 @@ class PreVoteDisturbsNobody(Invariant):
 
 
 class LogsMatch(Invariant):
-    """Batches with the same offset and epoch are the same, and so are those before them."""
+    """Batches with the same offset and epoch are the same, and so are the ones before them."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -189,14 +187,12 @@ class LogsMatch(Invariant):
 
 
 class CommittedIsNeverLost(Invariant):
-    """What one replica calls committed, all others have when they call that offset committed; and each leader of a
-    later epoch than the one that it was committed in has it.
-    """
+    """All replicas agree on a committed offset's batch, and each later leader has it."""
 
     def __init__(self, world):
         super().__init__(world)
         self.batches: list = []
-        # The epoch in which each was first called committed.
+        # The epoch in which each was first reported as committed.
         self.epochs: list[int] = []
         self.at: dict[int, int] = {}
         self.end = 0
@@ -243,7 +239,7 @@ class CommittedIsNeverLost(Invariant):
 
 
 class CommittedIsOnAMajority(Invariant):
-    """What a leader calls committed is on the media of a majority of the voters."""
+    """What a leader reports as committed is on the media of a majority of the voters."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -267,7 +263,7 @@ class CommittedIsOnAMajority(Invariant):
 
 
 class HighWatermarkOfALaterLeaderIsHigher(Invariant):
-    """The leader of a later epoch never tells a lower high watermark than an earlier one."""
+    """The leader of a later epoch never reports a lower high watermark than an earlier one."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -305,7 +301,7 @@ class HighWatermarkNeverGoesBack(Invariant):
 
 
 class StateMachinesAgree(Invariant):
-    """Two replicas that applied up to the same offset are in the same state, also by a snapshot."""
+    """Two replicas that applied up to the same offset are in the same state, also from a snapshot."""
 
     def __init__(self, world):
         super().__init__(world)
@@ -336,8 +332,9 @@ class SnapshotsHaveTheEpochOfTheLog(Invariant):
 
 
 class VotersChangeOneByOne(Invariant):
-    """One voter comes or goes at a time, and only after the change before it is committed, as is a record of the
-    leader's epoch.
+    """One voter is added or removed at a time, and only after the previous change is committed.
+
+    A record of the leader's epoch must be committed, too.
     """
 
     def __init__(self, world):
@@ -381,7 +378,7 @@ class VotersAreThoseOfTheLog(Invariant):
 
 
 class AcknowledgedIsCommitted(Invariant):
-    """What a leader told its controller is committed stands in the committed log at that offset."""
+    """A record that a leader reports as committed to its controller is in the committed log there."""
 
     def acknowledged(self, node, offset, value):
         committed = self.world.rule(CommittedIsNeverLost)
@@ -391,11 +388,11 @@ class AcknowledgedIsCommitted(Invariant):
 
 
 class LeaderHearsAMajority(Invariant):
-    """A leader that no majority fetches from within one and a half fetch timeouts resigns."""
+    """A leader without fetches from a majority within one and a half fetch timeouts resigns."""
 
     def __init__(self, world):
         super().__init__(world)
-        # Of a leader: since when it waits for a majority, and who has fetched since then.
+        # For a leader: since when it waits for a majority, and the replicas that have fetched since then.
         self.waits: dict[tuple, tuple[float, set[int]]] = {}
 
     def where(self, node, epoch):
@@ -427,7 +424,7 @@ class LeaderHearsAMajority(Invariant):
             return
         here = self.where(node, state.epoch)
         since, fetched = self.waits.setdefault(here, (now, set()))
-        # Clocks drift, and a process that stands still does not resign.
+        # Clocks drift, and a paused process does not resign.
         limit = 1.2 * node.config.check_quorum_timeout_ms
         is_alone = node.replica.voters.is_only_voter(node.key)
         if is_alone or node.paused_until > now - limit:

@@ -1,7 +1,7 @@
 """The network: carries messages as Kafka's bytes, late, out of order, twice, damaged or not at all.
 
-It is as a network with connections is: an answer reaches only the life of the node that asked, and a request to a
-node that is down is refused. Links are cut for each direction apart.
+It behaves like a network with connections: an answer reaches only the life of the requesting node, and a
+request to a node that is down is refused. Each direction of a link is cut separately.
 """
 
 from bowstring._native.protocol.message_codec import decode, encode
@@ -65,7 +65,7 @@ class Network:
         self.world.after(self.delay_ms(), self.answered, args)
 
     def carry(self, source, destination, arrive, args):
-        """Lets something arrive, or not, or twice."""
+        """Lets a message arrive once, twice or not at all."""
         plan, world = self.world.plan, self.world
         if (source, destination) in self.cut:
             return
@@ -79,7 +79,7 @@ class Network:
             world.after(self.delay_ms(), arrive, args)
 
     def arrive(self, id, token, data):
-        """A request reaches a node, or finds that it is down."""
+        """Delivers a request to a node, or refuses it if the node is down."""
         node = self.world.nodes[id]
         source, life, asked, correlation_id, cls, version = token
         if (source, id) in self.cut:
@@ -104,7 +104,7 @@ class Network:
         self.carry(id, source, self.arrive_back, (id, token, data))
 
     def maybe_flip(self, body):
-        """Damages records on their way; what is around them is checked by nobody, as with TCP alone."""
+        """Damages records in flight; no checksum covers the rest, as with TCP alone."""
         partition = body.responses[0].partitions[0] if body.responses else None
         if partition is not None and partition.records and self.random.random() < self.world.plan.flip:
             records = bytearray(partition.records)

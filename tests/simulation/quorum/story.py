@@ -1,4 +1,4 @@
-"""Tells a run: the seed, what it was like, and the steps before its end, each on a line."""
+"""Prints a run: the seed, its description, and the steps before its end, one per line."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ UNINTERESTING |= {"fetch_deadline_ms", "update_voter_at_ms", "log_start_offset",
 
 
 def brief(what):
-    """Says something in a few words."""
+    """Describes an object in a few words."""
     if isinstance(what, ReplicaKey):
         return f"{what.id}/{what.directory_id[2]}"
     if isinstance(what, OffsetAndEpoch):

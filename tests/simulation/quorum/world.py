@@ -1,4 +1,4 @@
-"""A run: nodes, network, time and trouble, all of a seed. The same plan leads to the same run, step by step."""
+"""A run: nodes, network, time and trouble from a seed. A plan leads to the same run, step by step."""
 
 import heapq
 from collections import Counter
@@ -30,13 +30,13 @@ class World:
 
     Attributes:
         now: The time in ms.
-        story: What happened: time, node, words, object.
-        keeps_votes, waits_for_persist: What the shell does; faults of a shell set them otherwise.
+        story: The events: time, node, words, object.
+        keeps_votes, waits_for_persist: The shell's behaviour; faults of a shell change it.
     """
 
     keeps_votes = True
     waits_for_persist = True
-    # What a larger simulation has besides.
+    # State of larger simulations.
     INVARIANTS: tuple[type[Invariant], ...] = INVARIANTS
     HOOKS: tuple[str, ...] = HOOKS
     NODE = SimulatedNode
@@ -78,7 +78,7 @@ class World:
         for node in self.nodes:
             node.last_voters = self.first_voters
 
-    # ---- what nodes know from their settings
+    # ---- the nodes' settings
 
     def facts_for(self, node):
         """Returns the configured voters and the bootstrap servers."""
@@ -136,7 +136,7 @@ class World:
             raise Violation("CoreAssertion", str(error)) from error
 
     def close(self):
-        """Cuts the circles between world, nodes and rules, so that memory is free at once. The story stays."""
+        """Cuts the cycles between world, nodes and rules, which frees memory at once. The story stays."""
         self._heap.clear()
         self._rules.clear()
         self._calls.clear()
@@ -145,7 +145,7 @@ class World:
         self.nodes = []
         del self.network
 
-    # ---- what the nodes do
+    # ---- actions of nodes
 
     def say(self, node, words, what):
         self.story.append((self.now, None if node is None else node.id, words, what))
@@ -200,7 +200,7 @@ class World:
             call(node, id)
 
     def has_durable(self, key, batch):
-        """Whether the disk of a replica has a batch, or had it before it was lost: who has lost it does not vote."""
+        """Whether a replica's disk has a batch, or had it before a loss, after which it does not vote."""
         node = self.nodes[key.id]
         disk = node.disk if node.key.is_meant_by(key) else node.lost_disks[key]
         return disk.holds(batch.base, batch.epoch)
@@ -218,7 +218,7 @@ class World:
 
     def act_append(self, node, numbers):
         leaders = [each for each in self.nodes if each.is_up and isinstance(each.state, LeaderState)]
-        # Also at a leader that is one no more without knowing it.
+        # Including a leader that is deposed without having noticed.
         for leader in leaders:
             self._values += 1
             values = [b"%d.%d" % (self._values, number) for number in range(numbers[0])]
@@ -288,7 +288,7 @@ class World:
             node.take_snapshot(numbers)
 
     def act_corrupt(self, node, numbers):
-        """Crashes a node and damages its disk, unless a majority of some voters would be lost by it."""
+        """Crashes a node and damages its disk, unless that would lose a majority of some voters."""
         if not node.is_up or not self._can_lose(node):
             return
         node.crash(numbers)
@@ -299,7 +299,7 @@ class World:
             self.after(numbers[3] % 2000, self.renew, (node, node.life))
 
     def renew(self, node, life):
-        """Gives a node a new disk. It comes back as an observer."""
+        """Gives a node a new disk. It returns as an observer."""
         if not node.is_up and node.life == life and node.disk.damaged:
             node.replace_disk()
             node.start()
@@ -340,7 +340,7 @@ class World:
         self.ask_leader(DescribeQuorumRequest())
 
     def ask_leader(self, request):
-        """Sends a tool's request to whoever believes that it leads."""
+        """Sends a tool's request to a node that considers itself the leader."""
         from bowstring.engine.raft import wire
 
         for node in self.nodes:
@@ -363,14 +363,14 @@ class World:
             node.disk.room = None
             node.paused_until = 0.0
             if node.is_up and node.bootstrap != self.facts_for(node):
-                node.crash((0, 1, 1))  # others have moved since; its settings are mended
+                node.crash((0, 1, 1))  # others have moved since; its settings are corrected
             if not node.is_up:
                 if node.disk.damaged and self.plan.dynamic:
                     node.replace_disk()
                 self.start_node(node, node.life)
 
     def move_back(self, node):
-        """Gives a voter the address that most know it by, so that it can be reached without a leader."""
+        """Gives a voter the address that most nodes have for it, so that they reach it without a leader."""
         known = Counter(
             voter.endpoints[0].port
             for each in self.nodes
@@ -385,7 +385,7 @@ class World:
         """Waits until a leader commits a new record and every node applies it.
 
         Raises:
-            Violation: It does not come to that, although a majority of the voters runs.
+            Violation: That fails, although a majority of the voters runs.
         """
         begin, marker = self.now, None
         while self.now < begin + CALM_MS:
@@ -407,9 +407,9 @@ class World:
         raise Violation("Recovers", f"{CALM_MS} ms after all trouble there is no progress: {states}")
 
     def can_recover(self):
-        """Whether of all the sets of voters that somebody knows a majority runs, where the set says.
+        """Whether in each node's set of voters, a majority runs at the addresses of that set.
 
-        A voter that moves while no leader can note that is lost for the others.
+        A voter that moves while no leader can note it is lost for the others.
         """
         for node in self.nodes:
             voters = self._voters_of(node)
@@ -422,8 +422,8 @@ class World:
             ]
             if len(there) <= len(voters) // 2 and voters.is_voter(node.key):
                 return False
-            # As in Kafka, who has an uncommitted record that removes it does not stand, and its log may be longer
-            # than those of the others, who then do not get its vote.
+            # As in Kafka, a voter with an uncommitted record that removes it does not stand, and its log may
+            # be longer than those of the others, which then do not get its vote.
             if not voters.is_voter(node.key) and any(
                 self._voters_of(each).is_voter(node.key) for each in self.nodes
             ):

@@ -9,7 +9,7 @@ from bowstring._native.record.decode import decode_batches
 from bowstring._native.wal.write_ahead_log import WriteAheadLog
 from tests.support.log_batches import Header, headers
 
-RECORD_LIST_TOO_LARGE = 18  # segments were made smaller meanwhile
+RECORD_LIST_TOO_LARGE = 18  # segments became smaller meanwhile
 
 
 class Acked(IntEnum):
@@ -17,7 +17,7 @@ class Acked(IntEnum):
 
     NOT = 0
     KILL = 1  # of the process: it is in the page cache
-    POWER = 2  # loss of it: it is on the medium
+    POWER = 2  # of power: it is on the medium
 
 
 @dataclass(eq=False)
@@ -57,9 +57,9 @@ class Partition:
         puts: Appended batches by offset; a refused one may be among them.
         ever: The same, including batches that compaction may have removed.
         start: Offset below which records were deleted, so that they may be missing.
-        may_have_gaps: A sync failed, and power loss may have taken what only the page cache had.
+        may_have_gaps: A sync failed, and power loss may have taken data that only the page cache had.
         tombstones: Keys and the offsets at which they were deleted: compaction takes these records, too.
-        compacted: It has been compacted at some time, so that records may be gone that newer ones replaced.
+        compacted: It was compacted at some time, so records that newer ones replaced may be gone.
     """
 
     topic: str
@@ -78,7 +78,7 @@ class Partition:
         return f"{self.topic}-{self.index}"
 
     def put(self, put: Put) -> None:
-        """Records that a batch may be in the log from now on."""
+        """Notes that a batch may be in the log from now on."""
         self.puts.append(put)
         self.ever.setdefault((put.base, put.last), []).append(put)
         if self.compacted:
@@ -87,12 +87,12 @@ class Partition:
             }
 
     def refuse(self, put: Put) -> None:
-        """Records that a batch is certainly not in the log."""
+        """Notes that a batch is certainly not in the log."""
         self.puts.remove(put)
         self.ever[put.base, put.last].remove(put)
 
     def sync_failed(self) -> None:
-        """Records a failed sync: the kernel drops unwritten data, but readers see it until a power loss."""
+        """Notes a failed sync: the kernel drops unwritten data, but readers see it until a power loss."""
         for put in self.puts:
             if put.acked < Acked.POWER:
                 put.doubtful = self.may_have_gaps = True
@@ -102,7 +102,7 @@ class Partition:
     def check(self, log: PartitionLog, survived: Acked) -> None:
         """Checks that all acknowledged data survived, and that the log has nothing that was not appended.
 
-        What is there is what the model knows from now on.
+        The model then adopts the log's contents.
         """
         assert not log.failed, f"{log!r} is out of service"
         seen = read_all(log, self)
