@@ -1,7 +1,7 @@
-"""Measures replication: `python -m bench.replication` starts brokers that are told who leads.
+"""Measures replication: `python -m bench.replication` starts brokers whose leader is given.
 
 There is no quorum. One process for each broker: a data plane, its replicas, and a small control thread that
-answers what clients ask. The first leads every partition. A producer of this process sends 100-byte
+answers clients' requests. The first leads every partition. A producer of this process sends 100-byte
 records; the report has records/s, and CPU seconds per GB of records for leader, follower and client.
 """
 
@@ -34,7 +34,7 @@ HOST = "127.0.0.1"
 
 
 class _Broker:
-    """One broker, told by its parent."""
+    """One broker, driven by its parent."""
 
     def __init__(self, broker_id: int, directory: Path, partitions: int) -> None:
         from bowstring._native.disk.log_dir import DirectoryHealth
@@ -66,7 +66,7 @@ class _Broker:
         self.plane.start()
 
     def serve(self, parent: Connection) -> None:
-        """Answers clients and the parent until the parent says stop."""
+        """Answers clients and the parent until the parent sends a stop."""
         while True:
             for readable in select.select([self.plane.control_fd, parent.fileno()], [], [])[0]:
                 if readable != parent.fileno():

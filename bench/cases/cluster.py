@@ -217,7 +217,7 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float) -> None:
 def _wait_for_leaders(
     cluster: MemberCluster, partitions: int, deadline: float, newest: Sequence[str] = (), of_each: int = 0
 ) -> None:
-    """Waits for the newest topics first: asking again and again for all would keep the brokers busy."""
+    """Waits for the newest topics first: repeated requests for all would keep the brokers busy."""
     first, *others = cluster.listeners
     if newest:
         wait_for_partitions(*first, len(newest) * of_each, deadline, list(newest), others)

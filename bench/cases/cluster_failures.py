@@ -19,7 +19,7 @@ SESSIONS = {"broker.session.timeout.ms": "500", "broker.heartbeat.interval.ms": 
 VALUE_BYTES = 100
 RETRY_SECONDS = 0.005
 WRITES_TIMEOUT_SECONDS = 120.0
-# Errors that clients answer by asking for the leader again.
+# Errors after which clients look up the leader again.
 PASSING = {
     Errors.NOT_LEADER_OR_FOLLOWER.code,
     Errors.LEADER_NOT_AVAILABLE.code,
@@ -162,7 +162,7 @@ def _kill_one(lab: Lab, peer: str, partitions: int, *, active: bool) -> dict[str
 
 @contextmanager
 def _writing(cluster: MemberCluster, topic: str, partitions: int) -> Iterator[tuple[Writer, list[float]]]:
-    """Writes to all partitions again and again on a thread; yields the slowest of each turn, in seconds."""
+    """Writes to all partitions repeatedly on a thread; yields the slowest of each turn, in seconds."""
     ended = threading.Event()
     slowest: list[float] = []
     failures: list[Exception] = []

@@ -1,6 +1,6 @@
 """Compares Spark's Kafka connector on Apache Kafka with both engines here on Bowstring.
 
-Prefixes of figures tell the engines under `bowstring` apart: none for the columnar engine over TCP,
+Prefixes of figures distinguish the engines under `bowstring`: none for the columnar engine over TCP,
 `from_kafka_`, `mapped_`, `python_`, and `parquet_` for the same rows in files.
 """
 

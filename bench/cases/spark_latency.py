@@ -93,7 +93,7 @@ def _real_time(bench: SparkBench, peer: Peer, records: int) -> dict[str, float]:
     source, target = bench.lab.new_topic(peer, partitions=1), bench.lab.new_topic(peer, partitions=1)
     servers = {"kafka.bootstrap.servers": peer.bootstrap}
     frame = bench.host.session.readStream.format("bowstring").options(**servers, subscribe=source).load()
-    writer: Any = (  # PySpark's types know no `realTime`
+    writer: Any = (  # PySpark's type stubs lack `realTime`
         frame.selectExpr("value")
         .writeStream.format("kafka")
         .options(**servers, **{"topic": target, "kafka.linger.ms": "0"})

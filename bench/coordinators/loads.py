@@ -29,18 +29,18 @@ from bowstring.protocol.messages.offset_fetch import (
 GROUP, TRANSACTION = 0, 1
 COMMIT_VERSION, FETCH_VERSION = 9, 9
 JOIN_SECONDS = 600.0
-# As many members begin to join at once.
+# This many members begin to join at once.
 JOINING_AT_ONCE = 500
 # A broker may gather joins for a second before it assigns.
 ASSIGNMENT_SECONDS = 2.0
 OFFSETS_PARTITIONS = 50
-# What a commit's frame has where its offset goes.
+# Stands in a commit's frame in place of its offset.
 MARK = 0x1122334455667788
 
 
 @dataclass
 class Order:
-    """What a load is to do.
+    """The task of a load.
 
     Attributes:
         load: Its name.
@@ -62,7 +62,7 @@ class Order:
 
 
 def find_coordinator(loop: Loop, wire: Wire, key: str, key_type: int = GROUP) -> None:
-    """Asks until the coordinator of a key is there: the first to ask creates the internal topic."""
+    """Repeats FindCoordinator until a key has a coordinator: the first request creates the internal topic."""
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
     while True:
         answer: Any = loop.asked(wire, request, 4)
@@ -155,7 +155,7 @@ def _await_quiet(loop: Loop, members: Sequence[Member], seconds: float) -> None:
 
 
 class Committer:
-    """Commits one offset after the other for a member of a group of its own."""
+    """Commits one offset after the other for a member that is alone in its group."""
 
     def __init__(self, member: ClassicMember, topic: str, partitions: int):
         request = OffsetCommitRequest(
@@ -284,7 +284,7 @@ def _commit_all(loop: Loop, wire: Wire, group: str, topic: str, partitions: int)
 
 
 def await_offsets(order: Order) -> dict[str, float]:
-    """Asks for an offset of the last loaded group, and of the other group, until the first is there.
+    """Fetches an offset of the last loaded group, and of the other group, until the first is there.
 
     The clock starts when the load is called, just after the broker has answered ApiVersions.
     """
@@ -307,7 +307,7 @@ def await_offsets(order: Order) -> dict[str, float]:
 
 
 class _Asker:
-    """Asks for one offset again and again, every `PAUSE_S`."""
+    """Fetches one offset repeatedly, every `PAUSE_S`."""
 
     PAUSE_S = 0.005
 

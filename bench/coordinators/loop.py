@@ -25,7 +25,7 @@ Answered = Callable[[bytes, float], None]
 
 
 def frame_of(body: Request, version: int) -> bytes:
-    """Encodes a request as it is sent. Its correlation id is 0: a connection answers in order."""
+    """Encodes a request as sent. Its correlation id is 0: a connection answers in order."""
     data = encode_request(body, version, 0, CLIENT_ID)
     return struct.pack(">i", len(data)) + data
 
@@ -122,7 +122,7 @@ class Loop:
         heapq.heappush(self._timers, (when, next(self._numbers), call))
 
     def run(self, done: Callable[[], bool], timeout_seconds: float = SILENCE_SECONDS) -> None:
-        """Works until `done` says so, which is asked after each turn.
+        """Works until `done`, called after each turn, returns true.
 
         Raises:
             TimeoutError: It did not within `timeout_seconds`.

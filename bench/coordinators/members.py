@@ -23,7 +23,7 @@ from bowstring.protocol.records.consumer_protocol import ConsumerProtocolSubscri
 
 CLASSIC_SESSION_MS = 45_000
 RETRY_S = 0.05
-# Successive multiples of it, modulo 1, are spread evenly however many there are.
+# Successive multiples of it, modulo 1, are spread evenly for any number of members.
 GOLDEN = 0.6180339887
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, CONSUMER_VERSION = 9, 5, 4, 1
 
@@ -42,7 +42,7 @@ _numbers = itertools.count()
 
 
 class Member:
-    """What both protocols have in common.
+    """The common part of both protocols.
 
     Args:
         loop: Its timers.
@@ -52,9 +52,9 @@ class Member:
 
     Attributes:
         interval_s: Seconds between its heartbeats.
-        is_stable: It has an assignment and knows of no rebalance.
+        is_stable: It has an assignment and sees no rebalance.
         latencies_s: Seconds of each heartbeat in the stable state.
-        rebalances: How often it was not stable any more.
+        rebalances: How often it left the stable state.
     """
 
     def __init__(self, loop: Loop, wire: Wire, group: str, topic: str):
@@ -75,7 +75,7 @@ class Member:
         raise NotImplementedError
 
     def die(self) -> None:
-        """Ends like a killed process: without a word."""
+        """Ends like a killed process: without a request."""
         self._dead = True
         self.loop.close(self.wire)
 
@@ -158,7 +158,7 @@ class ClassicMember(Member):
             self._is_refused(answer.error_code)
 
     def _is_refused(self, code: int) -> bool:
-        """Joins again where the error asks for it."""
+        """Joins again if the error requires it."""
         if code == Errors.NONE.code:
             return False
         self.rebalances += self.is_stable
@@ -179,7 +179,7 @@ class ConsumerMember(Member):
         owned: Its partitions.
         epoch: The member epoch.
         changed_at: When its assignment was last changed, on time.monotonic()'s clock.
-        lost: Partitions that were taken away.
+        lost: Partitions that were revoked.
     """
 
     def __init__(self, loop: Loop, wire: Wire, group: str, topic: str):

@@ -29,7 +29,7 @@ from bowstring.protocol.messages.share_group_heartbeat import ShareGroupHeartbea
 HEARTBEAT_VERSION, FETCH_VERSION, PRODUCE_VERSION = 1, 2, 9
 GROUP_RESOURCE = 32
 ACCEPT = 1
-# As KafkaShareConsumer asks by default.
+# The defaults of KafkaShareConsumer.
 MAX_RECORDS, MAX_WAIT_MS, MAX_BYTES = 500, 500, 50 << 20
 RECORDS_PER_BATCH = 100
 VALUE = b"x" * 100
@@ -41,7 +41,7 @@ class SharingMember:
 
     Attributes:
         acknowledged: Records whose acknowledgement was answered.
-        latencies_s: Seconds of each fetch that gave records.
+        latencies_s: Seconds of each fetch that returned records.
     """
 
     def __init__(self, loop: Loop, wire: Wire, coordinator: Wire, group: str, topic: str):
@@ -156,7 +156,7 @@ def shared_records(order: Order) -> dict[str, float]:
         loop.run(lambda: done() >= warm, TIMEOUT_S)
         for each in members:
             each.latencies_s = []
-        begun = done()  # the members' requests that were under way may have passed the warm part by far
+        begun = done()  # the members' requests in flight may have passed the warm part by far
         if begun >= warm + records:
             raise WireError(f"{records} records are read before they can be measured: measure more")
         span = Span(order.pid)

@@ -26,7 +26,7 @@ from bench.lab import EXPECTED_FAILURES
 
 
 def revision() -> str:
-    """Returns a digest that tells whether two checkouts have the same bench."""
+    """Returns a digest that is equal if two checkouts have the same bench."""
     found = hashlib.sha256()
     here = Path(__file__).parent
     for path in sorted([*here.glob("*.py"), *here.with_name("limits").glob("*.[pch]*")]):

@@ -519,7 +519,7 @@ class Measurer:
             "client_rss_peak_mib": sum(each.rss_peak_bytes for each in done) / MIB,
         }
         if meter.replicated_seconds:
-            # The loads' own clocks begin when they are told to, and end with their last acknowledgement.
+            # The loads' own clocks begin when they start, and end with their last acknowledgement.
             values["followers_behind_seconds"] = max(0.0, meter.replicated_seconds - seconds)
             values["replicated_records_per_second"] = meter.replicated_records / meter.replicated_seconds
         for name in ("p50", "p99", "p99.9"):

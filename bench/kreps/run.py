@@ -30,7 +30,7 @@ class Plan:
 
     Attributes:
         peers: in turn order.
-        brokers: of a cluster, for the tests that ask for replicas.
+        brokers: of a cluster, for the tests that require replicas.
         rounds: of each test, after the warm-up.
         records: of a test with share 1.
         stored_bytes: of the test of stored data.

@@ -161,7 +161,7 @@ class MemberCluster:
         }
 
     def start(self) -> None:
-        """Starts all, and returns when each knows all.
+        """Starts all brokers, and returns when each lists all of them.
 
         Raises:
             PeerError, WireError: one does not start.

@@ -33,7 +33,7 @@ class Peer(ABC):
 
     Attributes:
         name: what result rows call it.
-        host: the address it listens on and tells clients; set before `prepare` where they are elsewhere.
+        host: the address it listens on and advertises; set before `prepare` if clients run elsewhere.
         settings: further ones of the broker, which win; set before `prepare`.
         start_seconds: from fork to the first answered ApiVersions, of the latest start.
         stop_seconds: from SIGTERM to the process's end, of the latest stop.

@@ -59,11 +59,11 @@ class Connection:
         self._correlation_id = 0
 
     def all_metadata(self) -> int:
-        """Asks for the metadata of every topic, by Metadata v8; returns the size of the answer in bytes."""
+        """Requests the metadata of every topic, by Metadata v8; returns the size of the answer in bytes."""
         return len(self.call(API_METADATA, 8, struct.pack(">i???", -1, False, False, False)))
 
     def list_groups(self) -> None:
-        """Sends ListGroups v0: a small request whose answer is small, too."""
+        """Sends ListGroups v0: a small request with a small answer."""
         self.call(API_LIST_GROUPS, 0, b"")
 
     def __enter__(self) -> Connection:
@@ -219,7 +219,7 @@ class Connection:
         return {index: offset for index, offset in found if offset is not None}
 
     def _latest(self, partitions: dict[str, int]) -> list[int | None]:
-        """Returns the latest offset of each partition (topic: count); None where the broker has an error."""
+        """Returns the latest offset of each partition (topic: count); None if the broker has an error."""
         body = struct.pack(">ii", -1, len(partitions))
         for name, count in partitions.items():
             body += _string(name) + struct.pack(">i", count)
@@ -320,7 +320,7 @@ def wait_for_partitions(
 
 
 def wait_for_brokers(listeners: Sequence[tuple[str, int]], deadline: float) -> None:
-    """Returns when every broker knows all of them.
+    """Returns when every broker lists all of them.
 
     Args:
         listeners: host and port of each.

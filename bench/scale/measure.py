@@ -1,4 +1,4 @@
-"""Takes the figures: each is the processor time of one thing that a node does, or its memory."""
+"""Takes the figures: each is the processor time of one task of a node, or its memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLLECTS = "Python's collector goes through all objects"
 
 
 class Size(NamedTuple):
-    """How large the cluster is, and how many records the log has behind the snapshot."""
+    """The size of the cluster, and how many records the log has behind the snapshot."""
 
     brokers: int = 100
     topics: int = 2000
@@ -46,7 +46,7 @@ class Size(NamedTuple):
 
 @dataclass
 class Figures:
-    """What was measured: by subject, rows of what, value, unit and a remark."""
+    """The figures: by subject, rows of name, value, unit and a remark."""
 
     rows: list[tuple[str, str, float, str, str]] = field(default_factory=list)
 
@@ -157,7 +157,7 @@ def _aged(image: ClusterImage) -> ClusterImage:
 
 
 def _records_behind(controller: Controller, size: Size) -> list[bytes]:
-    """Followers leave ISRs and come back: what the log has behind the snapshot. Returns its batches."""
+    """Followers leave ISRs and return: the records behind the snapshot. Returns their batches."""
     state = controller.state
     keys = [(topic.id, at) for topic in state.image.topics.values() for at in range(len(topic.partitions))]
     records: list[MetadataRecord] = []
@@ -182,7 +182,7 @@ class Node(NamedTuple):
 
     Attributes:
         work: The directory of its files.
-        remark: What is special, for the names of figures.
+        remark: A peculiarity, for the names of figures.
         end_offset: Of the log.
     """
 
@@ -248,7 +248,7 @@ def _resident_bytes() -> int:
 
 
 def _death(figures: Figures, controller: Controller, image: ClusterImage) -> None:
-    """A broker is not heard for a session, comes back, and gets its leadership again.
+    """A broker is silent for a session, returns, and gets its leadership back.
 
     Args:
         controller: The active controller.
@@ -305,7 +305,7 @@ def _death(figures: Figures, controller: Controller, image: ClusterImage) -> Non
 
 
 def _balance(figures: Figures, controller: Controller, broker: int) -> None:
-    """The ISR has the broker again; leaders go back to it, 1,000 in a decision."""
+    """The ISR has the broker again; leaders return to it, 1,000 in a decision."""
     state, subject = controller.state, "it comes back"
     back = [
         PartitionChangeRecord(

@@ -20,7 +20,7 @@ from bowstring.cluster.cluster import Cluster
 
 SERVER: Final = {"broker.session.timeout.ms": "9000", "controller.quorum.fetch.timeout.ms": "2000"}
 """As on a server: clusters for tests notice failures sooner."""
-_SETTLES_S: Final = 1.0  # files are unlinked, followers join: what a request leaves behind counts, too
+_SETTLES_S: Final = 1.0  # files are unlinked, followers join: the aftermath of a request counts, too
 
 
 class Size(NamedTuple):
@@ -32,7 +32,7 @@ class Size(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What another client saw during one load, in ms."""
+    """The waits of another client during one load, in ms."""
 
     where: str
     load: str
@@ -65,7 +65,7 @@ class Bench:
         self.rows: list[Row] = []
 
     def measure(self, load: str, run: Callable[[], object]) -> None:
-        """Runs a load while other clients ask all brokers; notes the slowest of them for each question."""
+        """Runs a load while other clients probe all brokers; notes the slowest of them for each question."""
         with ExitStack() as stack:
             probes = {
                 question: [stack.enter_context(Probe(port, question)) for port in self._ports]

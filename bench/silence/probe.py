@@ -1,4 +1,4 @@
-"""Asks brokers small questions each millisecond, in a process of its own, and notes how long answers take."""
+"""Sends small requests to brokers each millisecond, from its own process, and notes the answers' times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUESTIONS: Final = {
 
 
 class Answers(NamedTuple):
-    """What one broker's answers took, in ms."""
+    """The times of one broker's answers, in ms."""
 
     answers: int
     median_ms: float
@@ -28,7 +28,7 @@ class Answers(NamedTuple):
 
 
 def _ask(port: int, question: str, pipe: Pipe) -> None:
-    """Asks until the pipe has something to read, and then sends what all answers took."""
+    """Sends requests until the pipe has something to read, and then sends the times of all answers."""
     took_s: list[float] = []
     with Connection("127.0.0.1", port) as connection:
         connection.call(*QUESTIONS[question])
@@ -42,7 +42,7 @@ def _ask(port: int, question: str, pipe: Pipe) -> None:
 
 
 class Probe:
-    """Asks one broker while the `with` block runs; then `answers` says what they took."""
+    """Probes one broker while the `with` block runs; then `answers` has the times."""
 
     def __init__(self, port: int, question: str = "ApiVersions") -> None:
         context = multiprocessing.get_context("spawn")
