@@ -44,10 +44,10 @@ def transform(
 ) -> int:
     """Reads, calls `function`, which sends, and commits both as one: each record takes effect exactly once.
 
-    A transaction has what comes within commit_interval_ms, and is committed before partitions go to another
+    A transaction has the records of commit_interval_ms, and is committed before partitions go to another
     member of the group. If `function`, sending or committing fails, the transaction is aborted and the
     consumer moved back, so that the same records come again: to the next call, or to another member. Only
-    what the function sends by the producer happens once; other effects may happen again.
+    sends by the producer take effect once; other effects may repeat.
 
     Args:
         consumer: subscribed, with a group_id, isolation_level="read_committed" and enable_auto_commit=False.
@@ -59,7 +59,7 @@ def transform(
         max_records: most records of one call of `function`; None for what has arrived, or max_poll_records.
         commit_interval_ms: longest time for which a transaction takes records.
         timeout: seconds without records after which it ends; None for never.
-        until: looked at between calls of `function`; true ends it.
+        until: called between calls of `function`; true ends it.
 
     Returns:
         How many records were read and committed.
@@ -67,7 +67,7 @@ def transform(
     Raises:
         ConfigError: consumer or producer is not set up for this.
         ProducerFencedError: another process uses the transactional_id.
-        ClientError: what could not be done; a later call tries again.
+        ClientError: an operation failed; a later call tries again.
 
     Examples:
         >>> def shout(records, producer):
@@ -96,7 +96,7 @@ class _Transform:
 
     Attributes:
         starts: by partition, the first position whose records belong to the open transaction.
-        deciding: the coordinator may have been told to commit.
+        deciding: the coordinator may have received the commit.
     """
 
     def __init__(self, consumer: Consumer, producer: Producer, interval_s: float):
@@ -120,7 +120,7 @@ class _Transform:
         timeout_s: float,
         until: Callable[[], bool] | None,
     ) -> int:
-        """Runs until time is over, or `until` says so."""
+        """Runs until time is over, or `until` returns true."""
         self.producer.init_transactions()
         self.producer.finish_transaction()
         idle_at = time.monotonic() + timeout_s
@@ -152,7 +152,7 @@ class _Transform:
         function(batch, self.producer)
 
     def commit(self) -> None:
-        """Commits what was read and sent. If the group gave the partitions away meanwhile, takes it back."""
+        """Commits what was read and sent. If the group reassigned the partitions meanwhile, undoes it."""
         if not self.open:
             return
         positions = self.consumer.consumed()
@@ -179,8 +179,8 @@ class _Transform:
             self._undo()
 
     def _undo(self) -> None:
-        """Aborts, and moves the consumer back to where the transaction began. If it may be committed, the
-        group's offsets tell.
+        """Aborts, and moves the consumer back to the start of the transaction. If it may be committed, the
+        group's offsets decide.
         """
         starts, undecided = self.starts, self.deciding
         opened = self.open

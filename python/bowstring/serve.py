@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _STATUS_S: Final = 5.0
 _WAY_OUT_S: Final = 30.0
-"""How long a node that cannot go on may take to end."""
-"""How often the status for the service manager is looked at."""
+"""How long a node that cannot continue may take to end."""
+"""How often the status for the service manager is checked."""
 
 
 def parser() -> ArgumentParser:
@@ -216,7 +216,7 @@ def node_of(settings: Mapping[str, str]) -> "Broker | ControllerNode":
     """Returns the node of the roles that the settings give it."""
     value = BrokerConfigs(settings).value
     roles, asked = value("process.roles"), value("controller.quorum.bootstrap.servers")
-    # Most brokers are alone, and need not import what a quorum takes.
+    # Most brokers are alone, and need no imports of the quorum.
     if {"broker", "controller"} <= set(roles) and not value("controller.quorum.voters") and not asked:
         return LoneBroker(settings)
     from bowstring.engine.broker.cluster_broker import ClusterBroker, is_alone
@@ -272,7 +272,7 @@ def _status(broker: "Broker | ControllerNode") -> str:
 
 
 async def _tell_status(broker: "Broker | ControllerNode") -> None:
-    """Tells the service manager when the node gets ready and when it is not ready any more."""
+    """Reports to the service manager when the node gets ready and when it is no longer ready."""
     if NOTIFY_SOCKET not in os.environ:
         return
     told = _status(broker)
@@ -322,7 +322,7 @@ async def _asked_or_failed(broker: "Broker | ControllerNode", signals: StopSigna
 
 
 def _tell_lost(why: OSError) -> None:
-    """Says why the node ends; the process ends even if a broken disk holds up its orderly end."""
+    """Logs why the node ends; the process ends even if a broken disk delays its orderly end."""
     event_log.error(
         "the node ends, because it cannot go on; repair the cause in detail, then start it", detail=str(why)
     )

@@ -1,4 +1,4 @@
-"""Tells systemd how far a node is, by sd_notify, where NOTIFY_SOCKET names a socket."""
+"""Reports a node's progress to systemd by sd_notify, if NOTIFY_SOCKET names a socket."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ NOTIFY_SOCKET: Final = "NOTIFY_SOCKET"
 
 
 def notify(**facts: str) -> None:
-    """Sends facts such as READY="1" or STATUS="..."; does nothing without a service manager that listens."""
+    """Sends facts such as READY="1" or STATUS="..."; does nothing without a listening service manager."""
     address = os.environ.get(NOTIFY_SOCKET, "")
     if address[:1] not in ("/", "@"):
         return

@@ -76,7 +76,7 @@ class StopSignals:
         self._alone(partial(faulthandler.dump_traceback, _STDERR))
 
     def _alone(self, tell: Callable[[], None]) -> None:
-        """Runs `tell` unless one is already running: signals interrupt handlers, and many at once must not
+        """Runs `tell` unless it is already running: signals interrupt handlers, and many at once must not
         fill the stack.
         """
         if self._telling:

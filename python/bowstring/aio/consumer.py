@@ -48,7 +48,8 @@ class Consumer(WorkersClient):
     """Reads records; belongs to one event loop.
 
     Takes the arguments of `bowstring.Consumer`; its methods take those of Consumer's methods. Methods that
-    ask brokers or change what is read are coroutines. A cancelled poll loses nothing: the next poll reads the
+    need brokers or change what is read are coroutines. A cancelled poll loses nothing: the next poll reads
+    the
     same records again. Other calls are served while a poll waits.
 
     Examples:

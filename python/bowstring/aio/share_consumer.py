@@ -71,7 +71,7 @@ class ShareConsumer(WorkersClient):
 
     @property
     def lock_timeout_ms(self) -> int:
-        """Milliseconds for which delivered records stay with this consumer; 0 before brokers have told it."""
+        """Milliseconds for which delivered records stay with this consumer; 0 before the first answer."""
         return self._consumer.lock_timeout_ms
 
     async def poll(self, timeout: float | None = 1.0) -> list[ShareRecord]:

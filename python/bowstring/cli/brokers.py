@@ -93,9 +93,7 @@ def _counts(topics: dict[str, TopicInfo], broker: int) -> dict[str, int]:
 
 
 def _metadata_ends(admin: Admin) -> dict[int, int]:
-    """Returns how many records of the metadata log each node lacks; empty where there is no quorum to
-    ask.
-    """
+    """Returns how many records of the metadata log each node lacks; empty without a quorum."""
     from bowstring.clients.errors import ClientError
 
     try:
@@ -108,7 +106,7 @@ def _metadata_ends(admin: Admin) -> dict[int, int]:
 
 
 def _directories(admin: Admin, broker: int) -> list[dict[str, Any]]:
-    """Returns the directories of a broker; empty when it does not answer."""
+    """Returns the directories of a broker; empty if it does not answer."""
     from bowstring.clients.errors import ClientError
 
     try:
@@ -184,7 +182,7 @@ def decommission(
     moved = 0
     with _admin(bootstrap, timeout) as admin:
         _check_voter(admin, broker)
-        # Topics that are created meanwhile may have got replicas there.
+        # Topics created meanwhile may have got replicas there.
         while plan := plan_decommission(admin, broker):
             replica_moves.begin(admin, plan, rate=throttle, additional=False)
             tell(f"{len(plan)} partitions are moving away from broker {broker}")
@@ -213,7 +211,7 @@ def decommission(
 
 
 def _unregister(admin: Admin, broker: int) -> None:
-    """Unregisters a broker unless it is already: the answer is lost if it was the one that was asked."""
+    """Unregisters a broker unless it is already: the answer is lost if the request went to that broker."""
     from bowstring.clients.errors import BrokerError
     from bowstring.protocol.errors import Errors
 
@@ -252,7 +250,7 @@ def plan_decommission(admin: Admin, broker: int) -> Replicas:
     _check_room(current, broker, sorted(racks))
     others = {each: replicas for each, replicas in every.items() if each not in current}
     loads = {id: sum(id in replicas for replicas in others.values()) for id in racks}
-    # A fenced broker keeps what it has: its replicas come back when it is started again.
+    # A fenced broker keeps what it has: its replicas return when it is started again.
     fenced = {each.id: each.rack for each in brokers if each.id != broker and each.fenced}
     return planned(current, racks=racks, kept=fenced, spread=False, loads=loads)
 
@@ -297,5 +295,5 @@ def _check_voter(admin: Admin, broker: int) -> None:
 
 
 def _has_stopped(admin: Admin, broker: int) -> bool:
-    """Whether a broker is fenced or gone. Without word about fencing, the cluster lists no fenced brokers."""
+    """Whether a broker is fenced or gone. Unless it reports fencing, the cluster lists no fenced brokers."""
     return all(each.fenced for each in admin.describe_brokers() if each.id == broker)

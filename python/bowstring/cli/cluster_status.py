@@ -1,4 +1,4 @@
-"""Collects how a cluster is: nodes, quorum, partitions that lack replicas or a leader."""
+"""Collects the state of a cluster: nodes, quorum, partitions that lack replicas or a leader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 def state_of(partition: PartitionInfo, min_isr: int) -> str | None:
-    """Returns the worst thing about a partition; None if all replicas are in sync.
+    """Returns the worst problem of a partition; None if all replicas are in sync.
 
     `at min ISR`: the loss of one more replica ends writes with acks=all. As in Kafka, a partition never needs
     more replicas in sync than it has (KIP-966).
@@ -41,11 +41,11 @@ def state_of(partition: PartitionInfo, min_isr: int) -> str | None:
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """What the brokers say.
+    """The brokers' view of the cluster.
 
     Attributes:
         brokers: All that are registered.
-        quorum: None if the cluster has none, or does not tell.
+        quorum: None if the cluster has none, or does not report it.
         min_isr: min.insync.replicas by topic.
         ends: Log ends by partition and broker.
     """
@@ -69,7 +69,7 @@ class ClusterStatus:
         }
 
     def lag_of(self, partition: TopicPartition, info: PartitionInfo) -> dict[int, int]:
-        """Returns how many records each follower that answers lacks, by broker id."""
+        """Returns how many records each answering follower lacks, by broker id."""
         ends = self.ends.get(partition, {})
         end = ends.get(info.leader)
         if end is None:
@@ -77,7 +77,7 @@ class ClusterStatus:
         return {id: max(0, end - ends[id]) for id in info.replicas if id != info.leader and id in ends}
 
     def troubled(self) -> list[dict[str, Any]]:
-        """Returns the partitions that are not as they should be, the worst first."""
+        """Returns the partitions with problems, the worst first."""
         found = []
         for partition, info in self.partitions.items():
             state = state_of(info, self.min_isr.get(partition.topic, 1))
@@ -145,10 +145,10 @@ class ClusterStatus:
             "rack": None,
         }
 
-    # ------------------------------------------------------------ all of it
+    # ------------------------------------------------------------ output
 
     def as_json(self) -> dict[str, Any]:
-        """Returns all for programs."""
+        """Returns everything for programs."""
         troubled = self.troubled()
         counts = Counter(each["state"] for each in troubled)
         quorum = None
@@ -170,7 +170,7 @@ class ClusterStatus:
 
 
 def collect(admin: Admin) -> ClusterStatus:
-    """Asks the brokers.
+    """Collects the state from the brokers.
 
     Raises:
         ClientError: No broker answers, or one refuses.

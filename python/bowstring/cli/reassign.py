@@ -200,7 +200,7 @@ def verify(
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
-    """Tell how far a plan is; remove throttles when nothing moves any more.
+    """Show how far a plan is; remove throttles when nothing moves any more.
 
     Ends with 0 if all partitions have the replicas of the plan, else with 1.
     """
@@ -218,7 +218,7 @@ def verify(
 
 
 def _remove_throttles(admin: Admin, found: list[State]) -> None:
-    """Removes throttles when nothing is under way that needs them."""
+    """Removes throttles when no move that needs them is under way."""
     from bowstring.cli import replica_moves
 
     if not admin.list_reassignments():

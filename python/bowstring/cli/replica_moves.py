@@ -54,7 +54,7 @@ def on_broker(admin: Admin, broker: int) -> list[TopicPartition]:
 
 
 def sizes(admin: Admin) -> dict[TopicPartition, dict[int, int]]:
-    """Returns the bytes of each replica by broker; empty when brokers do not tell."""
+    """Returns the bytes of each replica by broker; empty if brokers do not report them."""
     found: dict[TopicPartition, dict[int, int]] = {}
     try:
         directories = admin.describe_log_dirs()
@@ -130,8 +130,8 @@ def begin(admin: Admin, wanted: Replicas, *, rate: int | None, additional: bool)
 
 
 def prefer_directories(admin: Admin, directories: Mapping[tuple[TopicPartition, int], str]) -> None:
-    """Asks brokers to keep replicas in certain directories: they move those that they have, and remember the
-    directory for those that they get.
+    """Sets the directories in which brokers keep replicas: they move existing ones, and remember the
+    directory of those that they get later.
 
     Raises:
         BrokerError: A broker has no such directory.
@@ -192,10 +192,10 @@ def remove_throttles(admin: Admin, topics: Iterable[str]) -> None:
 
 
 def check_done(found: list[State]) -> None:
-    """Checks that all partitions of a plan have the replicas that it wants.
+    """Checks that all partitions of a plan have the planned replicas.
 
     Raises:
-        ClientError: Some have not.
+        ClientError: Some do not have them.
     """
     left = [each for each in found if each.state != DONE]
     if not left:

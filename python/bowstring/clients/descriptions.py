@@ -1,4 +1,4 @@
-"""Describes clients for people: what `repr` returns, in consoles, notebooks and tracebacks."""
+"""Describes clients: what `repr` returns in consoles, notebooks and tracebacks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _SHOWN_MAX = 3
 
 
 def description(client: object, servers: Iterable[Node] | None, *, closed: bool, **facts: Any) -> str:
-    """Returns one line in angle brackets, without asking a broker.
+    """Returns one line in angle brackets, without a request.
 
     Args:
-        client: what is described.
-        servers: its bootstrap servers; None for a client that was not made to the end.
+        client: the described client.
+        servers: its bootstrap servers; None for a client whose constructor failed.
         closed: whether it is closed.
-        facts: further facts; those that are None or empty are left out.
+        facts: further facts; None and empty ones are left out.
     """
     words = [type(client).__name__]
     if servers:

@@ -27,7 +27,7 @@ _hooked = False
 
 
 def watch(client: Inherited) -> None:
-    """Registers `client` to be told in a forked child."""
+    """Registers `client` for a call of `after_fork` in a forked child."""
     global _hooked  # noqa: PLW0603 - a process has one list of fork handlers
     if not _hooked:
         os.register_at_fork(after_in_child=_after_fork)

@@ -61,7 +61,7 @@ class ForegroundCluster:
             controllers in the metadata log keep theirs.
         config: Settings of all nodes.
         tell: Called with each line for people.
-        warn: Called with each line about something that went wrong.
+        warn: Called with each line about a problem.
 
     Raises:
         ConfigError, OSError: An argument is wrong, or the directory holds another cluster.
@@ -157,10 +157,10 @@ class ForegroundCluster:
         try:
             return f"process {self._processes[id].pid}; "
         except NodeError:
-            return ""  # it has ended since it was ready; others tell
+            return ""  # it has ended since it was ready; others report that
 
     def _watch(self, stops: _Stops) -> None:
-        """Waits for a signal, and tells of nodes that end.
+        """Waits for a signal, and reports nodes that end.
 
         Raises:
             NodeError: All have ended.

@@ -79,7 +79,7 @@ class NodeProcess:
 
         Args:
             deadline_s: Of time.monotonic.
-            is_cancelled: Whether nobody wants the node any more.
+            is_cancelled: Whether the node is no longer needed.
 
         Raises:
             NodeError: It has ended, or it is too late; with the end of its log.
@@ -97,7 +97,7 @@ class NodeProcess:
             time.sleep(_PAUSE_S)
 
     def how_it_ended(self) -> str:
-        """Says how the process ended."""
+        """Describes how the process ended."""
         status = self.exit_status
         if status is not None and status < 0:
             return f"{signal.Signals(-status).name} ended it"
@@ -126,7 +126,7 @@ class NodeProcess:
         self._process.send_signal(number)
 
     def pause(self) -> None:
-        """Stops it in its tracks; its connections stay open. Returns when all its threads stand still."""
+        """Stops it with SIGSTOP; its connections stay open. Returns when all its threads have stopped."""
         pid = self.pid
         self.send(signal.SIGSTOP)
         self.is_paused = True
@@ -146,7 +146,7 @@ class NodeProcess:
         self._ended(STOP_TIMEOUT_S)
 
     def ask_to_stop(self) -> None:
-        """Asks it for a clean stop, and does not wait for it."""
+        """Sends it SIGTERM for a clean stop, and does not wait for it."""
         if self.is_running:
             if self.is_paused:
                 self.resume()
@@ -165,7 +165,7 @@ class NodeProcess:
             raise NodeError(
                 f"node {self.node.id} did not stop in {STOP_TIMEOUT_S:.0f} s: killed\n{self.log_tail()}"
             ) from None
-        # SIGTERM itself ends a process that has begun nothing yet, and has no handler.
+        # SIGTERM itself ends a process that has not begun anything yet, and has no handler.
         if status not in (0, -signal.SIGTERM):
             raise NodeError(
                 f"node {self.node.id} did not stop cleanly: {self.how_it_ended()}\n{self.log_tail()}"

@@ -1,7 +1,7 @@
-"""Decides how the nodes of a directory know their controllers: from their settings, or from the metadata log.
+"""Decides where the nodes of a directory find their controllers: in their settings, or in the metadata log.
 
-Controllers in the log (KIP-853) can be added and removed while the cluster runs, and their ports stand there,
-too: they stay. New directories get such, those of earlier versions keep controllers in their settings.
+Controllers in the log (KIP-853) can be added and removed while the cluster runs, and the log has their
+ports, too: they stay. New directories use the log; those of earlier versions keep their settings.
 """
 
 import random
@@ -23,12 +23,12 @@ _BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
 
 
 def have_run(directory: Path) -> bool:
-    """Whether a node of the directory has been started: then the cluster has its first voters."""
+    """Whether a node of the directory has ever been started: then the cluster has its first voters."""
     return bool(_answers(directory))
 
 
 def _answers(directory: Path) -> list[bool]:
-    """Returns whether voters are in the log, as each node that has run has stored it."""
+    """Returns whether voters are in the log, for each node that has run, as it stored it."""
     found = [voters_in_log(path) for path in directory.glob("node-*/data")]
     return [each for each in found if each is not None]
 
@@ -84,16 +84,16 @@ def settings_without(settings: Mapping[str, str], nodes: Iterable[Node]) -> dict
 
 
 def format_options(node: Node, nodes: Iterable[Node], cluster_id: str, *, first: bool) -> FormatOptions:
-    """Returns how a node with controllers in the log is formatted, if it is not yet.
+    """Returns how to format a node with controllers in the log, if it is not formatted yet.
 
-    Ids of first directories follow from the cluster's and the node's: when formatting is interrupted, the
-    next start gives the other nodes the ids that the first ones know.
+    Ids of first directories derive from the cluster's and the node's: when formatting is interrupted, the
+    next start gives the other nodes the ids that the first ones expect.
 
     Args:
         node: The node.
         nodes: All nodes.
         cluster_id: The cluster's id.
-        first: No node has been started yet. A node that is new later is no voter until it is added.
+        first: No node has been started yet. A later node is no voter until it is added.
     """
     if not node.is_controller:
         return FormatOptions(cluster_id=cluster_id, ignore_formatted=True)
@@ -112,7 +112,7 @@ def _directory_id(cluster_id: str, node_id: int) -> str:
 
 
 def how_to_vote_again(node: Node) -> str:
-    """Says what to do for a controller whose directory was lost: others count on what it had promised."""
+    """Describes what to do for a controller whose directory was lost: others rely on its promises."""
     return (
         f"node {node.id} has a new directory, and is no voter before its old one is removed: "
         f"bowstring quorum remove {node.id}, then bowstring quorum add --config {node.config_file}"

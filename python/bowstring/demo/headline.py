@@ -233,7 +233,7 @@ class ProducerProcess:
             raise self._failure("a producer did not start")
 
     def begin(self) -> None:
-        """Tells the process to start."""
+        """Makes the process start."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()

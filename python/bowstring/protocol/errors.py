@@ -20,7 +20,7 @@ class Error:
 
     def __set_name__(self, owner: type, name: str) -> None:
         if self.name:
-            return  # a field's default in another class: Python 3.13 tells those of a NamedTuple its name too
+            return  # a field's default in another class: Python 3.13 calls this for NamedTuples, too
         self.name = name
         table: dict[int, Error] = vars(owner)["BY_CODE"]
         table[self.code] = self
@@ -37,7 +37,7 @@ class Error:
 
 
 class KafkaError(Exception):
-    """A protocol error as an exception: `error` is its row, `detail` says what is wrong in this case."""
+    """A protocol error as an exception: `error` is its row, `detail` describes this case."""
 
     def __init__(self, error: Error, detail: str | None = None) -> None:
         super().__init__(error, detail)

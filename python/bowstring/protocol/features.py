@@ -15,7 +15,7 @@ STREAMS_VERSION: Final = "streams.version"
 HIGHEST_STREAMS_VERSION: Final = 1
 HIGHEST_METADATA_VERSION: Final = 33
 BOWSTRING_VERSION: Final = "bowstring.version"
-"""In the registration of each node: tells Bowstring's registration from Kafka's. It is never finalized."""
+"""In the registration of each node: distinguishes Bowstring's registration from Kafka's. Never finalized."""
 REGISTERED_BY_BOWSTRING: Final = (0, 1)
 
 # Level 33 is Kafka 4.4's; 7 is the first that Kafka 4 reads. A level that another broker finalized in the

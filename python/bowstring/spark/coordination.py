@@ -1,4 +1,4 @@
-"""Commits what the tasks of a write prepared, all or nothing, and each micro-batch once.
+"""Commits the transactions that the tasks of a write prepared, all or nothing, and each micro-batch once.
 
 A task sends in a transaction and prepares it. The driver writes its decision, which is metadata of a group
 named after the query: the batch and the chosen transactions. Then it commits them. A repeated batch finds the
@@ -214,7 +214,7 @@ class Coordination:
         return True
 
     def leftovers(self, chosen: Sequence[PreparedTransaction], partitions: int) -> list[PreparedTransaction]:
-        """Returns what attempts that Spark did not choose have left open.
+        """Returns the open transactions of attempts that Spark did not choose.
 
         Args:
             chosen: the transactions of the attempts that it chose.
@@ -243,7 +243,7 @@ class Coordination:
         """Stores that the transactions of a batch are to be committed.
 
         Raises:
-            ClientError: it is not stored, or nobody knows.
+            ClientError: it is not stored, or the outcome is unknown.
         """
         metadata = _pack(self._write, batch, chosen)
         at = {TopicPartition(topic, 0): OffsetAndMetadata(NO_OFFSET, metadata=metadata)}
@@ -275,7 +275,7 @@ class Coordination:
             )
 
     def abort(self, transactions: Sequence[PreparedTransaction]) -> None:
-        """Aborts what nobody will commit; logs what cannot be aborted, which ends by its timeout."""
+        """Aborts transactions that nothing will commit; logs those that end only by their timeout."""
         for each in transactions:
             try:
                 complete_all(self._cluster, [each], commit=False, timeout_s=TIMEOUT_S)
@@ -314,7 +314,7 @@ def commit_batch(coordination: Coordination, batch: int, messages: Sequence[Writ
 def abort_batch(
     coordination: Coordination, batch: int | None, messages: Sequence[WriterCommitMessage | None]
 ) -> None:
-    """Aborts what the tasks of a failed write prepared, unless it is decided."""
+    """Aborts the prepared transactions of a failed write's tasks, unless its batch is decided."""
     chosen = [each.prepared for each in messages if isinstance(each, Written) and each.prepared is not None]
     decision = None if batch is None else coordination.decision()
     if decision is not None and batch is not None and decision.batch >= batch:

@@ -29,7 +29,7 @@ class JarBuildError(Exception):
 
 
 def version() -> str:
-    """The version of this package, which the jar tells to brokers; read from the source."""
+    """The version of this package, which the jar sends to brokers; read from the source."""
     source = Path(__file__).parents[1] / "version.py"
     found = re.search(r'^__version__ = "(.+)"$', source.read_text(encoding="utf-8"), re.M)
     if found is None:

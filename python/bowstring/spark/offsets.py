@@ -61,7 +61,7 @@ def from_json(found: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, in
 
 
 class OffsetPlanner:
-    """Asks brokers for the offsets of a query. Connections open on first use.
+    """Requests the offsets of a query from brokers. Connections open on first use.
 
     Args:
         options: of the query.
@@ -203,8 +203,8 @@ class OffsetPlanner:
         return {p: latest[p] if offset is None else offset for p, offset in found.items()}
 
     def latest(self, known: Offsets) -> dict[TopicPartition, int]:
-        """Returns the present end of every partition; asks again if an end is below a known offset, because a
-        broker may lag.
+        """Returns the present end of every partition; repeats the request if an end is below a known offset,
+        because a broker may lag.
 
         A topic that was created again since the last call is missing in this call and new in the next, as if
         it had been looked up in between: its offsets have no relation to what was read before.

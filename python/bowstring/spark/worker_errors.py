@@ -11,7 +11,7 @@ from bowstring.clients.errors import ClientError
 # PySpark checks it when a worker fails, and then sends the exception without its stack to the JVM. The worker
 # ends after that, so other errors are not affected.
 HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
-# Prefixes of the variables by which Spark tells every Python process where to connect.
+# Prefixes of the variables that give every Python process the address of Spark's JVM.
 STARTED_BY_SPARK = ("PYTHON_WORKER_FACTORY_", "PYTHON_UNIX_DOMAIN_")
 
 

@@ -77,7 +77,7 @@ _log = logging.getLogger("bowstring.admin")
 DELETE_STATES_VERSION = 6
 # The broker's timeout for an operation is this much shorter than ours, so that its answer arrives in time.
 ANSWER_MARGIN_S = 1.0
-# For so long other brokers may not know what was created or deleted here; the pause between two looks.
+# For this long, other brokers may lag behind changes made here; the pause between two checks.
 LAG_S = 5.0
 LAG_LOOK_S = 0.02
 # Requests that change nothing.
@@ -102,7 +102,7 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
             first use on; then every call raises BootstrapResolutionError. 0 looks them up at once. None, the
             default, looks them up with every connection, for as long as each call may take (KIP-909).
         metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
-            broker or cluster, and the client asks the bootstrap servers again (KIP-1242).
+            broker or cluster, and the client returns to the bootstrap servers (KIP-1242).
         on_error: called during calls with each problem that the client logs and retries, such as a broker
             that is down. An exception that it raises is raised by the call.
 
@@ -140,8 +140,7 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
             resolve_timeout_ms=bootstrap_resolve_timeout_ms,
         )
         self._lock = threading.RLock()
-        # Topics that were created here, with the time until which brokers may not know them yet.
-        # Topics that were created (True) or deleted here, and until when other brokers may not know it.
+        # Topics that were created (True) or deleted here, and until when other brokers may lag behind.
         self._changed: dict[str, tuple[bool, float]] = {}
         forks.watch(self)
 
@@ -179,8 +178,8 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
         self._changed |= {name: (exists, now_s + LAG_S) for name, exists in changed.items()}
 
     def _refresh(self, names: Sequence[str]) -> None:
-        """Refreshes metadata until it has the topics that were created here, and not those that were deleted:
-        another broker may answer, and lag behind.
+        """Refreshes metadata until it has the topics created here, and not those deleted here: another
+        broker may answer, and lag behind.
         """
 
         def lags(name: str) -> bool:
@@ -449,7 +448,7 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
                     what = f"moving {topic.topic_name}-{result.partition_index} to {path}"
                     raise broker_error(result.error_code, what)
 
-    # ------------------------------------------------------------ asking
+    # ------------------------------------------------------------ requests
 
     def _broker_timeout_ms(self) -> int:
         return int(max(self._timeout_s - ANSWER_MARGIN_S, self._timeout_s / 2) * 1000)
@@ -472,8 +471,8 @@ class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatur
             return self._cluster.call(pick, api, body, self._timeout_s)
 
     def _ask_any(self, api: Api, body: Body, timeout_s: float) -> Any:
-        """Sends to any broker but one that hangs: questions go to another one, too, when it is silent. What
-        changes something must not be sent twice, so it goes to a broker that has just answered a question.
+        """Sends a query to any broker that does not hang: if one is silent, to another one, too. A change
+        must not be sent twice, so it goes to a broker that has just answered a query.
         """
         if api in QUESTIONS:
             return self._cluster.ask_any(api, body, timeout_s)[0]

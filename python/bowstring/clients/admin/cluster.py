@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from bowstring.clients.net.connection import Api, Body
     from bowstring.clients.net.metadata import ClusterMetadata
 
-# DescribeCluster tells about fenced brokers from this version on (KIP-1073).
+# DescribeCluster lists fenced brokers from this version on (KIP-1073).
 FENCED_VERSION = 2
-# Of ElectLeaders; version 0 knows only preferred leaders.
+# Of ElectLeaders; version 0 has only preferred leaders.
 ELECTIONS = {"preferred": 0, "unclean": 1}
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -67,7 +67,7 @@ class AdminCluster:
     # ------------------------------------------------------------ brokers
 
     def describe_brokers(self) -> list[BrokerDescription]:
-        """Returns all registered brokers by id, also fenced ones where the cluster tells about them."""
+        """Returns all registered brokers by id, also fenced ones if the cluster lists them."""
 
         def request(version: int) -> DescribeClusterRequest:
             tells.append(version >= FENCED_VERSION)
@@ -233,7 +233,7 @@ class AdminCluster:
     ) -> dict[TopicPartition, dict[int, int]]:
         """Returns the log end of each replica by partition and broker id, also of those that follow.
 
-        Replicas on brokers that are fenced or do not answer are left out. Brokers are asked at the same time,
+        Replicas on brokers that are fenced or do not answer are left out. Requests run in parallel,
         but a partition that is written to has another end a moment later.
 
         Args:
@@ -266,7 +266,7 @@ class AdminCluster:
             try:
                 topics = client.wait(answer).topics
             except ClientError:
-                continue  # the broker is down, which other calls tell
+                continue  # the broker is down, which other calls report
             for topic in topics:
                 for part in topic.partitions:
                     if not part.error_code:
@@ -350,7 +350,7 @@ class AdminCluster:
         response = self._call(self._any_node, DescribeClusterRequest, DescribeClusterRequest())
         return str(response.cluster_id)
 
-    # ------------------------------------------------------------ asking
+    # ------------------------------------------------------------ requests
 
     def _to_controller(
         self,

@@ -175,7 +175,7 @@ class AdminConfigs:
                 raise broker_error(result.error_code, f"configs of {kind} {name!r}", result.error_message)
 
     def _config_node(self, kind: str, name: str) -> Callable[[], Node | None]:
-        """Returns the node to ask: a broker's own configs need the broker itself."""
+        """Returns the node for the request: a broker's own configs need the broker itself."""
         if kind.startswith("broker") and name:
             return lambda: self._broker(name)
         return self._any_node

@@ -69,7 +69,7 @@ class AdminGroupLags:
         return found
 
     def group_lags(self, groups: Iterable[str]) -> dict[str, list[GroupLag]]:
-        """Returns what `group_lag` does for several groups, with one look at topics and their ends; groups
+        """Returns the `group_lag` of several groups, with one query of topics and their ends; groups
         that do not exist are left out.
 
         Args:
@@ -126,7 +126,7 @@ class AdminGroupLags:
         """Returns the timestamps (ms) of the batches at offsets: that of a batch's first record, or when the
         broker appended it.
 
-        Asks all leaders at the same time. Places without a batch are left out, and after a second the rest of
+        Queries all leaders in parallel. Places without a batch are left out, and after a second the rest of
         those with large batches.
 
         Args:
@@ -147,7 +147,7 @@ class AdminGroupLags:
         return {place: at_ms for place, at_ms in found.items() if at_ms is not None}
 
     def _batches(self, places: list[Place], size_bytes: int) -> dict[Place, int | None]:
-        """Asks every leader once for each place, as far as that fits; None for a place without a time."""
+        """Queries every leader once for each place, if that fits; None for a place without a time."""
         client = self._cluster.client
         waiting = []
         for node, asked in self._by_leader_and_turn(places).items():
@@ -159,7 +159,7 @@ class AdminGroupLags:
             try:
                 answer = client.wait(pending)
             except ClientError:
-                continue  # other calls say which broker is down
+                continue  # other calls report which broker is down
             for part in answer.partitions:
                 name = part.topic or self._topic_names().get(part.topic_id, "")
                 partition = TopicPartition(name, part.partition)
@@ -214,7 +214,7 @@ def _partitions(
     committed: Mapping[TopicPartition, OffsetAndMetadata],
     topics: Mapping[str, TopicInfo],
 ) -> list[TopicPartition]:
-    """Returns the partitions of a group's topics; those of deleted topics as far as they have offsets."""
+    """Returns the partitions of a group's topics; those of deleted topics if they have offsets."""
     named = set(committed) | {p for member in description.members for p in member.assignment}
     every = {
         TopicPartition(name, number)

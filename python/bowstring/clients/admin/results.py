@@ -126,7 +126,7 @@ class GroupDescription(NamedTuple):
     """A group with its members.
 
     Attributes:
-        group_id, state, protocol_type, assignor, coordinator, members: as the coordinator tells them.
+        group_id, state, protocol_type, assignor, coordinator, members: as the coordinator reports them.
         group_type: "classic", "consumer" (KIP-848), "share" (KIP-932) or "streams" (KIP-1071).
         group_epoch, assignment_epoch: of its members and of its assignment; -1 for a classic group.
     """
@@ -145,7 +145,7 @@ class GroupDescription(NamedTuple):
 class ShareOffset(NamedTuple):
     """Where a share group is in a partition: records below `start_offset` are done.
 
-    `lag`: records that it has to process; -1 if the broker does not tell it.
+    `lag`: records that it has to process; -1 if the broker does not report it.
     """
 
     start_offset: int
@@ -175,8 +175,8 @@ class GroupLag(NamedTuple):
 
 
 class BrokerDescription(NamedTuple):
-    """A registered broker. `fenced`: it is registered, but does not serve; None if the cluster does not tell
-    (before Kafka 4.0).
+    """A registered broker. `fenced`: it is registered, but does not serve; None if the cluster does not
+    report it (before Kafka 4.0).
     """
 
     id: int
@@ -195,9 +195,9 @@ class Reassignment(NamedTuple):
 
 
 class QuorumReplica(NamedTuple):
-    """A voter or observer of the metadata log. Times are in ms since the epoch, -1 if they are not told.
+    """A voter or observer of the metadata log. Times are in ms since the epoch, -1 if unknown.
 
-    `directory_id` is all zeros if it is not told.
+    `directory_id` is all zeros if unknown.
     """
 
     id: int
@@ -223,7 +223,7 @@ class FeatureLevels(NamedTuple):
 
 class QuorumDescription(NamedTuple):
     """The metadata quorum as its leader describes it. `endpoints`: (listener, host, port) of each voter by
-    its id; empty if they are not told (before Kafka 3.9).
+    its id; empty if unknown (before Kafka 3.9).
     """
 
     leader_id: int

@@ -99,7 +99,7 @@ class Consumer(
             first use on; then every call raises BootstrapResolutionError. 0 looks them up at once. None, the
             default, looks them up with every connection, for as long as each call may take (KIP-909).
         metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
-            broker or cluster, and the client asks the bootstrap servers again (KIP-1242).
+            broker or cluster, and the client returns to the bootstrap servers (KIP-1242).
         allow_auto_create: lets brokers create the topics that are read, if their configs allow it.
         on_error: called during `poll` with each problem that the consumer logs and retries, such as a broker
             that is down. An exception that it raises is raised by `poll`.

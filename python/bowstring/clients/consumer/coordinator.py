@@ -109,7 +109,7 @@ class ConsumerCoordinator:
         )
 
     def _choose_protocol(self) -> bool:
-        """Replaces a member that is undecided, or that learns that its protocol is not possible; returns
+        """Replaces an undecided member, or one whose protocol turns out to be impossible; returns
         whether it did.
         """
         member = self._member
@@ -245,7 +245,7 @@ class ConsumerCoordinator:
                     self._client.troubles.note(self._stored, error, grace_s=GRACE_S)
                 if not is_about_member(error):
                     self._member.coordinator_lost(pending.node)
-                elif self._member.reader() == reader:  # the heartbeat that tells is under way or to come
+                elif self._member.reader() == reader:  # a heartbeat will bring the change
                     self._load_at = time.monotonic() + RETRY_PAUSE_S
             elif still_asked:
                 self._fetcher.error = error

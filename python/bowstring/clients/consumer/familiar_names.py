@@ -71,7 +71,7 @@ class FamiliarNames:
         Args:
             partition: topic and partition number.
             timeout: seconds to wait for brokers; None for default_timeout_ms.
-            cached: does not ask the broker.
+            cached: sends no request.
         """
         if cached:
             state = self._state(partition)

@@ -22,4 +22,4 @@ class FetchConfig:
     local: Local = False
     rack: str = ""
     replica_max_age_s: float = 300.0
-    """A preferred read replica is used for so long; then the leader is asked again (KIP-392)."""
+    """A preferred read replica is used for this long; then the leader chooses again (KIP-392)."""

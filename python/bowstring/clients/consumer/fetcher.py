@@ -122,7 +122,7 @@ class Fetcher:
         self.error: ClientError | None = None
         """The error that the next poll must raise."""
 
-    # ------------------------------------------------------------ asking
+    # ------------------------------------------------------------ requests
 
     def start(self) -> float:
         """Sends fetches to idle brokers and looks up unknown positions; returns seconds until more is due."""
@@ -173,7 +173,7 @@ class Fetcher:
     def _read_replica(
         self, partition: TopicPartition, state: PartitionState, replica: ReadReplica, now: float
     ) -> Node | None:
-        """Returns the replica that the leader named (KIP-392), or the leader when it is to be asked again."""
+        """Returns the replica that the leader named (KIP-392), or the leader when it must choose again."""
         if now < replica.until and replica.leader_epoch == self.cluster.leader_epoch(*partition):
             node = self.cluster.replica(*partition, replica.broker_id)
             if node is not None and not self.client.backing_off(node):
@@ -240,7 +240,7 @@ class Fetcher:
             self._local.close()
 
     def _pause(self, *states: PartitionState) -> None:
-        """Requests nothing of these partitions for a moment, unless metadata arrives before."""
+        """Requests nothing of these partitions for a moment, unless metadata arrives first."""
         retry_at = time.monotonic() + RETRY_PAUSE_S
         self._due_at = min(self._due_at, retry_at)
         for state in states:
@@ -254,7 +254,7 @@ class Fetcher:
         """Returns whether a request was sent.
 
         A request that waits at the broker for new records must not delay partitions of the same broker that
-        soon need more. With `supplied` ones it therefore asks only for existing records, and polls for new
+        soon need more. With `supplied` ones it therefore requests only existing records, and polls for new
         ones rarely.
         """
         now = time.monotonic()
@@ -404,7 +404,7 @@ class Fetcher:
         if code in _LEADER_ERRORS:
             self._later(partition, state, error)
             if self.cluster.leader_epoch(*partition) > leader_epoch:
-                state.retry_at = 0.0  # the answer, or metadata, has told of another leader
+                state.retry_at = 0.0  # the answer, or metadata, has named another leader
         elif error.retriable:
             self.troubles.note(f"partition {partition}", error, grace_s=GRACE_S)
             self._pause(state)

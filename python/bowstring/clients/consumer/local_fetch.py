@@ -21,7 +21,7 @@ from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node, TopicPartition
 
 DISCOVERY_TIMEOUT_S = 5.0
-# A broker without local reads is asked again at growing intervals.
+# A broker without local reads is tried again at growing intervals.
 RETRY_AFTER_S = 5.0
 RETRY_AFTER_MAX_S = 300.0
 LEAVE_ALONE_S = 1.0

@@ -46,11 +46,11 @@ class Chunk(NamedTuple):
 
 
 class ReadReplica(NamedTuple):
-    """The replica that the leader told a consumer to read from (KIP-392).
+    """The replica that the leader gave a consumer to read from (KIP-392).
 
     Attributes:
-        leader_epoch: of that leader; another one is asked anew.
-        until: time of `time.monotonic` at which the leader is asked again.
+        leader_epoch: of that leader; another leader must choose anew.
+        until: time of `time.monotonic` at which the leader must choose again.
     """
 
     broker_id: int
@@ -69,7 +69,7 @@ class PartitionState:
 
     `unless_committed` is where to read if the group has no offset of the partition; None: as by policy.
 
-    `replica` is fetched from instead of the leader. After an error nothing is asked until `retry_at`, or
+    `replica` is fetched from instead of the leader. After an error nothing is requested until `retry_at`, or
     until metadata is newer than `retry_version`.
     """
 
@@ -182,7 +182,7 @@ class PartitionState:
         if self.decoded and self._position is not None:
             self.seek(self._position)
 
-    # ------------------------------------------------------------ handing out
+    # ------------------------------------------------------------ returning records
 
     def begin(self, poll_number: int) -> None:
         """Marks the start of a poll, which returns records from the position on."""
@@ -321,7 +321,7 @@ class Positions:
             if state is not None:
                 self._states[partition] = state
 
-    # ------------------------------------------------------------ asking brokers
+    # ------------------------------------------------------------ requests
 
     def ask(self, partitions: Iterable[TopicPartition]) -> Epochs:
         """Marks these partitions as requested; returns their epochs, to be compared with the answer."""
@@ -345,7 +345,7 @@ class Positions:
                 found[partition] = state
         return found
 
-    # ------------------------------------------------------------ handing out
+    # ------------------------------------------------------------ returning records
 
     def begin_poll(self) -> None:
         """Starts a poll: all records returned before are finished."""
@@ -385,7 +385,7 @@ class Positions:
         }
 
     def taken(self) -> dict[TopicPartition, int]:
-        """Returns where the last poll began, by partition that it returned records of."""
+        """Returns where the last poll began, by partition of its records."""
         return {
             partition: begun
             for partition, state in self._states.items()

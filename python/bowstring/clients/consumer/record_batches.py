@@ -15,7 +15,7 @@ def scan(data: memoryview, partition: TopicPartition, offset: int) -> tuple[int,
     """Returns size, next offset and record count of the complete batches at the start of `data`.
 
     Args:
-        offset: that was asked for.
+        offset: the requested one.
 
     Raises:
         CorruptBatchError: the first batch is malformed or incomplete, or all end before `offset`.
@@ -30,7 +30,7 @@ def scan(data: memoryview, partition: TopicPartition, offset: int) -> tuple[int,
         raise CorruptBatchError(
             f"{partition} from offset {offset}: {len(data)} fetched bytes contain no complete batch"
         )
-    if found[1] <= offset:  # going on there would read the same again and again
+    if found[1] <= offset:  # continuing there would read the same again forever
         raise CorruptBatchError(
             f"{partition} from offset {offset}: the fetched batches end at offset {found[1]}, before it; "
             "seek() to a later offset to continue"
@@ -66,7 +66,7 @@ def decode(chunk: Chunk, partition: TopicPartition, limit: int) -> tuple[list[Re
         limit: most bytes that a batch may decompress to.
 
     Returns:
-        The records, the offset behind them, and what is left from the bad batch on.
+        The records, the offset behind them, and the rest from the bad batch on.
 
     Raises:
         CorruptBatchError: records of the first batch are malformed or cannot be decompressed.

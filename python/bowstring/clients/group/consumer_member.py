@@ -1,7 +1,7 @@
-"""Implements membership of a KIP-848 consumer group: takes over what the coordinator assigns.
+"""Implements membership of a KIP-848 consumer group: adopts the coordinator's assignments.
 
-Partitions that stay are read without a pause. Those that go are given up first, with a commit; then the
-coordinator hears it, and assigns them to others.
+Partitions that stay are read without a pause. Those that go are given up first, with a commit; then a
+heartbeat reports them, and the coordinator assigns them to others.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ConsumerGroupMember(CoordinatedMember):
         self._ids = TopicIds(client, cluster)
         self._target: frozenset[Place] | None = None
         self.refused_protocol = False
-        """Whether the coordinator lets nobody join this group by this protocol."""
+        """Whether the coordinator lets no member join this group by this protocol."""
         self.member_id = thread.member[0]
 
     # ------------------------------------------------------------ the clockwork
@@ -143,7 +143,7 @@ class ConsumerGroupMember(CoordinatedMember):
         return member_id, epoch if epoch > JOIN_EPOCH else -1
 
     def reader(self) -> tuple[str, int] | None:
-        """See CoordinatedMember. A member that has lost its place asks as nobody."""
+        """See CoordinatedMember. A member that has lost its place sends no id or epoch."""
         return self.identity() if self._thread.phase is Phase.MEMBER else None
 
     def _watch_commit(
@@ -180,6 +180,6 @@ class ConsumerGroupMember(CoordinatedMember):
 
 
 def _again(error: ClientError) -> ClientError:
-    """Marks an error as one that the same request may not meet again."""
+    """Marks an error that may not repeat for the same request."""
     error.retriable = True
     return error

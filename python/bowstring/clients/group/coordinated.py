@@ -158,7 +158,7 @@ class CoordinatedMember(ABC):
     # ------------------------------------------------------------ committing
 
     def identity(self) -> tuple[str, int]:
-        """Returns the member id and the newest generation, or epoch, that the coordinator has told."""
+        """Returns the member id and the newest generation, or epoch, from the coordinator."""
         return self.member_id, self.generation
 
     def reader(self) -> tuple[str, int] | None:

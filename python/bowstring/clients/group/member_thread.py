@@ -29,9 +29,9 @@ class MemberThread:
 
     Args:
         membership: guarded by the lock of this object from now on.
-        max_poll_interval_s: the member leaves when its consumer does not poll for so long.
+        max_poll_interval_s: the member leaves when its consumer does not poll for this long.
         request_timeout_s: a request without an answer is repeated after this; at most REQUEST_TIMEOUT_S.
-        on_news: called on the thread when there is something to do in the next poll.
+        on_news: called on the thread when the next poll has something to do.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class MemberThread:
         """Joins with this subscription, or changes it.
 
         Args:
-            nodes: brokers that may know the coordinator.
+            nodes: brokers to contact for the coordinator.
             topics: names of topics.
             regex: RE2 expression that the coordinator resolves.
         """
@@ -127,7 +127,7 @@ class MemberThread:
                 self._wake.wait_for(lambda: self._membership.phase is Phase.OUTSIDE, LEAVE_TIMEOUT_S)
 
     def close(self) -> None:
-        """Ends the thread; `leave` first to tell the group."""
+        """Ends the thread; call `leave` first to leave the group."""
         with self._wake:
             self._ended = True
             self._wake.notify_all()
@@ -189,7 +189,7 @@ class MemberThread:
             return member.target is not None or member.refusal is not None or member.phase is Phase.LOST
 
     def _locate(self, client: NetworkClient) -> Node:
-        """Finds the coordinator; raises a retriable ClientError when no broker tells it now."""
+        """Finds the coordinator; raises a retriable ClientError when no broker names it now."""
         failure: ClientError | None = None
         for node in self._nodes:
             if client.backing_off(node):

@@ -1,6 +1,6 @@
-"""Decides what a member of a KIP-848 or KIP-932 group tells its coordinator, and what answers mean: pure.
+"""Decides the heartbeats of a KIP-848 or KIP-932 member, and interprets the answers: pure.
 
-The coordinator computes assignments. Each heartbeat tells it only what changed: the subscription, and the
+The coordinator computes assignments. Each heartbeat reports only what changed: the subscription, and the
 partitions that the member owns once it has taken over an assignment. `Membership` gets time as an argument;
 member_thread.py runs it, consumer_member.py and clients/share use it.
 """
@@ -30,7 +30,7 @@ Place = tuple[bytes, int]
 
 _COORDINATOR = (Errors.NOT_COORDINATOR.code, Errors.COORDINATOR_NOT_AVAILABLE.code)
 _LOST = (Errors.FENCED_MEMBER_EPOCH.code, Errors.UNKNOWN_MEMBER_ID.code)
-# The member stays, and asks again: access to a topic may be granted later.
+# The member stays and retries: access to a topic may be granted later.
 _PASSING = (Errors.TOPIC_AUTHORIZATION_FAILED.code, Errors.COORDINATOR_LOAD_IN_PROGRESS.code)
 
 
@@ -89,17 +89,17 @@ class Membership(ABC):
         self._rack = rack
         self._topics: tuple[str, ...] = ()
         self._regex: str | None = None
-        self._used_regex = False  # once told, it must be taken back with an empty one
+        self._used_regex = False  # once sent, an empty one must replace it
         self._owned: frozenset[Place] = frozenset()
         self._told_owned: frozenset[Place] | None = None
         self._told_topics: tuple[tuple[str, ...], str | None] | None = None
         self._must_leave = False
-        # whether the last request was the one that leaves; before it, a heartbeat may have been on its way
+        # whether the last request was the leave; an earlier heartbeat may be in flight before it
         self._told_leave = False
         self._failures = 0
         self._due_at = 0.0
 
-    # ------------------------------------------------------------ what the consumer says
+    # ------------------------------------------------------------ calls of the consumer
 
     def subscribe(self, topics: Iterable[str], regex: str | None = None) -> None:
         """Joins with this subscription, or changes it."""
@@ -115,7 +115,7 @@ class Membership(ABC):
             self._due_at = 0.0
 
     def settle(self, owned: Iterable[Place]) -> None:
-        """Reports that the consumer has taken over the assignment: it owns just these partitions."""
+        """Reports that the consumer has adopted the assignment: it owns just these partitions."""
         self._owned, self._told_owned = frozenset(owned), None
         if self.phase is Phase.MEMBER:
             self._due_at = 0.0
@@ -127,7 +127,7 @@ class Membership(ABC):
             self._join()
 
     def leave(self) -> bool:
-        """Leaves the group; returns whether the coordinator must be told."""
+        """Leaves the group; returns whether a request to the coordinator is needed."""
         told = self.phase in (Phase.JOINING, Phase.MEMBER)
         self.phase = Phase.LEAVING if told else Phase.OUTSIDE
         self._due_at = 0.0
@@ -161,7 +161,7 @@ class Membership(ABC):
         self.phase = Phase.LOST
         self.target = None
 
-    # ------------------------------------------------------------ what the coordinator hears and says
+    # ------------------------------------------------------------ requests and answers
 
     @property
     def due_at(self) -> float | None:
@@ -191,13 +191,13 @@ class Membership(ABC):
     def _body(
         self, topics: tuple[tuple[str, ...], str | None] | None, owned: frozenset[Place] | None
     ) -> Callable[[int], Request]:
-        """Returns a heartbeat that tells the subscription and the owned partitions, unless None."""
+        """Returns a heartbeat that reports the subscription and the owned partitions, unless None."""
 
     @abstractmethod
     def _leave_body(self) -> Callable[[int], Request]: ...
 
     def failed(self, now: float) -> None:
-        """Notes that there was no answer: the coordinator may or may not have heard the request."""
+        """Notes that there was no answer: the coordinator may have received the request or not."""
         if self._told_leave:
             self._left()
             return

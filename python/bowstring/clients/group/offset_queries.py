@@ -31,7 +31,7 @@ RETRY_PAUSE_S = 0.05
 def retried(cluster: ClusterMetadata, timeout_s: float, attempt: Callable[[float], T]) -> T:
     """Repeats `attempt` (called with the seconds left) while its error is retriable and time is left.
 
-    Makes no attempt without time: its error would hide what brokers answered to the one before.
+    Makes no attempt without time: its error would hide the brokers' answers to the previous one.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -131,10 +131,10 @@ def committed_offsets(
     """Returns a group's committed offsets; partitions without one are left out.
 
     Args:
-        cluster, group: whom to ask.
+        cluster, group: the cluster, and the group whose offsets are requested.
         partitions: None for all.
         timeout_s: seconds.
-        member: returns the id and the epoch of the member that asks, None for nobody.
+        member: returns the id and the epoch of the requesting member, None for none.
         metadata_alone: include metadata that was stored with the offset -1, which means none.
 
     Raises:

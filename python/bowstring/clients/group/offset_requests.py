@@ -30,7 +30,7 @@ from bowstring.protocol.messages.offset_fetch import (
 # From this version on one request may name several groups (KIP-709).
 GROUPS_VERSION = 8
 
-# From this version on OffsetFetch may name the member that asks, in its epoch (KIP-848).
+# From this version on, OffsetFetch may name the requesting member and its epoch (KIP-848).
 MEMBER_VERSION = 9
 
 # From this version on OffsetFetch can request every partition of the group.
@@ -126,7 +126,7 @@ def fetch_request(
     return build
 
 
-# The group has changed since the member heard of it; its next heartbeat says how.
+# The group has changed since the member's last heartbeat; its next one brings the change.
 _MEMBER_CHANGED = (Errors.STALE_MEMBER_EPOCH.code, Errors.UNKNOWN_MEMBER_ID.code)
 
 
@@ -136,12 +136,12 @@ def fetched_offsets(
     """Returns the committed offsets; partitions without one are left out.
 
     Args:
-        group, response: whose offsets, and what the coordinator answered.
+        group, response: the group, and the coordinator's answer.
         metadata_alone: include metadata that was stored with the offset -1, which means none.
 
     Raises:
         BrokerError: the coordinator refused, for the group or for a partition; retriable also when it has
-            the member that asked in another epoch, or no longer.
+            the requesting member in another epoch, or no longer.
     """
     code = response.error_code
     topics: Iterable[object] = response.topics
@@ -165,11 +165,11 @@ def fetched_offsets(
 
 
 def is_about_member(error: ClientError) -> bool:
-    """Whether `error` says that the group has changed since the member that asked heard of it."""
+    """Whether `error` means that the group has changed since the requesting member's last heartbeat."""
     return isinstance(error, BrokerError) and error.code in _MEMBER_CHANGED
 
 
-# Consumers ask the leader; whoever asks as the other one is answered by every replica.
+# Consumers send to the leader; with the other id, every replica answers.
 CONSUMER, ANY_REPLICA = -1, -2
 
 

@@ -1,4 +1,4 @@
-"""Finds the names of topics whose ids a coordinator told (KIP-848, KIP-932)."""
+"""Finds the names of topics whose ids came from a coordinator (KIP-848, KIP-932)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TopicIds:
         self._pending: Pending | None = None
 
     def resolve(self, places: Iterable[Place]) -> tuple[dict[TopicPartition, Place], set[Place]]:
-        """Returns partitions by name, and those whose names are not known yet; asks brokers for them."""
+        """Returns partitions by name, and those without a known name; requests these from brokers."""
         found: dict[TopicPartition, Place] = {}
         unknown: set[Place] = set()
         for place in places:

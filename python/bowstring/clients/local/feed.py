@@ -83,7 +83,7 @@ class LocalFeed:
         return Window(data, tuple(self._answer.aborted), self._position + len(data) == self._open.end)
 
     def would_ask(self, offset: int) -> bool:
-        """Returns whether `window` must ask the broker, which may take up to its wait_ms."""
+        """Returns whether `window` needs a request to the broker, which may take up to its wait_ms."""
         return offset != self._offset or (self._open is None and not self._waiting)
 
     def advance(self, consumed: int, next_offset: int) -> int:
@@ -102,7 +102,7 @@ class LocalFeed:
         return next_offset
 
     def forget(self) -> None:
-        """Closes all files; the next window asks the broker."""
+        """Closes all files; the next window sends a request to the broker."""
         self._drop_open()
         while self._waiting:
             os.close(self._waiting.popleft().fd)

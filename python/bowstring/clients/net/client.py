@@ -95,7 +95,7 @@ class NetworkClient:
         self._epoll.register(self._wake_reader, select.EPOLLIN)
         self.meant: Callable[[Node], frames.Meant | None] = lambda node: None
         self.misrouted: Callable[[], None] = lambda: None
-        # Whether the broker that answered last can check whom it is taken for.
+        # Whether the broker that answered last can check the meant broker.
         self._names_checked = True
         self._closed = False
         self._forked: ForkedError | None = None
@@ -103,7 +103,7 @@ class NetworkClient:
         self.early: list[Callable[[], None]] = []  # callbacks of requests that failed before they were sent
         forks.watch(self)
 
-    # ------------------------------------------------------------ asking
+    # ------------------------------------------------------------ requests
 
     def send(
         self,

@@ -1,4 +1,4 @@
-"""Makes requests for the brokers that coordinate groups and transactional ids, and reads the answers."""
+"""Builds requests that find the coordinators of groups and transactional ids, and reads the answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def found_coordinator(answer: FindCoordinatorResponse, key: str, kind: int = GRO
     """Returns the broker that an answer about one key names.
 
     Raises:
-        BrokerError: there is none now, or it may not be told.
+        BrokerError: there is none now, or access is denied.
     """
     return _node(answer.coordinators[0] if answer.coordinators else answer, key, kind)
 
@@ -52,7 +52,7 @@ def found_coordinators(
     A broker before Kafka 3.0 names that of the first key alone.
 
     Raises:
-        BrokerError: one of the keys has no coordinator now, or it may not be told.
+        BrokerError: one of the keys has no coordinator now, or access is denied.
     """
     if not answer.coordinators:
         return {keys[0]: _node(answer, keys[0], kind)}

@@ -129,7 +129,7 @@ class BrokerVersions(NamedTuple):
 
     Attributes:
         by_key: lowest and highest version by API key.
-        retry_version: the version of ApiVersions to ask in instead, because the broker refused; or None.
+        retry_version: the version of ApiVersions to retry with after a refusal; or None.
         features: finalized levels of features by name (KIP-584).
     """
 

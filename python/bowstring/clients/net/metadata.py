@@ -63,7 +63,7 @@ def _split_port(text: str) -> tuple[str, str]:
 
 
 def retry_pause_s(wrong_s: float) -> float:
-    """Returns the seconds before the next question when answers have brought nothing new for `wrong_s`.
+    """Returns the seconds before the next request when answers have brought nothing new for `wrong_s`.
 
     A new leader is found soon, and brokers that are away for long are left alone.
     """
@@ -75,7 +75,7 @@ class ClusterMetadata:
 
     Args:
         client: the connections.
-        bootstrap: brokers to ask first, and again when all known ones are lost (KIP-899).
+        bootstrap: brokers to contact first, and again when all known ones are lost (KIP-899).
         metadata_max_age_ms: topics in use are looked up again after this long.
         allow_auto_create: whether requesting a topic may create it.
         check_cluster: whether brokers check that a connection was meant for them (KIP-1242).
@@ -116,7 +116,7 @@ class ClusterMetadata:
         self._allow_auto_create = allow_auto_create
         self._max_age_s = metadata_max_age_ms / 1000
         self._refreshed_at = 0.0
-        self._asked: set[Node] = set()  # by the question in flight
+        self._asked: set[Node] = set()  # by the request in flight
         self._question = 0
         self._asked_at = 0.0
         self._retry_at = 0.0
@@ -178,8 +178,8 @@ class ClusterMetadata:
         return usable or [node for node in self.bootstrap if not self.client.backing_off(node)]
 
     def _others(self, asked: Iterable[Node]) -> list[Node]:
-        """Brokers that are not backing off and not `asked`. Bootstrap servers count, too: a broker may know
-        only itself.
+        """Brokers that are not backing off and not in `asked`. Bootstrap servers count, too: a broker may
+        list only itself.
         """
         passed = {(node.host, node.port) for node in asked}
         found: dict[tuple[str, int], Node] = {}
@@ -194,7 +194,7 @@ class ClusterMetadata:
         return min(nodes, key=lambda node: (self.client.in_flight(node), not self.client.ready(node)))
 
     def refused_s(self, topic: str, since: float) -> float:
-        """Returns for how many seconds after `since` answers have kept telling an error of `topic`.
+        """Returns for how many seconds after `since` answers have repeated an error of `topic`.
 
         It begins again when a broker does not answer: it may have gone down before it created the topic.
 
@@ -241,10 +241,10 @@ class ClusterMetadata:
         return None if cluster_id is None or node.id < 0 else Meant(cluster_id, node.id)
 
     def rebootstrap(self) -> None:
-        """Forgets the brokers, which turned out to be others, and asks the bootstrap servers again."""
+        """Forgets the brokers, which turned out to be others, and contacts the bootstrap servers again."""
         self._former_id = self.cluster_id or self._former_id
         self.brokers, self.controller_id, self.cluster_id = {}, -1, None
-        self._question += 1  # answers under way come from brokers that are forgotten
+        self._question += 1  # answers under way come from forgotten brokers
         self._asked.clear()
         self.version += 1
         self.invalidate()
@@ -288,14 +288,14 @@ class ClusterMetadata:
         if not self.stale:
             self._wrong_since = None
         self._start()
-        return SILENCE_S  # then another broker is asked, too
+        return SILENCE_S  # then another broker gets a request, too
 
     def _start(self) -> None:
         self.stale = False  # before `wanted` is read: another thread may add a topic at any time
         self._ask(self._another_than_told() if self._refused else self.any_node())
 
     def _another_than_told(self) -> Node:
-        """Returns a broker that was not the last one to answer: that may be cut off, and know less."""
+        """Returns a broker that was not the last one to answer: that one may be cut off, and lag behind."""
         others = [node for node in self.brokers.values() if (node.host, node.port) != self._told_by]
         usable = [node for node in others if not self.client.backing_off(node)]
         return self._rng.choice(usable) if usable else self.any_node()
@@ -308,8 +308,8 @@ class ClusterMetadata:
         self.client.send(node, MetadataRequest, self._request(names), callback=answered)
 
     def _ask_another(self, now: float) -> float:
-        """Asks one more broker when the last one is silent: it may hang, or be cut off, without closing the
-        connection. Returns seconds until the next check.
+        """Sends to one more broker when the last one is silent: it may hang, or be cut off, without closing
+        the connection. Returns seconds until the next check.
         """
         if now < self._asked_at + SILENCE_S:
             return self._asked_at + SILENCE_S - now
@@ -474,7 +474,7 @@ class ClusterMetadata:
         """Polls until something happens or `wait_s` is over.
 
         Raises BootstrapResolutionError, or NoBrokerError at the deadline, unless metadata is there already:
-        then the caller looks again.
+        then the caller checks again.
         """
         self.resolution.check()
         left, version = deadline - time.monotonic(), self.version
@@ -495,9 +495,10 @@ class ClusterMetadata:
         return NoBrokerError(failures, waited_s)
 
     def ask_any(self, api: Api, body: Body, timeout_s: float) -> tuple[Any, Node]:
-        """Asks brokers until one answers; returns the answer and that broker.
+        """Sends to one broker after another until one answers; returns the answer and that broker.
 
-        One that is silent for a second may hang, so another one is asked, too: only for requests that change
+        One that is silent for a second may hang, so another one gets the request, too: only for requests that
+        change
         nothing, and that any broker answers.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What a producer counts, told under the names of Java's producer metrics (group `producer-metrics`)."""
+"""A producer's counters under the names of Java's producer metrics (group `producer-metrics`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RATES = (
 
 
 class ProducerMetrics(SendCounters):
-    """Counters of one producer. Written by its sender thread; reads see each at some recent value."""
+    """Counters of one producer. Written by its sender thread; each read returns a recent value."""
 
     def __init__(self) -> None:
         self.errors = 0
@@ -35,12 +35,12 @@ class ProducerMetrics(SendCounters):
         return (self.records, self.batch_bytes, self.requests, self.errors, self.retries)
 
     def sample(self, now: float) -> None:
-        """Notes the totals, which rates are taken from."""
+        """Notes the totals from which rates are computed."""
         self._samples.append((now, self._totals()))
         self.sample_at = now + SAMPLE_S
 
     def failed(self, batch: ProduceBatch) -> None:
-        """A batch could not be delivered."""
+        """Counts a batch that could not be delivered."""
         self.errors += batch.record_count
 
     def report(self, now: float) -> dict[str, float]:

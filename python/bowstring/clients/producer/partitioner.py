@@ -1,4 +1,4 @@
-"""Where a record goes when its sender did not say, by the names that Kafka's clients know.
+"""Chooses partitions for records without one, under the partitioner names of Kafka's clients.
 
 Keys land where Kafka's Java producer puts them, so that programs in both languages may share a topic.
 Records without a key stick to one partition until a batch's worth of bytes has gone there (KIP-794).
@@ -20,7 +20,7 @@ _STICKY, _RANDOM, _ROUND_ROBIN, _HASHED = range(4)
 
 
 class PartitionRule(NamedTuple):
-    """How keys are hashed, and what becomes of records without one."""
+    """How keys are hashed, and how records without a key are placed."""
 
     key_rule: int
     null_rule: int

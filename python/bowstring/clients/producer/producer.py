@@ -56,12 +56,12 @@ _log = logging.getLogger("bowstring.producer")
 PARTITION = Kind(lambda value: WHOLE.fits(value) and value >= -1, "the number of a partition")
 
 Payload = bytes | bytearray | memoryview | str | None
-# A name given as bytes is sent as it is, as is a name that poll() decoded from bytes that are not UTF-8.
+# A name given as bytes is sent unchanged, as is a name that poll() decoded from bytes that are not UTF-8.
 HeadersLike = Mapping[str, Payload] | Mapping[bytes, Payload] | Iterable[tuple[str | bytes, Payload]]
 
 
 class Format(Protocol):
-    """What encodes typed columns to bytes: `bowstring.Json`, `Avro`, `Protobuf`, or the like."""
+    """Encodes typed columns to bytes: `bowstring.Json`, `Avro`, `Protobuf`, or the like."""
 
     schema: Any
 
@@ -71,7 +71,7 @@ class Format(Protocol):
 
 Column = tuple[Any, Any] | tuple[Any, Any, Any]
 
-# How long brokers have to say that they do not have a topic: it may be about to be created.
+# How long brokers may report a missing topic: it may be about to be created.
 MISSING_TOPIC_GRACE_S = 5.0
 
 
@@ -110,7 +110,7 @@ class Producer(TransactionalSending, RecordSender):
             first use on; then every call raises BootstrapResolutionError. 0 looks them up at once. None, the
             default, looks them up with every connection, for as long as each call may take (KIP-909).
         metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
-            broker or cluster, and the client asks the bootstrap servers again (KIP-1242).
+            broker or cluster, and the client returns to the bootstrap servers (KIP-1242).
         connect_timeout_ms: how long a connection may take to open, at most request_timeout_ms.
         allow_auto_create: whether sending to a missing topic creates it, if the broker allows it.
         partitioner: "default" (Java's: murmur2 of the key, else sticky), "uniform_sticky", "round_robin",
@@ -122,14 +122,15 @@ class Producer(TransactionalSending, RecordSender):
         client_rack: the rack that this producer is in, as the brokers' broker.rack names it.
         key_serializer, value_serializer: functions that make bytes of what `send` is given.
         key, value: formats (bowstring.Json, Avro, Protobuf) with which `send_arrow` encodes columns.
-        transactional_id: name by which brokers know this producer across restarts; sends are then part of
+        transactional_id: name that identifies this producer to brokers across restarts; sends are then part
+            of
             transactions (KIP-98). A later producer of the same name fences this one.
         transaction_timeout_ms: a transaction open for longer is aborted by its coordinator.
-        on_error: called in the producer's thread with what it goes on in spite of, such as a broker that is
-            down, as often as it is logged.
+        on_error: called in the producer's thread with each problem that it logs and retries, such as a broker
+            that is down.
 
     Raises:
-        ConfigError: an argument makes no sense.
+        ConfigError: an argument is invalid.
 
     Examples:
         >>> with Producer("localhost:9092") as producer:
@@ -400,7 +401,7 @@ class Producer(TransactionalSending, RecordSender):
         return (full and bool(accumulator.unfinished)) or accumulator.partition_count(topic) < 0
 
     def await_ready(self, topic: str, size_bytes: int = 0) -> None:
-        """Waits, at most max_block_ms, until `would_block` is false. Raises what `send` raises meanwhile.
+        """Waits, at most max_block_ms, until `would_block` is false. Raises like `send` meanwhile.
 
         Args:
             topic: name of the topic.
@@ -425,7 +426,7 @@ class Producer(TransactionalSending, RecordSender):
         return self._config.delivery_timeout_s
 
     def find_topic(self, topic: str) -> None:
-        """Waits, at most max_block_ms, until current metadata of a topic is known. Raises as `send` does.
+        """Waits, at most max_block_ms, until there is current metadata of a topic. Raises like `send`.
 
         Args:
             topic: name of the topic.
@@ -444,7 +445,7 @@ class Producer(TransactionalSending, RecordSender):
         return found
 
     def flush(self, timeout: float | None = None) -> None:
-        """Sends what waits, at once, and returns when everything sent before has an outcome.
+        """Sends waiting records at once, and returns when everything sent before has an outcome.
 
         Args:
             timeout: seconds; None or -1 waits without limit.
@@ -469,7 +470,7 @@ class Producer(TransactionalSending, RecordSender):
         return description(self, servers, closed=closed, transactional_id=self._config.transactional_id)
 
     def metrics(self) -> dict[str, float]:
-        """What the producer has done so far, by the names of Java's producer metrics.
+        """Returns counters and rates by the names of Java's producer metrics.
 
         Times are in milliseconds, sizes in bytes, rates per second over the last half minute.
         """
@@ -483,8 +484,8 @@ class Producer(TransactionalSending, RecordSender):
         }
 
     def close(self, timeout: float | None = None) -> None:
-        """Sends what waits and ends the producer's thread; after `timeout` seconds the rest fails. An open
-        transaction is aborted.
+        """Sends waiting records and ends the producer's thread; after `timeout` seconds the rest fails.
+        Aborts an open transaction.
 
         In a callback of the producer it does not wait: the thread ends after the callback, when all is sent.
 
@@ -503,7 +504,7 @@ class Producer(TransactionalSending, RecordSender):
     ) -> None:
         self.close()
 
-    # ------------------------------------------------------------ what `send` needs now and then
+    # ------------------------------------------------------------ rare needs of `send`
 
     def _payload(self, data: Any, what: str) -> bytes | None:
         try:
@@ -542,17 +543,17 @@ class Producer(TransactionalSending, RecordSender):
         return error
 
     def _outside(self) -> None:
-        """Raises why no transaction takes a record."""
+        """Raises the reason why no transaction accepts a record."""
         self._check_open()
         transactions = self._sender.transactions
         if transactions is not None and self.accumulator.outside:
             raise transactions.refusal()
 
     def record_failed(self, error: Exception) -> None:
-        """Keeps the open transaction, if any, from being committed without a record of it.
+        """Keeps the open transaction, if any, from being committed without one of its records.
 
         Args:
-            error: why the record was not taken.
+            error: why the record was not accepted.
         """
         if self._sender.transactions is not None:
             self._sender.transactions.doom(error)
@@ -561,7 +562,7 @@ class Producer(TransactionalSending, RecordSender):
         return ConfigError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
 
     def _find_route(self, topic: str) -> None:
-        """Has the accumulator know the topic by current metadata; waits for it."""
+        """Gives the accumulator the topic's current metadata; waits for it."""
         if not isinstance(topic, str):
             raise ConfigError(f"the topic is a {type(topic).__name__}; give its name, a str")
         sender = self._sender
@@ -575,7 +576,7 @@ class Producer(TransactionalSending, RecordSender):
             if info is not None and info.partitions:
                 break
             cluster.resolution.check()
-            now = time.monotonic()  # before the look: at the deadline, an answer that is there counts
+            now = time.monotonic()  # before the check: an answer that is there at the deadline counts
             code = cluster.topic_errors.get(topic)
             if code is not None and (
                 not Errors.of(code).retriable

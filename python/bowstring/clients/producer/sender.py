@@ -1,9 +1,9 @@
 """The producer's sender: one thread, one state machine, and one owner for each of its states.
 
-Calls go down this list, never up. What a lower module finds that it cannot deal with it returns as a value.
+Calls go down this list, never up. A lower module returns what it cannot handle as a value.
 
     producer.py, record_sender.pyx  callers: records in, futures out
-    sender.py                       the sender's thread, for what is rare: connections, metadata, the
+    sender.py                       the sender's thread, for rare events: connections, metadata, the
                                     producer's id, refusals, deadlines, closing
     sender_loop.pyx                 its native loop: sleep, complete what was acknowledged, send; and the
                                     share of it that a caller runs with linger 0
@@ -11,7 +11,7 @@ Calls go down this list, never up. What a lower module finds that it cannot deal
     produce_requests.pyx            the bytes of requests and answers
     accumulator.pyx                 batches and queues (producer_batch.pyx)
 
-The states, and the module that has the steps from one to the next:
+The states, and the module with the steps from one to the next:
 
     batch    open ─▶ waiting ─▶ in flight ─▶ completed ─▶ done                  accumulator.pyx
                                  │ ▲  └────▶ divided ──────▲
@@ -23,11 +23,11 @@ The states, and the module that has the steps from one to the next:
     thread   asleep (its turn is free, or lent to a caller) ◀─▶ in a round      sender_loop.pyx
              in a pass; closing ─▶ ended                                        here
 
-A pass begins with what is rare, sends, and then enters the loop, which makes rounds. These events end it:
+A pass begins with rare work, sends, and then enters the loop, which makes rounds. These events end it:
 
     event        means                                           the sender
     TIME         a deadline, or a sample of metrics is due       makes the next pass
-    CALLED       a caller asked (`Accumulator.ask`), or closed   makes the next pass
+    CALLED       a caller needs the sender, or closed            makes the next pass
     UNREADY      there is no channel, or no producer id          makes the next pass, which sends from Python
     UNREACHED    a queue is due and its leader has no channel     makes the next pass, which sends from Python
     SOCKETS      something arrived that is no acknowledgement    lets the client serve it; next pass
@@ -35,10 +35,10 @@ A pass begins with what is rare, sends, and then enters the loop, which makes ro
     UNMENTIONED  an answer left a batch out                      tries it again; next pass
     FULL         a socket has no room                            lets the client wait for room; next round
     UNPLACED     a leader, or a topic on its channel, is new     looks it up; next round
-    ROOM         the buffer has room again                       tells waiting callers; next round
+    ROOM         the buffer has room again                       wakes waiting callers; next round
 
-The sender and the threads that send share the GIL, and one that sends without pause gives it up every 5 ms
-only. So much is done at once: everything that may go is taken and written before the GIL is released.
+The sender and the sending threads share the GIL, and a thread that sends without pause releases it only every
+5 ms. So each turn does much: everything that may go is taken and written before the GIL is released.
 """
 
 from __future__ import annotations
@@ -98,15 +98,15 @@ _log = logging.getLogger("bowstring.producer")
 class Sender:
     """Owns the connections; shares `accumulator` with the producer's callers, who may be many threads.
 
-    Everything here runs in its thread, which holds the loop's turn, but for `requests_in_flight`,
+    Everything here runs in its thread, which holds the loop's turn, except `requests_in_flight`,
     `after_fork` and `stop`.
 
     Attributes:
         changed: signalled when metadata arrived, batches were done or the sender ended. `lock` is its lock,
             and guards nothing else.
-        passes: how often the thread left the native loop, and so how much of its work was rare.
-        abandon: gives up what is not delivered, instead of trying again.
-        failure: why the producer has ended before it was closed, or None.
+        passes: how often the thread left the native loop: how much of its work was rare.
+        abandon: gives up undelivered batches instead of retrying.
+        failure: why the producer ended before it was closed, or None.
     """
 
     def __init__(
@@ -157,15 +157,15 @@ class Sender:
 
     @property
     def closing(self) -> bool:
-        """Whether the producer takes no more records: closed, failed or forked."""
+        """Whether the producer accepts no more records: closed, failed or forked."""
         return self.accumulator.halted
 
     def in_callback(self) -> bool:
-        """Whether the sender's own thread calls: a callback, which must not wait for what the thread does."""
+        """Whether the sender's own thread calls: a callback, which must not wait for the thread's work."""
         return threading.current_thread() is self.thread
 
     def requests_in_flight(self) -> int:
-        """Requests that are sent or wait to be, to all brokers."""
+        """Requests that are sent or wait to be sent, to all brokers."""
         return sum(self.client.in_flight(node) for node in list(self.cluster.brokers.values()))
 
     def _notify(self) -> None:
@@ -195,7 +195,7 @@ class Sender:
         return self.closing and (self.abandon or not self.accumulator.unfinished)
 
     def _end(self, error: Exception) -> None:
-        """Closing → ended: what has no outcome fails with `error`."""
+        """Closing → ended: everything without an outcome fails with `error`."""
         self.abandon = True
         self.accumulator.wake_descriptor = -1
         self.accumulator.callers_send = False
@@ -208,7 +208,7 @@ class Sender:
 
     def _pass(self) -> None:
         self.passes += 1
-        self.accumulator.begin_pass()  # what comes from here on wakes the loop below
+        self.accumulator.begin_pass()  # later events wake the loop below
         began = time.monotonic()
         self.client.flush_left()
         limit_s = min(self.cluster.maintain(), self.config.delivery_timeout_s)  # of batches yet to be made
@@ -243,7 +243,7 @@ class Sender:
             self._notify()
 
     def _make_rounds(self, due: float, until: float) -> None:
-        """Stays in the native loop until there is something for a pass."""
+        """Stays in the native loop until a pass is needed."""
         self._renew()
         while True:
             event = self.loop.run(due, until)
@@ -264,7 +264,7 @@ class Sender:
 
     def _end_troubles(self) -> None:
         for partition, batch in list(self._troubled.items()):
-            if batch.done:  # delivered; or given up, which `_tell` has said
+            if batch.done:  # delivered; or given up, which `_tell` has logged
                 del self._troubled[partition]
                 if batch.error is None:
                     self.client.troubles.over(f"partition {partition}")
@@ -300,7 +300,7 @@ class Sender:
             self.client.watch(connection)
 
     def _place(self, queues: list[PartitionQueue]) -> None:
-        """Looks up who leads these partitions, and has the leader's channel know their topics."""
+        """Looks up the leaders of these partitions, and introduces their topics to the leaders' channels."""
         for queue in queues:
             topic = queue.partition.topic
             leader = self.cluster.leader(*queue.partition)
@@ -313,7 +313,7 @@ class Sender:
             channel.introduce(topic, topic_head(topic, self.cluster.topic_id(topic), channel.version))
 
     def _open_channel(self, node: Node) -> None:
-        """Later requests to `node` need no Python, as far as they are answered."""
+        """Opens a native channel to `node`: acknowledged requests then need no Python."""
         connection = self.client.ready_connection(node)
         if connection is None or self.config.acks == 0 or node in self._channels.by_node:
             return
@@ -328,7 +328,7 @@ class Sender:
     # ------------------------------------------------------------ sending
 
     def _send(self) -> float:
-        """Sends all that may go; when there will be more, in seconds of the monotonic clock."""
+        """Sends everything that may go; returns when more may, in seconds of the monotonic clock."""
         losses = self.client.losses
         corked = False
         try:
@@ -338,7 +338,7 @@ class Sender:
                 self._drop_broken()
                 self._await_room()
                 if rest and not corked:
-                    corked = True  # requests gather, to be written with few system calls
+                    corked = True  # collects requests, to write them with few system calls
                     self.client.cork()
                 for node, taken in rest.items():
                     self._transmit(node, taken)
@@ -349,10 +349,10 @@ class Sender:
         finally:
             if corked:
                 self.client.uncork()
-        # Writing may have found a connection broken: then what it carried is due again, at its time.
+        # Writing may have found a connection broken: then its batches are due again, each at its time.
         due = self.loop.due if self.client.losses == losses else 0.0
         if corked and self.config.acks == 0:
-            due = 0.0  # what was written is done, and no answer will say that there may be more
+            due = 0.0  # written batches are done, and no answer will show that there may be more
         unreached = self.loop.take_unreached()
         for queue in unreached:
             self.cluster.want(queue.partition.topic)
@@ -362,7 +362,7 @@ class Sender:
         return due
 
     def _others(self) -> dict[Node, int]:
-        """Requests in flight to brokers without a channel, but for those to be left alone for now."""
+        """Requests in flight to brokers without a channel, except those to be left alone for now."""
         return {
             node: self.client.in_flight(node)
             for node in self.cluster.brokers.values()
@@ -370,7 +370,7 @@ class Sender:
         }
 
     def _transmit(self, node: Node, taken: list[ProduceBatch]) -> None:
-        """Sends batches to `node`, which there is no channel to."""
+        """Sends batches to `node`, which has no channel."""
         config = self.config
         now = time.monotonic()
         self.accumulator.seal(taken, now)
@@ -422,7 +422,7 @@ class Sender:
                 self._refused(batch, part)
 
     def _parts(self, response: ProduceResponse) -> dict[tuple[str | None, int], PartitionProduceResponse]:
-        """Returns the results by topic and partition; takes over the leaders that refusals name (KIP-951)."""
+        """Returns the results by topic and partition; adopts the leaders that refusals name (KIP-951)."""
         found = {}
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
         endpoints = {node.id: node for node in nodes}
@@ -452,7 +452,8 @@ class Sender:
             return
         if part.error_code in _SEQUENCE_ERRORS and self.config.idempotent:
             queue = self.accumulator.queues[batch.partition]
-            # With an earlier batch still to come the gap closes by itself; else the producer's state is lost.
+            # If an earlier batch is still to come, the gap closes by itself; otherwise the producer's state
+            # is lost.
             if not queue.has_earlier(batch):
                 queue.bump_epoch()
                 self._renew_identity(queue)
@@ -467,7 +468,7 @@ class Sender:
             self.accumulator.note_error(batch, error)
             self.accumulator.retry(batch, time.monotonic() + min(pause_s, self.config.retry_backoff_s))
             return
-        # With an earlier batch still to come the gap closes by itself.
+        # If an earlier batch is still to come, the gap closes by itself.
         gap = self.accumulator.queues[batch.partition].has_earlier(batch)
         self._retry_or_fail(batch, error, retriable=gap and code in _SEQUENCE_ERRORS)
 
@@ -482,7 +483,7 @@ class Sender:
         if self.transactions_doomed:
             retriable = False
         if retriable and now < batch.deadline and not self.abandon:
-            if isinstance(error, BrokerError):  # the connections tell what is wrong with them
+            if isinstance(error, BrokerError):  # connections report their own problems
                 self.client.troubles.note(f"partition {batch.partition}", error, grace_s=GRACE_S)
                 self._troubled[batch.partition] = batch
             self.metrics.retries += batch.record_count
@@ -491,7 +492,7 @@ class Sender:
         self._fail(batch, error)
 
     def _retry_pause_s(self, batch: ProduceBatch, error: Exception) -> float:
-        """How long the batch waits before it is sent again, unless another leader is found before."""
+        """How long the batch waits before it is sent again, unless another leader is found first."""
         queue = self.accumulator.queues[batch.partition]
         factor: float = 2 ** min(batch.attempts - 1, 8)
         pause_s = min(self.config.retry_backoff_s * factor, self.config.retry_backoff_max_s)
@@ -504,7 +505,7 @@ class Sender:
         return min(pause_s, LEADER_PAUSE_S * factor) if isinstance(error, BrokerError) else pause_s
 
     def _recall(self) -> None:
-        """Sends at once what waits to be tried again and has a new leader; asks again about the rest."""
+        """Sends batches that wait for a retry and have a new leader; requests metadata for the rest."""
         for partition, before in list(self._astray.items()):
             waiting = list(self.accumulator.queues[partition].waiting)
             leader = self.cluster.leader(*partition)
@@ -525,13 +526,13 @@ class Sender:
         self.accumulator.complete(batch, error)
 
     def _renew_identity(self, queue: PartitionQueue) -> None:
-        """Requests another producer id when the queue needs an epoch that there is not."""
+        """Requests another producer id when the queue needs an epoch beyond the last one."""
         used_up = queue.epoch_bump and queue.producer[1] >= EPOCH_MAX - 1
         if used_up and queue.producer[0] == self.accumulator.producer[0]:
             self.accumulator.forget_identity()
 
     def _publish(self) -> None:
-        """Makes outcomes known, and lets callers go on who wait for room."""
+        """Publishes outcomes, and wakes callers that wait for room."""
         for batch in self.accumulator.failures():
             self._tell(batch)
             self.metrics.failed(batch)
@@ -541,10 +542,10 @@ class Sender:
             self._notify()
 
     def _tell(self, batch: ProduceBatch) -> None:
-        """Leaves a line in the log, once a second at most: nobody may look at the futures."""
+        """Writes a log line, at most once a second: the futures may be ignored."""
         self.last_error = batch.error
         if isinstance(batch.error, TransactionAbortedError):
-            return  # that it is aborted is known, and why
+            return  # the abort and its reason are logged elsewhere
         if self.transactions is not None and self.transactions.aborting:
             return  # its caller has given up the records
         now = time.monotonic()
@@ -557,7 +558,7 @@ class Sender:
     # ------------------------------------------------------------ time and identity
 
     def _expire(self) -> float:
-        """Fails batches that waited for delivery_timeout_ms; seconds until the next may."""
+        """Fails batches that waited for delivery_timeout_ms; returns the seconds until the next may."""
         late, nearest_s = self.accumulator.late(time.monotonic())
         for batch in late:
             self._fail(batch, self._timed_out(self.accumulator.queues[batch.partition]))
@@ -574,7 +575,7 @@ class Sender:
         )
 
     def _identify(self) -> float:
-        """Requests a producer id; seconds until it makes sense to look again."""
+        """Requests a producer id; returns the seconds until the next check makes sense."""
         now = time.monotonic()
         if not self.accumulator.active or self.transactions is not None:
             return float("inf")
@@ -619,7 +620,7 @@ class Sender:
         self._fail_all(error)
 
     def after_fork(self, error: ForkedError) -> None:
-        """In a forked child: every use fails with `error`. What waits is the parent's to send."""
+        """In a forked child: every use fails with `error`. Waiting batches belong to the parent."""
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.failure = error
@@ -627,11 +628,11 @@ class Sender:
         self.accumulator.give_up(error)
 
     def stop(self, timeout_s: float | None) -> bool:
-        """Sends what is left and ends the thread; after `timeout_s` the rest fails. True if all was sent."""
+        """Sends the rest and ends the thread; after `timeout_s` it fails. Returns whether all was sent."""
         if isinstance(self.failure, ForkedError):
             return False
         self.accumulator.halt()
-        if self.in_callback():  # the thread ends by itself, once what waits has an outcome
+        if self.in_callback():  # the thread ends by itself once all waiting batches have an outcome
             self.abandon = self.abandon or timeout_s == 0
             return False
         self.client.wakeup()

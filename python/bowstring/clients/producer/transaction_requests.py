@@ -1,6 +1,6 @@
 """Sends a producer's requests to the coordinators of its transactions (KIP-98, KIP-890), one at a time.
 
-All of it runs in the sender's thread, between its rounds. Callers queue an `Operation` and
+Everything runs in the sender's thread, between its rounds. Callers queue an `Operation` and
 wait for its event.
 """
 
@@ -61,7 +61,7 @@ _ABORTABLE = (
 
 
 class Kind(Enum):
-    """What a caller waits for."""
+    """The kinds of operations that callers wait for."""
 
     INIT = "InitProducerId"
     OFFSETS = "TxnOffsetCommit"
@@ -70,7 +70,7 @@ class Kind(Enum):
 
 
 class Operation:
-    """What a caller waits for; `done` is set once `error` is final.
+    """An operation that a caller waits for; `done` is set once `error` is final.
 
     Attributes:
         offsets, group: of OFFSETS.
@@ -96,7 +96,7 @@ class Operation:
         self.done = threading.Event()
 
     def finish(self, error: Exception | None = None) -> None:
-        """Tells the caller."""
+        """Wakes the caller with the outcome."""
         self.error = error
         self.done.set()
 
@@ -106,7 +106,7 @@ class TransactionRequests:
 
     Attributes:
         id: the transactional id.
-        begun: the coordinator may know of the present transaction.
+        begun: the coordinator may have the current transaction.
     """
 
     def __init__(self, sender: Sender):
@@ -123,7 +123,7 @@ class TransactionRequests:
         self._retry_at = 0.0
         self._retries = 0
 
-    # ------------------------------------------------------------ what is requested
+    # ------------------------------------------------------------ operations
 
     def submit(self, operation: Operation) -> None:
         """Queues an operation. In any thread."""
@@ -131,12 +131,12 @@ class TransactionRequests:
         self._accumulator.ask()
 
     def withdraw(self, operation: Operation) -> None:
-        """Gives up an operation that nobody waits for any more. In any thread."""
+        """Gives up an operation whose caller no longer waits. In any thread."""
         if operation in self._operations:
             self._operations.remove(operation)
 
     def join(self, queues: list[PartitionQueue]) -> None:
-        """Adds partitions to the transaction; their batches go when the coordinator has them."""
+        """Adds partitions to the transaction; their batches are sent once the coordinator has them."""
         for queue in queues:
             self._joining[queue.partition] = queue
 
@@ -153,7 +153,7 @@ class TransactionRequests:
     # ------------------------------------------------------------ steps
 
     def step(self) -> float:
-        """Sends what is next; returns seconds until it makes sense to look again."""
+        """Sends the next request; returns seconds until the next check makes sense."""
         if self._pending is not None:
             return float("inf")
         left_s = self._retry_at - time.monotonic()
@@ -247,7 +247,7 @@ class TransactionRequests:
     # ------------------------------------------------------------ answers
 
     def _accepted(self, kind: int, key: str, code: int, what: str) -> bool:
-        """Whether the coordinator did what was asked; otherwise repeats it, or ends what waits for it."""
+        """Whether the coordinator accepted the request; otherwise repeats it, or ends its operation."""
         if code == 0:
             self._retries = 0
             self._client.troubles.over(self._name(kind, key))
@@ -271,12 +271,12 @@ class TransactionRequests:
         return False
 
     def _abortable(self, error: Exception) -> None:
-        """Ends what waits with an error that only aborting helps against."""
+        """Ends the waiting operation with an error that only an abort resolves."""
         assert self._sender.transactions is not None
         self._sender.transactions.doom(error)
         operation = self._operations[0] if self._operations else None
         if operation is None or (operation is not self._running and operation.kind is Kind.ABORT):
-            return  # what aborts anyway is not hurt by the answer to a request before it
+            return  # an abort is unaffected by the answer to an earlier request
         self._operations.popleft()
         if operation.kind is Kind.OFFSETS:
             operation.finish(error)
@@ -292,7 +292,7 @@ class TransactionRequests:
     # ------------------------------------------------------------ one kind of request each
 
     def _init(self, operation: Operation, producer_id: int, epoch: int) -> None:
-        """Gets an id and an epoch; with those before given, the next epoch (KIP-360)."""
+        """Gets an id and an epoch; given the previous ones, the next epoch (KIP-360)."""
 
         def answered(response: Any, _: Pending) -> None:
             what = f"asking for the producer id of transactional id {self.id!r}"
@@ -351,14 +351,14 @@ class TransactionRequests:
         def answered(response: Any, _: Pending) -> None:
             code = response.error_code
             if operation.kind is Kind.ABORT and code == Errors.INVALID_TXN_STATE.code:
-                code = 0  # it never began there; what follows gives a new epoch in any case
+                code = 0  # the transaction never began there; the next step gives a new epoch in any case
                 response.producer_id = -1
             if not self._accepted(TRANSACTION, self.id, code, f"ending a transaction of {self.id!r}"):
                 return
             if response.producer_id >= 0:
                 self._accumulator.renumber(response.producer_id, response.producer_epoch)
             elif operation.kind is Kind.ABORT:
-                operation.ended = True  # records that are late must not join the next transaction
+                operation.ended = True  # late records must not join the next transaction
                 return
             self._finish(operation)
 

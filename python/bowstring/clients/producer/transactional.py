@@ -43,12 +43,12 @@ class TransactionalSending:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction has begun and its end is not known."""
+        """Whether a transaction has begun and its outcome is still open."""
         return self._sender.transactions is not None and self._sender.transactions.active
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Sends what the block sends in one transaction: commits at its end, aborts if it raises.
+        """Sends the block's records in one transaction: commits at its end, aborts if it raises.
 
         Raises:
             TransactionFailedError: a record of the block failed. The transaction is aborted; repeat it.
@@ -75,7 +75,7 @@ class TransactionalSending:
             raise
 
     def abort_because_of(self, error: BaseException) -> None:
-        """Aborts what is open after `error`, which the caller raises, unless that follows from being fenced.
+        """Aborts the open transaction after `error`, which the caller raises, unless the producer was fenced.
 
         Args:
             error: what ended a block of `transaction`.
@@ -96,8 +96,8 @@ class TransactionalSending:
             _log.warning("a transaction was not aborted, and ends by its timeout: %s", failure)
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """Gets the producer's id, and fences earlier producers of the same transactional_id: what they left
-        open is aborted. The first `begin_transaction` does the same.
+        """Gets the producer's id, and fences earlier producers of the same transactional_id: their open
+        transactions are aborted. The first `begin_transaction` does the same.
 
         Args:
             timeout: seconds; None for max_block_ms.
@@ -109,7 +109,7 @@ class TransactionalSending:
         self._transactions().init(bounded(timeout))
 
     def begin_transaction(self, timeout: float | None = None) -> None:
-        """Begins a transaction. All that is sent until its commit or abort belongs to it.
+        """Begins a transaction. Everything sent until its commit or abort belongs to it.
 
         Args:
             timeout: seconds for the first call, which is `init_transactions`; None for max_block_ms.
@@ -129,12 +129,12 @@ class TransactionalSending:
         Raises:
             TransactionFailedError: a record, or sending offsets, failed: `abort_transaction` and repeat.
             ProducerFencedError: another producer has the transactional_id now.
-            ClientTimeoutError: the outcome is unknown: call `commit_transaction` again to know it.
+            ClientTimeoutError: the outcome is unknown: call `commit_transaction` again to get it.
         """
         self._transactions().commit(bounded(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Aborts: readers of committed records see nothing of the transaction. What waits to be sent fails.
+        """Aborts: readers of committed records see nothing of the transaction. Waiting records fail.
 
         Args:
             timeout: seconds; None for max_block_ms, after requests in flight are answered.
@@ -146,7 +146,7 @@ class TransactionalSending:
         self._transactions().abort(bounded(timeout))
 
     def finish_transaction(self) -> None:
-        """Ends what `commit_transaction` or `abort_transaction` left undecided; for `transform`.
+        """Ends an operation that `commit_transaction` or `abort_transaction` left undecided; for `transform`.
 
         Raises:
             ClientError: as these raise it.
@@ -156,9 +156,9 @@ class TransactionalSending:
     def prepare_transaction(self, timeout: float | None = None) -> PreparedTransaction | None:
         """Waits until everything sent is stored, and leaves it to another process to commit or abort.
 
-        The result may be pickled. Whoever has it calls `complete`, in any process, before
+        The result may be pickled. Any process that has it calls `complete` before
         transaction_timeout_ms is over. This producer takes no more records: close it, which does not abort.
-        So one driver commits what many workers wrote, once all of them have prepared.
+        So one driver commits the records of many workers, once all of them have prepared.
 
         Args:
             timeout: seconds; None for as long as records take to have an outcome.

@@ -37,12 +37,12 @@ from bowstring.clients.records import GroupMetadata, OffsetAndMetadata, TopicPar
 if TYPE_CHECKING:
     from bowstring.clients.producer.sender import Sender
 
-# How often a caller that waits sees whether there is still somebody to wait for.
+# How often a waiting caller checks whether the sender still lives.
 LOOK_AT_SENDER_S = 1.0
 
 
 class Phase(Enum):
-    """Where a producer is with its transactions; see the table above."""
+    """The state of a producer's transactions; see the table above."""
 
     NEW = "new"
     READY = "ready"
@@ -85,7 +85,7 @@ class Transactions:
         """Whether batches of the open transaction are not sent, or not again."""
         return self.failure is not None or self.aborting
 
-    # ------------------------------------------------------------ what the sender's thread finds
+    # ------------------------------------------------------------ findings of the sender's thread
 
     def doom(self, error: Exception) -> None:
         """Notes why the open transaction can only be aborted. In any thread."""
@@ -109,7 +109,7 @@ class Transactions:
         return f", because another failed: {self.failure}" if self.failure is not None else ""
 
     def refusal(self) -> ClientError:
-        """Returns why no record is taken now."""
+        """Returns the reason why no record is accepted now."""
         if self.failure is not None:
             return self._failed()
         if self.phase is Phase.PREPARED:
@@ -131,7 +131,7 @@ class Transactions:
         error.__cause__ = self.failure
         return error
 
-    # ------------------------------------------------------------ what callers do
+    # ------------------------------------------------------------ calls of callers
 
     def init(self, timeout_s: float | None) -> None:
         """Gets the producer's id and fences earlier producers of the same transactional id."""
@@ -186,7 +186,7 @@ class Transactions:
                 raise
 
     def commit(self, timeout_s: float | None) -> None:
-        """Commits what was sent since `begin`."""
+        """Commits the records sent since `begin`."""
         with self._turn:
             if self.phase is Phase.ENDING and self._operation is not None:
                 self._await_end(Kind.COMMIT, timeout_s)
@@ -219,7 +219,7 @@ class Transactions:
             return PreparedTransaction(self.requests.id, *self._accumulator.producer)
 
     def abort(self, timeout_s: float | None) -> None:
-        """Aborts the open transaction; what has no outcome yet fails."""
+        """Aborts the open transaction; records without an outcome fail."""
         with self._turn:
             if self.phase is Phase.ENDING and self._operation is not None:
                 self._await_end(Kind.ABORT, timeout_s)
@@ -234,7 +234,7 @@ class Transactions:
             self._end(Kind.ABORT, left_s)
 
     def finish(self, timeout_s: float | None) -> None:
-        """Waits for the end that an earlier call requested without knowing its outcome."""
+        """Waits for the end that an earlier call requested without getting its outcome."""
         with self._turn:
             if self.aborting:
                 self.abort(timeout_s)
@@ -249,7 +249,7 @@ class Transactions:
             raise ClientError(f"there is no transaction to {what}: begin_transaction() first")
 
     def _await_outcomes(self, timeout_s: float | None) -> None:
-        """Waits until no record of the transaction is on its way."""
+        """Waits until no record of the transaction is in flight."""
         accumulator = self._accumulator
         with accumulator.flushing():
             BatchesFuture(list(accumulator.unfinished)).await_all(timeout_s)
@@ -286,7 +286,7 @@ class Transactions:
         self.aborting = False
 
     def _run(self, operation: Operation, timeout_s: float | None) -> None:
-        """Waits for an operation; a call after one that timed out waits for the same."""
+        """Runs an operation and waits; a call after one that timed out waits for the same operation."""
         wait_s = self._max_block_s if timeout_s is None else timeout_s
         self._operation = operation
         if not operation.submitted:

@@ -1,4 +1,4 @@
-"""Implements ShareConsumer's methods that say what happens to delivered records, one by one or by columns."""
+"""Implements ShareConsumer's methods that acknowledge delivered records, one by one or by columns."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Acknowledging:
 
     @property
     def lock_timeout_ms(self) -> int:
-        """Milliseconds for which delivered records stay with this consumer; 0 before brokers have told it."""
+        """Milliseconds for which delivered records stay with this consumer; 0 before the first answer."""
         return self._fetcher.lock_timeout_ms
 
     def commit_sync(self, timeout: float | None = None) -> dict[TopicPartition, ClientError | None]:
@@ -146,7 +146,7 @@ class Acknowledging:
             self._held.say_rest(Acknowledgement.ACCEPT)
 
     def _tell_outcomes(self) -> list[Outcome]:
-        """Calls the listener with what brokers answered; returns the same."""
+        """Calls the listener with the brokers' results, and returns them."""
         found = []
         while self._fetcher.outcomes:
             outcome = self._fetcher.outcomes.popleft()

@@ -66,7 +66,7 @@ class ShareConsumer(ShareReading, Acknowledging):
             first use on; then every call raises BootstrapResolutionError. 0 looks them up at once. None, the
             default, looks them up with every connection, for as long as each call may take (KIP-909).
         metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
-            broker or cluster, and the client asks the bootstrap servers again (KIP-1242).
+            broker or cluster, and the client returns to the bootstrap servers (KIP-1242).
         on_acknowledged: called during polls and commits with the `Outcome` of acknowledgements.
         on_error: called during `poll` with each problem that the consumer logs and retries. An exception that
             it raises is raised by `poll`.
@@ -190,7 +190,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         self._woken = True
         self._client.wakeup()
 
-    # ------------------------------------------------------------ the clockwork
+    # ------------------------------------------------------------ periodic work
 
     def _begin_poll(self) -> None:
         if not self._topics:

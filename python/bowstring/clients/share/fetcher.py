@@ -35,7 +35,7 @@ _SESSION_ERRORS = (
     Errors.INVALID_SHARE_SESSION_EPOCH.code,
     Errors.SHARE_SESSION_LIMIT_REACHED.code,
 )
-# From this version on requests say how records are acquired, and whether they renew.
+# From this version on, requests contain how records are acquired, and whether they renew.
 RENEW_VERSION = 2
 
 
@@ -53,7 +53,7 @@ class ShareConfig:
 
 
 class Delivered(NamedTuple):
-    """Records of one partition that have arrived and are not handed out: `data` may hold others, too."""
+    """Records of one partition that have arrived and were not returned: `data` may hold others, too."""
 
     partition: TopicPartition
     data: memoryview
@@ -62,7 +62,7 @@ class Delivered(NamedTuple):
 
 
 class Way:
-    """What is known about one broker."""
+    """The state of requests to one broker."""
 
     def __init__(self) -> None:
         self.session = ShareSession()
@@ -76,11 +76,11 @@ class ShareFetcher:
     """Sends fetches and acknowledgements.
 
     Attributes:
-        assigned: the partitions that the group lets this member read, with the places of their topics' ids.
-        delivered: what has arrived.
-        outcomes: results of acknowledgements that nobody has been told.
-        lock_timeout_ms: how long records stay with this consumer, as brokers said last.
-        error: what the next poll must raise.
+        assigned: the group's assignment to this member, with the ids and numbers of partitions.
+        delivered: the arrived records.
+        outcomes: results of acknowledgements that were not reported yet.
+        lock_timeout_ms: how long records stay with this consumer, by the brokers' last answers.
+        error: the error that the next poll must raise.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class ShareFetcher:
         self.lock_timeout_ms = 0
         self.error: ClientError | None = None
 
-    # ------------------------------------------------------------ asking
+    # ------------------------------------------------------------ requests
 
     def assign(self, partitions: dict[TopicPartition, Place]) -> None:
         """Reads exactly these partitions from now on; records that are held stay."""
@@ -114,7 +114,7 @@ class ShareFetcher:
             way.session.restart()
 
     def start(self, *, fetch: bool) -> float:
-        """Sends what is due to idle brokers; returns seconds until more is due."""
+        """Sends due requests to idle brokers; returns seconds until more is due."""
         now, due_at = time.monotonic(), time.monotonic() + IDLE_S
         wanted: dict[Node, set[Place]] = {}
         for partition, place in self.assigned.items():
@@ -251,7 +251,7 @@ class ShareFetcher:
         if code in _SESSION_ERRORS or error.retriable:
             if code not in _SESSION_ERRORS[:2]:
                 self._client.troubles.note(f"fetches from {node}", error, grace_s=GRACE_S)
-        elif code != Errors.UNKNOWN_MEMBER_ID.code:  # the heartbeat hears that, too
+        elif code != Errors.UNKNOWN_MEMBER_ID.code:  # the next heartbeat gets that error, too
             self.error = error
 
     def _of(self, code: int, context: str) -> ClientError | None:
@@ -283,7 +283,7 @@ class ShareFetcher:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is left to say, and nothing said is under way."""
+        """Whether no acknowledgement waits or is under way."""
         return not any(way.speaks for way in self._ways.values()) and not self._held.nodes()
 
     def speak(self, wait: Callable[[float], None], deadline: float) -> None:
@@ -297,7 +297,7 @@ class ShareFetcher:
             wait(min(left, wait_s, RETRY_PAUSE_S))
 
     def _unheard(self) -> bool:
-        """Whether acknowledgements wait for a session that the broker does not have any more."""
+        """Whether acknowledgements wait for a session that the broker no longer has."""
         return any(
             self._ways[node].session.is_new and not self._ways[node].busy for node in self._held.nodes()
         )
@@ -310,7 +310,7 @@ class ShareFetcher:
                 self._report(self._held.take(node), broker_error(code, f"acknowledging at {node}"))
 
     def close(self, wait: Callable[[float], None]) -> None:
-        """Ends the sessions: brokers release what is not acknowledged, and what they were about to send."""
+        """Ends the sessions: brokers release unacknowledged records, and those about to be sent."""
         deadline = time.monotonic() + CLOSE_TIMEOUT_S
         self.speak(wait, deadline)
         for node, way in self._ways.items():

@@ -1,4 +1,4 @@
-"""Keeps a broker registered, and asks to be unfenced or to shut down."""
+"""Keeps a broker registered, and requests its unfencing or shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks a voter of the quorum for its vote (KIP-595; pre-vote: KIP-996)."""
+"""Requests the vote of a voter of the quorum (KIP-595; pre-vote: KIP-996)."""
 
 from __future__ import annotations
 
