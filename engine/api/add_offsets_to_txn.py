@@ -15,7 +15,7 @@ _FENCED_VERSION: Final = 2
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> AddOffsetsToTxnResponse:
-    """Adds the partition. Clients of transaction version 2 do not ask: TxnOffsetCommit adds it.
+    """Adds the partition. Clients of transaction version 2 do not send this: TxnOffsetCommit adds it.
 
     Versions: 2 PRODUCER_FENCED; 4 TRANSACTION_ABORTABLE.
     """

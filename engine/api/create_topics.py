@@ -107,7 +107,7 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
 
 
 class _ConfigsInForce:
-    """The configs of new topics, as an answer tells them. Topics without configs of their own share one list.
+    """The configs of new topics for an answer. Topics without configs of their own share one list.
 
     Args:
         is_asked: Whether the version of the answer has them.

@@ -29,7 +29,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeQuorum
     """Describes the quorum; on a node alone one of one voter, this node.
 
     Behaviour: only __cluster_metadata-0 exists; any other partition is unknown. Only the leader can describe
-    the quorum, so brokers ask it. A controller that does not lead answers NOT_LEADER_OR_FOLLOWER.
+    the quorum, so brokers forward to it. A controller that does not lead answers NOT_LEADER_OR_FOLLOWER.
 
     Versions: 1 adds the times of fetches (KIP-836); 2 error messages, directory ids and nodes (KIP-853).
     """
@@ -61,7 +61,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeQuorum
 
 
 def _unknown(body: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Returns the answer to a request for any other partition: all of it is unknown."""
+    """Returns the answer to a request for any other partition: it is unknown."""
     error = Errors.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeQuorumResponse(
         topics=streamed(

@@ -24,12 +24,12 @@ async def described_groups(
     enabled: bool = True,
     allows_empty_id: bool = False,
 ) -> AsyncIterator[Any]:
-    """Yields what describes each group, in order; an error in the place of a group that cannot be described.
+    """Yields the description of each group, in order, or an error for a group that cannot be described.
 
     Args:
         describe: Returns the description of a group, by its shard.
         refused: Makes a description from a group id and an error code.
-        with_operations: Whether descriptions tell the operations that the client may do.
+        with_operations: Whether descriptions contain the operations that the client may perform.
         enabled: Whether the group type is enabled here.
         allows_empty_id: Whether "" is a group id.
     """

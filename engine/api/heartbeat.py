@@ -1,4 +1,4 @@
-"""Handles Heartbeat: keeps a member's session alive and tells it when to rejoin."""
+"""Handles Heartbeat: keeps a member's session alive and answers whether it must rejoin."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def at_once(broker: "BrokerServices", body: HeartbeatRequest, client_id: str, peer: str) -> Any:
-    """Answers without a task if nothing is to be waited for, as mostly; None: call `handle`."""
+    """Answers without a task if nothing needs to be awaited, the usual case; None: call `handle`."""
     return broker.groups.heartbeat_at_once(
         body.group_id, body.member_id, lambda state: only_kept_alive(state, body)
     )

@@ -37,7 +37,7 @@ _MIN_VERSION: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _CONSUMER: Final = -1
-# Whoever asks as this one is answered by every replica, as in Kafka.
+# Every replica answers a request with this replica id, as in Kafka.
 _ANY_REPLICA: Final = -2
 _READ_COMMITTED: Final = 1
 _EPOCH_VERSION: Final = 4
@@ -67,8 +67,8 @@ async def handle(broker: "BrokerServices", request: "Request") -> ListOffsetsRes
     Behaviour: a consumer sees offsets up to the high watermark, with read_committed up to the last stable
     offset; a replica sees the log end. Only the leader answers, except to replica id -2. A timestamp later
     than every record gives offset -1. A partition named twice is refused. A new leader whose high watermark
-    is below the start of its epoch tells a consumer neither the end nor that a record beyond it does not
-    count: the leader before may have told later offsets (KIP-207).
+    is below the start of its epoch returns an error for the end and for a record beyond it: the previous
+    leader may have answered with later offsets (KIP-207).
 
     Versions: 2 adds the isolation level (KIP-98); 4 leader epochs (KIP-320); 5 OFFSET_NOT_AVAILABLE instead
     of LEADER_NOT_AVAILABLE for the end of such a leader (KIP-207); 7 the record with the largest timestamp
@@ -188,7 +188,7 @@ def _fill(response: ListOffsetsPartitionResponse, found: Position, version: int)
 
 
 def _unknown_end(log: PartitionLog, epoch: int, version: int) -> int:
-    """Returns the error code of a leader that cannot say yet which records are committed; else 0."""
+    """Returns the error code of a leader that cannot determine yet which records are committed; else 0."""
     if log.high_watermark == log.log_end_offset or log.epoch_for_offset(log.high_watermark) >= epoch:
         return 0
     error = Errors.OFFSET_NOT_AVAILABLE if version >= _UNKNOWN_END_VERSION else Errors.LEADER_NOT_AVAILABLE

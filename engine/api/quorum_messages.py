@@ -1,4 +1,4 @@
-"""Handles what replicas of the metadata quorum ask each other: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch
+"""Handles requests between replicas of the metadata quorum: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch
 and FetchSnapshot of the metadata log (KIP-595, KIP-630), and changes of voters (KIP-853).
 """
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: "BrokerServices", request: "Request") -> Response:
-    """Has this node's replica answer.
+    """Answers from this node's replica.
 
-    Behaviour: a request for another partition than __cluster_metadata-0 is invalid.
+    Behaviour: a request for any partition but __cluster_metadata-0 is invalid.
 
     Versions: of Vote, 1 adds directory ids, 2 the pre-vote (KIP-996); of the others, see `engine.raft.wire`.
     """

@@ -1,4 +1,4 @@
-"""Lists the APIs that brokers and controllers serve: one row has all that is known of an API.
+"""Lists the APIs that brokers and controllers serve: one row has all facts about an API.
 
 Dispatch, ApiVersions, forwarding, refusals and the reference page follow from the rows. To add an API,
 declare its messages (`python/bowstring/protocol/messages`), write its module in this package, add its row. A
@@ -55,7 +55,7 @@ class ServedApi(NamedTuple):
 
     Attributes:
         key: One of ApiKeys, which also names the module of the messages.
-        needs: What a client needs: all of them, each where it applies. Empty: anyone may ask.
+        needs: The client's required permissions, each where it applies. Empty: open to everyone.
         broker: The module that answers on listeners of a broker; None if a broker alone does not serve it.
         controller: The module that answers on the listeners of a controller.
         controller_needs: `needs` there, where they differ.
@@ -80,7 +80,7 @@ class ServedApi(NamedTuple):
 
     @property
     def is_between_nodes(self) -> bool:
-        """Whether only brokers and controllers ask it, for themselves."""
+        """Whether only brokers and controllers send it, for themselves."""
         return self.needs == _BETWEEN_NODES
 
 

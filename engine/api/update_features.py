@@ -24,7 +24,7 @@ _KRAFT_VERSIONS: Final = KRaftVersionFeature(min_supported_version=0, max_suppor
 
 
 class NodeAlone:
-    """What decisions about features read on a node that is the only voter of its quorum.
+    """The state that decisions about features read on a node that is its quorum's only voter.
 
     Attributes are those of `bowstring.engine.controller.features.FeatureState`.
     """
@@ -78,7 +78,7 @@ async def _upgrade_kraft_version(broker: "BrokerServices", change: ImageChange, 
     voter = VotersRecordVoter(
         voter_id=broker.node_id,
         voter_directory_id=broker.directory.directory_id,
-        # Those for clients: it has no listener for controllers, and nobody else asks it for votes. When it
+        # The listeners for clients: it has none for controllers, and no other node requests its vote. When it
         # starts as the first of a cluster, it leads and puts that listener into the log.
         endpoints=[Endpoint(name=each.name, host=each.host, port=each.port) for each in broker.advertised],
         kraft_version_feature=_KRAFT_VERSIONS,

@@ -57,7 +57,7 @@ class Broker(BrokerServices, ABC):
         scrubber: Looks for damage in the logs; holds its counters.
         descriptors: Keeps file descriptors for the logs.
         healer: Returns logs to service after errors that pass.
-        lost: Set when the node cannot go on with its log directories: its process ends, as Kafka's does.
+        lost: Set when the node cannot continue with its log directories: its process ends, as Kafka's does.
         local: Gives segment files to readers on this machine; None when it is switched off.
     """
 
@@ -153,7 +153,7 @@ class Broker(BrokerServices, ABC):
 
     @abstractmethod
     def _make_changes(self) -> None:
-        """Creates `changes`, `producer_ids`, and what else needs the partition logs."""
+        """Creates `changes`, `producer_ids`, and other parts that need the partition logs."""
 
     def _recovery_threads(self) -> int:
         return int(self.configs.value("num.recovery.threads.per.data.dir") * len(self.directories.opened))
@@ -197,7 +197,7 @@ class Broker(BrokerServices, ABC):
     async def _serve(self) -> None:
         for topic in self.coordinators.topics:
             if topic in self.metadata.image.topics:
-                # Its log is read before the first request, and what was decided before the stop goes on.
+                # Reads its log before the first request, and continues decisions from before the stop.
                 self.coordinators.of(topic)
         self.descriptors.start()
         self.directories.when_told = self._look_at_directories
@@ -335,7 +335,7 @@ class Broker(BrokerServices, ABC):
         event_log.info("broker stopped cleanly", seconds=round(time.monotonic() - started, 3))
 
     def group_shards(self) -> Iterable[tuple[int, Any]]:
-        """Returns the shards of groups that this broker coordinates; none before the first member asks."""
+        """Returns the shards of groups that this broker coordinates; none without a member so far."""
         groups = self.coordinators.get(GROUPS_TOPIC)
         return () if groups is None else groups.shards()
 

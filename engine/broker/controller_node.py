@@ -28,8 +28,8 @@ _NO_BROKER_EPOCH: Final = -1
 
 
 class ControllerServer(BrokerServices):
-    """The listeners of a node's controller, with a reactor and a dispatcher of their own: clients of a broker
-    in the same process do not keep the quorum waiting.
+    """The listeners of a node's controller, with its own reactor and dispatcher: clients of a broker in the
+    same process do not delay the quorum.
 
     Attributes:
         dispatcher: Answers requests; holds their counters.
@@ -205,7 +205,7 @@ class ControllerNode:
             self.directories.close()
             self.descriptors.give_back()
 
-    # ------------------------------------------------------------ what its process tells
+    # ------------------------------------------------------------ facts for its process
 
     @property
     def listeners(self) -> list[Listener]:

@@ -1,7 +1,7 @@
 """Replaces corrupt batches of this broker's replicas by those of another replica.
 
-Any replica will do, also a follower, because what consumers may read is the same everywhere. It is asked as
-a consumer asks, so it answers committed batches only. Nothing is truncated: the replica keeps its role and
+Any replica will do, also a follower, because consumers read the same everywhere. The request is a consumer's,
+so the answer has committed batches only. Nothing is truncated: the replica keeps its role and
 its place in the ISR.
 """
 
@@ -37,7 +37,7 @@ Place = tuple[int, int, int, int, int, int]
 
 
 class _NotThereError(Exception):
-    """The other replica cannot give the batches; the message says why."""
+    """The other replica lacks the batches; the message says why."""
 
 
 def batches_within(records: bytes, first_offset: int, end_offset: int) -> tuple[bytes, int]:
@@ -188,7 +188,7 @@ class CorruptRepair:
             topics=[FetchTopic(topic=topic.name, topic_id=topic.id, partitions=[wanted])],
         )
 
-    # ------------------------------------------------------------ what is reported
+    # ------------------------------------------------------------ reports
 
     def _tell_repaired(self, topic: str, index: int, log: PartitionLog, place: Place, peer: int) -> None:
         self.repaired += 1

@@ -1,4 +1,4 @@
-"""Reports to the controller in which log directory this broker keeps which replica (KIP-858)."""
+"""Reports to the controller which log directory of this broker holds which replica (KIP-858)."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -60,7 +60,7 @@ class DirectoryAssignments:
         self._task = background.keep_running(self._send_for_ever, "directory assignments")
 
     async def stop(self) -> None:
-        """Sends nothing any more: the next start looks again where partitions are."""
+        """Stops sending: the next start checks again where partitions are."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -69,7 +69,7 @@ class DirectoryAssignments:
         """Reports the partitions of a topic that are in another directory than the controller has, and in a
         directory that has failed: the controller chooses other leaders of what it has in one.
 
-        Clusters below metadata.version 17 know no directories; the next start reports them. The image may be
+        Clusters below metadata.version 17 have no directories; the next start reports them. The image may be
         newer than the logs, and have another topic of that name with fewer partitions.
         """
         if not names_directories(self._quorum.image.features):
@@ -165,7 +165,7 @@ class DirectoryAssignments:
                 await asyncio.sleep(_RETRY_S)
 
     async def _send(self, assigned: dict[PartitionKey, bytes]) -> bool:
-        """Returns whether the controller has answered for all; it knows better where it refuses one."""
+        """Returns whether the controller has answered for all; a refusal counts, as its state is newer."""
         try:
             answer: AssignReplicasToDirsResponse = await self._quorum.ask_leader(self._request(assigned))
         except KafkaError:

@@ -206,7 +206,7 @@ class Dispatcher:
                 return False
             payload = encode_response(key, version, message.correlation_id, answer)
         except ProtocolError:
-            return False  # the long way finds the same, and tells it
+            return False  # `handle` finds the same error, and reports it
         except Exception:
             event_log.error(
                 "bug: a request could not be answered at once; report the traceback",

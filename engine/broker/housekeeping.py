@@ -122,7 +122,7 @@ class Housekeeping:
             await asyncio.sleep(max(1, interval_ms) / 1000)
 
     def _something_written(self, reader: str) -> bool:
-        """Returns whether anything was produced or synced since this task last asked."""
+        """Returns whether anything was produced or synced since this task's last check."""
         writes = self._broker.logs.writes + self._flushes
         seen = self._seen.get(reader)
         self._seen[reader] = writes

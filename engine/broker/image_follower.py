@@ -1,4 +1,4 @@
-"""Carries committed changes of the cluster out on a broker: logs, replicas and configs follow the image."""
+"""Applies committed changes of the cluster on a broker: logs, replicas and configs follow the image."""
 
 import asyncio
 import time
@@ -126,7 +126,7 @@ class ImageFollower:
         await self._has_begun.wait()
 
     async def stop(self) -> None:
-        """Carries nothing out any more."""
+        """Stops applying changes."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -192,7 +192,7 @@ class ImageFollower:
         """Carries a change out, and returns what of it is left to be tried again."""
         try:
             left = await self._carry_out(change)
-        except Exception as error:  # what is asked of this broker next must not depend on it
+        except Exception as error:  # later requests to this broker must not depend on it
             self._report(error)
             return change
         return left

@@ -199,8 +199,8 @@ class BrokerLifecycle:
         return "this node has not applied the record yet that unfences it"
 
     def note_applied(self, *_: object) -> None:
-        """Looks whether the image has this broker as unfenced, and has the next heartbeat tell soon how far
-        this broker is: one that stops waits for that.
+        """Checks whether the image has this broker as unfenced, and hastens the next heartbeat, which reports
+        how far this broker is: one that stops waits for that.
 
         Call for each change of the image. Kafka waits for the next interval.
         """
@@ -284,7 +284,7 @@ class BrokerLifecycle:
 
     async def _until_it_may_stop(self) -> None:
         """Waits for the controller's consent; not for one that does not answer, as when all nodes stop, nor
-        where the replica of the metadata log has failed: nobody can be asked without it.
+        if this node's replica of the metadata log has failed: it cannot reach the controller without it.
         """
         loop = asyncio.get_running_loop()
         self._heard_s = possible_s = loop.time()

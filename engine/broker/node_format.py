@@ -42,7 +42,7 @@ def controller_ports(settings: Mapping[str, str]) -> list[int]:
 
 
 def controller_identity(settings: Mapping[str, str]) -> tuple[int, bytes, list[tuple[str, str, int]]]:
-    """Returns what a quorum must know of a formatted controller: the id of its node, that of its metadata
+    """Returns a quorum's facts about a formatted controller: the id of its node and of its metadata
     directory, and name, host and port of its listeners.
 
     Raises:

@@ -37,7 +37,7 @@ def _now_ms() -> float:
 
 
 class _ServedLogs:
-    """The logs as the replica manager sees them. They are open before it learns of their partitions."""
+    """The logs as the replica manager sees them. They are opened before it gets their partitions."""
 
     def __init__(self, logs: LogManager, configs: BrokerConfigs) -> None:
         self._logs = logs
@@ -136,7 +136,7 @@ class Replication:
         ]
 
     async def stop(self) -> None:
-        """Sends nothing any more. The data plane goes on with the roles that it has."""
+        """Stops sending. The data plane keeps its roles."""
         self._addresses.close()
         tasks = [*self._tasks, *self._moves]
         for task in tasks:
@@ -147,7 +147,7 @@ class Replication:
         self._roles.close()
 
     def configure(self, topics: Iterable[str]) -> None:
-        """Takes over dynamic configs of this broker, and those of topics."""
+        """Applies dynamic configs of this broker, and those of topics."""
         value = self._configs.value
         self.plane_replicas.set_fetchers(value("num.replica.fetchers"))
         self.plane_replicas.set_quota(
@@ -161,7 +161,7 @@ class Replication:
                 self._throttle(name, [index for _, index in keys])
 
     def _throttle(self, name: str, indexes: Iterable[int], *, is_new: bool = False) -> None:
-        """Sets for which partitions of a topic quotas hold (KIP-73); at first for none."""
+        """Sets the partitions of a topic that quotas cover (KIP-73); none at first."""
         overrides = self._quorum.image.topic_configs(name)
         leaders, followers = (
             self._configs.topic_value(f"{role}.replication.throttled.replicas", overrides)
@@ -252,7 +252,7 @@ class Replication:
             await self._apply(self._quorum.image, (), brokers_changed=True)
 
     def _set_endpoints(self, image: ClusterImage) -> None:
-        """Sets what the data plane answers to clients of another broker than the leader (KIP-951).
+        """Sets the data plane's answer to clients that reached another broker than the leader (KIP-951).
 
         Of brokers with several listeners it gets the rack alone: it cannot see which one a client can reach.
         """
@@ -266,7 +266,7 @@ class Replication:
             ]
         )
 
-    # ------------------------------------------------------------ what the data plane tells
+    # ------------------------------------------------------------ events of the data plane
 
     def take_events(self) -> None:
         """Acts on what happened to replicas. Call when the data plane's control_fd is readable.
@@ -330,7 +330,7 @@ class Replication:
             self.plane_replicas.check_lag()
             self.take_events()
 
-    # ------------------------------------------------------------ what the controller decides
+    # ------------------------------------------------------------ decisions of the controller
 
     def _wake(self) -> None:
         if self.manager.isr_changes.due_ms() is not None:
@@ -346,7 +346,7 @@ class Replication:
             while (due_ms := self.manager.isr_changes.due_ms()) is not None:
                 if due_ms > _now_ms():
                     await asyncio.sleep((due_ms - _now_ms()) / 1000)
-                await self._roles.flush()  # the data plane goes by a change before the controller may agree
+                await self._roles.flush()  # the data plane applies a change before the controller may agree
                 request = self.manager.next_request(_now_ms(), self._broker_epoch())
                 if request is not None:
                     await self._send(request)

@@ -1,4 +1,4 @@
-"""Collects roles for the data plane, and has it take that over piece by piece."""
+"""Collects roles for the data plane, which applies them piece by piece."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from bowstring.engine import event_log
 from bowstring.engine.storage.log_directory import partition_directory
 
 SLICE_NS: Final = 5_000_000
-"""For so long the control thread gives roles before others have their turn."""
+"""The control thread gives roles for this long before others have their turn."""
 _PIECE_NS: Final = 2_000_000  # the reactors do nothing during one piece
 _PIECE_MIN: Final = 4
 _PIECE_MAX: Final = 64
@@ -37,8 +37,8 @@ class Plane(Protocol):
 
 
 class RoleChanges:
-    """The changes that the data plane has not taken over yet, by partition: those of one partition stay in
-    order. It takes many over in one stop of its reactors.
+    """The changes that the data plane has not applied yet, by partition: those of one partition stay in
+    order. It applies many in one stop of its reactors.
 
     A change that fails delays its own partition alone: a lack of memory or a disk that fails is tried again,
     anything else is logged as a bug.
@@ -66,13 +66,13 @@ class RoleChanges:
         self._is_closed = False
         self._retry: asyncio.TimerHandle | None = None
         self._piece = _PIECE_MAX
-        self._made = 0  # changes of the present piece that the data plane has taken over
+        self._made = 0  # changes of the present piece that the data plane has applied
 
     def __len__(self) -> int:
         """The number of partitions with changes that are due."""
         return len(self._due)
 
-    # ------------------------------------------------------------ what is collected
+    # ------------------------------------------------------------ collecting
 
     def lead(self, topic: str, partition: int, **role: Any) -> None:
         """As `Replicas.lead`. A reassignment may change the number of replicas, and what acks=all needs with
@@ -82,7 +82,7 @@ class RoleChanges:
         self._add(self._lead, (topic, partition), role)
 
     def _set_least(self, topic: str, partition: int, replicas: int) -> None:
-        """The config is the one of now: what waits must not undo a later change of it."""
+        """The config is the current one: a waiting change must not undo a later one."""
         self._plane.set_min_in_sync(topic, partition, min(self._min_in_sync(topic), replicas))
 
     def _lead(self, topic: str, partition: int, **role: Any) -> None:
@@ -98,8 +98,8 @@ class RoleChanges:
         self._add(self._plane.set_isr, isr, changing)
 
     def try_join(self, topic: str, partition: int, *replica: Any, **epoch: Any) -> bool:
-        """As `Replicas.try_join`, at once; not while a change of the partition waits. That change lets the
-        replica's next fetch ask again, as a refusal by the data plane does.
+        """As `Replicas.try_join`, at once; not while a change of the partition waits. After that change, the
+        replica's next fetch tries again, as after a refusal by the data plane.
         """
         if (topic, partition) in self._due or (topic, partition) in self._failed:
             return False
@@ -114,7 +114,7 @@ class RoleChanges:
         self._epochs.pop((topic, partition), None)
 
     def stop(self, topic: str, partition: int) -> None:
-        """As `Replicas.stop`: at once, because the log is removed next. What waits for it is void."""
+        """As `Replicas.stop`: at once, because the log is removed next. Waiting changes are dropped."""
         self._due.pop((topic, partition), None)
         self._failed.pop((topic, partition), None)
         self._epochs.pop((topic, partition), None)
@@ -127,20 +127,20 @@ class RoleChanges:
         of = self._failed if key in self._failed else self._due
         of.setdefault(key, []).append((method, arguments, named))
 
-    # ------------------------------------------------------------ what is taken over
+    # ------------------------------------------------------------ applying
 
     async def flush(self) -> None:
-        """Has the data plane take over all that is due; others have their turn meanwhile."""
+        """Has the data plane apply all due changes; others have their turn meanwhile."""
         while not self.flush_until(self._now_ns() + SLICE_NS):
             await asyncio.sleep(0)
 
     def flush_soon(self) -> None:
-        """Begins at once, and goes on after others have had their turn."""
+        """Begins at once, and continues after others have had their turn."""
         if not self.flush_until(self._now_ns() + SLICE_NS):
             asyncio.get_running_loop().call_soon(self.flush_soon)
 
     def flush_until(self, until_ns: int) -> bool:
-        """Has the data plane take over at least one piece of what is due; returns whether that is all."""
+        """Has the data plane apply at least one piece of the due changes; returns whether that is all."""
         while self._due:
             begin_ns = self._now_ns()
             piece: list[tuple[_Key, _Change]] = []
@@ -171,10 +171,10 @@ class RoleChanges:
         method(*arguments, **named)
         self._made += 1
 
-    # ------------------------------------------------------------ what fails
+    # ------------------------------------------------------------ failures
 
     def _put_off(self, key: _Key, changes: list[_Change], error: Exception) -> None:
-        """Keeps changes of a partition of which the first has failed. They are tried again, without the first
+        """Keeps changes of a partition after the first has failed. They are tried again, without the first
         if trying again cannot help.
         """
         if isinstance(error, (MemoryError, OSError, LogError)):
@@ -204,7 +204,7 @@ class RoleChanges:
         self.flush_soon()
 
     def close(self) -> None:
-        """Changes nothing any more: the data plane ends next."""
+        """Stops all changes: the data plane ends next."""
         self._is_closed = True
         self._due.clear()
         self._failed.clear()

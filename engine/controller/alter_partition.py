@@ -32,7 +32,7 @@ _Isr = list[tuple[int, int]]
 def alter_partition(
     state: ControllerState, request: AlterPartitionRequest, version: int
 ) -> Decision[AlterPartitionResponse]:
-    """Changes ISRs as their leaders ask. Each partition succeeds or fails alone.
+    """Changes ISRs at their leaders' request. Each partition succeeds or fails alone.
 
     Raises:
         KafkaError: STALE_BROKER_EPOCH.
@@ -102,7 +102,7 @@ class _Change:
             records.append(record)
             partition = changed_partition(partition, record)
             if partition.leader != self._broker:
-                # The ISR completes a reassignment that removes the leader. It must hear so.
+                # The ISR completes a reassignment that removes the leader. The answer must show that.
                 return Errors.NEW_LEADER_ELECTED
         result.leader_id = partition.leader
         result.isr = list(partition.in_sync)
@@ -146,6 +146,6 @@ class _Change:
             found is not None
             and found.is_active
             and epoch in (_ANY_EPOCH, found.epoch)
-            # One without its directory has nothing to say: it may seem to have caught up until records come.
+            # A replica without its directory does not count: it may seem caught up until records come.
             and (broker in partition.in_sync or holds_online(found, partition))
         )

@@ -37,7 +37,7 @@ _CLEAN_SHUTDOWN_SINCE: Final = 3
 def register(
     state: ControllerState, request: BrokerRegistrationRequest, version: int, next_offset: int, now_ms: int
 ) -> Decision[BrokerRegistrationResponse]:
-    """Registers a broker, fenced until its heartbeats say that it has caught up. The same incarnation may
+    """Registers a broker, fenced until its heartbeats report that it has caught up. The same incarnation may
     register again and keeps its epoch.
 
     Args:
@@ -243,7 +243,7 @@ def _next(
 ) -> int:
     leads = bool(state.index.led(request.broker_id))
     if session.is_shutting_down:
-        # Wait until the others know of their new leaders.
+        # Wait until the others have their new leaders.
         lowest = state.sessions.lowest_active_offset()
         reached = lowest is None or session.shutdown_offset <= lowest
         return _Next.MAY_STOP if reached and not leads else _Next.SHUTTING_DOWN

@@ -1,6 +1,6 @@
-"""Keeps the sessions of brokers: when each made contact last, and how far its metadata is.
+"""Keeps the sessions of brokers: the time of the last contact, and how far the broker's metadata is.
 
-This is soft state, which is not in the log. A new controller takes all unfenced brokers as just in contact.
+This is soft state, which is not in the log. A new controller treats all unfenced brokers as just in contact.
 """
 
 from typing import Final
@@ -40,7 +40,7 @@ class Sessions:
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
         self._brokers: dict[int, BrokerSession] = {}
-        # By broker id and epoch, the one that was in contact longest ago first.
+        # By broker id and epoch, the one with the oldest contact first.
         self._heard_ms: dict[tuple[int, int], int] = {}
 
     def __getitem__(self, broker: int) -> BrokerSession:
@@ -59,7 +59,7 @@ class Sessions:
         self._brokers.pop(broker, None)
 
     def touch(self, broker: int, fenced: bool, metadata_offset: int) -> None:
-        """Notes what a heartbeat says. A fenced broker is no longer in controlled shutdown: its next
+        """Notes a heartbeat. A fenced broker is no longer in controlled shutdown: its next
         heartbeat lets it go at once.
         """
         session = self._brokers[broker]
@@ -92,7 +92,7 @@ class Sessions:
         self._heard_ms[broker, epoch] = max(before_ms, now_ms)
 
     def extend(self, by_ms: int) -> None:
-        """Makes all sessions longer, after a time in which this node itself stood still and heard nobody."""
+        """Makes all sessions longer, after this node itself was stalled and received nothing."""
         self._heard_ms = {session: heard_ms + by_ms for session, heard_ms in self._heard_ms.items()}
 
     def end(self, broker: int, epoch: int) -> None:

@@ -1,4 +1,4 @@
-"""Holds a shard with its log, and what waits for the log's high watermark."""
+"""Holds a shard with its log, and the answers that wait for the log's high watermark."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -51,8 +51,8 @@ class HostedShard(Generic[S]):
         end_offset: The log end when it was read, or after the last append. Above it there is nothing that the
             shard's state does not have.
         is_read: The log has been read to its end.
-        asked: The log whose durable end is waited for before the shard begins; None: no wait was needed yet.
-        dismissed: This broker does not coordinate the partition any more.
+        asked: The log whose durable end is awaited before the shard begins; None: no wait was needed yet.
+        dismissed: This broker no longer coordinates the partition.
         waiting: In order of offsets.
     """
 

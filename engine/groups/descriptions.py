@@ -13,7 +13,7 @@ def converted(members: Sequence[T], convert: Callable[[T], Any]) -> Any:
     no large group keeps the control thread busy.
 
     Args:
-        members: What is to be told of each member, as it is now: it must not change later.
+        members: The fields of each member for the answer, as they are now: they must not change later.
         convert: Returns the element of the array.
     """
     elements = (convert(member) for member in members)

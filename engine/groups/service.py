@@ -1,6 +1,6 @@
 """Runs the group coordinator: timers, the ``__consumer_offsets`` log, and futures for parked requests.
 
-engine/groups decides; this module carries out the effects on the control thread. What it shares with other
+engine/groups decides; this module carries out the effects on the control thread. Code shared with other
 coordinators is in engine/coordinators.
 """
 
@@ -341,7 +341,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             self._schedule(hosted)
 
     def _give_up(self, hosted: HostedShard[GroupShard]) -> None:
-        """Answers what has waited too long for followers. The records may still be committed later."""
+        """Answers requests that have waited too long for followers. Their records may yet be committed."""
         now_ms = self._steady_ms()
         while hosted.waiting and (hosted.waiting[0].deadline_ms or 0) <= now_ms:
             item = hosted.waiting.popleft().item

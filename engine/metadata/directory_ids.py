@@ -1,4 +1,4 @@
-"""Says what the ids of log directories mean: whether a replica's directory is online, where a new one goes
+"""Defines the meaning of log directory ids: whether a replica's directory is online, where a new one goes
 (KIP-858).
 """
 
@@ -14,7 +14,7 @@ UNASSIGNED: Final = bytes(15) + b"\x01"
 """The broker has not chosen a directory yet."""
 
 LOST: Final = bytes(15) + b"\x02"
-"""The replica was in a directory that has failed, and nobody knows which one."""
+"""The replica was in a directory that has failed; which one is unknown."""
 
 _RESERVED: Final = 100
 

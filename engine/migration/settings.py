@@ -50,7 +50,7 @@ def server_properties(
     Args:
         settings: The present settings; those that the other broker supports are kept.
         broker: The registration in the metadata log, so that clients find the broker at the same addresses.
-        voters_in_log: kraft.version is 1; otherwise the file must tell Kafka the voters.
+        voters_in_log: kraft.version is 1; otherwise the file must list the voters for Kafka.
 
     Settings in `unenforced` are written as comments: Bowstring would refuse to start with them.
     """

@@ -1,4 +1,4 @@
-"""Follows the committed records of the metadata log with the image of the cluster, and tells others."""
+"""Applies the committed records of the metadata log to the image of the cluster, and calls listeners."""
 
 import time
 from collections import deque
@@ -35,7 +35,7 @@ class _Batch:
         end_offset, epoch: Of the batch.
         records: Those that are not decoded yet; None before the first.
         decoded, controls: Metadata records, and keys and values of control records.
-        offset: Of the record that is looked at.
+        offset: Of the next record.
     """
 
     def __init__(self, data: bytes, end_offset: int, epoch: int) -> None:
@@ -58,7 +58,7 @@ class ImageApplier:
         epoch: Epoch of the last applied record.
         last_timestamp_ms: Its timestamp.
         new_bytes: Bytes applied since the last snapshot.
-        on_applied, on_snapshot: Those who follow; see the types.
+        on_applied, on_snapshot: Listeners; see the types.
     """
 
     def __init__(self, log: MetadataRaftLog) -> None:
@@ -92,7 +92,7 @@ class ImageApplier:
             ) from error
 
     def take(self, id: OffsetAndEpoch, image: ClusterImage, quorum: QuorumFacts) -> None:
-        """Goes on from the content of a snapshot."""
+        """Continues from the content of a snapshot."""
         self._check_version(image)
         self._batches.clear()
         self.image, self.quorum = image, quorum
@@ -133,7 +133,7 @@ class ImageApplier:
         return True
 
     def _read(self, high_watermark: int) -> None:
-        """Reads batches from `applied` on, but none that is not committed: it may be replaced."""
+        """Reads batches from `applied` on, but no uncommitted one: it may be replaced."""
         data = self._log.read(self.applied, _READ_BYTES)
         for header in batch_headers(data):
             if header.base_offset < high_watermark:

@@ -1,4 +1,4 @@
-"""Tells those who wait that records are committed and applied on this node, or that they may never be."""
+"""Resolves the futures of records that are committed and applied on this node, or that may never be."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ class Append(NamedTuple):
 
 
 class Commits:
-    """Those who wait: for appends of this node, and for offsets.
+    """The waiting futures: for appends of this node, and for offsets.
 
     Attributes:
         count, total_ns: Appends that were committed, and the time that they took together.
@@ -38,7 +38,7 @@ class Commits:
         self._watchers.append((offset, reached))
 
     def applied(self, end_offset: int) -> None:
-        """Tells those who have waited for records below."""
+        """Resolves the futures that wait for records below."""
         while self._appends and self._appends[0].end_offset <= end_offset:
             append = self._appends.popleft()
             self.count += 1
@@ -54,7 +54,7 @@ class Commits:
     def fail(
         self, why: Callable[[], Exception], concerns: Callable[[Append], bool] = lambda each: True
     ) -> None:
-        """Ends the appends that are concerned with an error."""
+        """Fails the concerned appends with an error."""
         kept: deque[Append] = deque()
         for each in self._appends:
             if not concerns(each):
@@ -64,6 +64,6 @@ class Commits:
         self._appends = kept
 
     def end(self) -> None:
-        """Cancels what waits for an offset: no more is applied."""
+        """Cancels the futures that wait for an offset: no more is applied."""
         for _, reached in self._watchers:
             reached.cancel()

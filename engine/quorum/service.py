@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 LeaderListener = Callable[[int, int], None]
 """Called with the id of the leader (-1: none is known) and its epoch."""
 HANDOVER_MS: Final = 5000
-"""How long a leader that stops waits until the other voters know it."""
+"""How long a leader that stops waits until the other voters have noticed."""
 _NO_LEADER_S: Final = 10.0
-"""After how long without a leader, and how often then, the broker's log tells about it."""
+"""After how long without a leader, and how often then, the broker logs that."""
 _SLICE_NS: Final = 5_000_000
 # From the steady clock, which nobody sets, to the time of day, which the batches of the log carry.
 _CLOCK_MS: Final = (time.time_ns() - time.monotonic_ns()) // 1_000_000
@@ -74,7 +74,7 @@ class QuorumService:
         on_leader_change: Called when the leader changes; when this node becomes it, only once it has applied
             all that earlier leaders committed.
         failed: Ends with the error that ended the replica.
-        commits: Those who wait until records are committed and applied here.
+        commits: Futures of records that are not committed and applied here yet.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class QuorumService:
         self._leader_known = asyncio.Event()
         self._no_leader_timer: asyncio.TimerHandle | None = None
 
-    # ------------------------------------------------------------ what is known
+    # ------------------------------------------------------------ state
 
     @property
     def image(self) -> ClusterImage:
@@ -169,7 +169,7 @@ class QuorumService:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this node is the active controller, and knows all that earlier ones committed."""
+        """Whether this node is the active controller, and has applied all that earlier ones committed."""
         return self._told[0] == self.node_id and isinstance(self._replica.state, LeaderState)
 
     @property
@@ -179,7 +179,7 @@ class QuorumService:
 
     @property
     def leader_node(self) -> Node | None:
-        """Where the active controller listens; None when that is not known."""
+        """The address of the active controller; None while it is unknown."""
         state = self._replica.state
         if state.leader_id == NO_LEADER:
             return None
@@ -291,10 +291,10 @@ class QuorumService:
         self._event(lambda: self._replica.shutdown(timeout_ms, self._now_ms()))
         deadline = self._loop.time() + timeout_ms / 1000
         while not self._is_handed_over() and self._loop.time() < deadline:
-            await asyncio.sleep(0.005)  # few leaders stop, and no message says that all is done
+            await asyncio.sleep(0.005)  # few leaders stop, and no message shows that all is done
 
     def _is_handed_over(self) -> bool:
-        """Whether all voters that can be reached know that this node does not lead any more."""
+        """Whether all reachable voters have noticed that this node no longer leads."""
         state = self._replica.state
         waits_in_vain = isinstance(state, Resigned) and state.unacknowledged <= self._unreachable
         return self._replica.is_stopped or self.failed.done() or waits_in_vain
@@ -322,7 +322,7 @@ class QuorumService:
                 raise
 
     def _refuse_asked(self) -> None:
-        """Answers what waits for the replica: who asked would wait until the request's timeout."""
+        """Answers requests that wait for the replica: their senders would wait for their timeout."""
         for token in list(self._asked):
             if not token.done():
                 token.set_result(_ENDED)
@@ -349,7 +349,7 @@ class QuorumService:
         Returns:
             A future of the offset after the last one. It ends when they are committed and applied here, or
             with NOT_CONTROLLER when this node does not lead any more; then it is open whether they will be
-            committed before the log tells.
+            committed before the log shows it.
 
         Raises:
             ValueError: One is too large for a batch; nothing is appended.
@@ -431,13 +431,13 @@ class QuorumService:
         self._event(lambda: self._replica.resign(self._replica.state.epoch, self._now_ms()))
 
     async def catch_up(self) -> None:
-        """Waits until a leader is known and all that it has told as committed is applied."""
+        """Waits until there is a leader and all that it has reported as committed is applied."""
         while True:
             await self._leader_known.wait()
             reached = self._replica.state.high_watermark
             if reached is not None and self._applier.applied >= reached:
                 return
-            await asyncio.sleep(self._settings.config.retry_backoff_ms / 1000)  # the next Fetch tells more
+            await asyncio.sleep(self._settings.config.retry_backoff_ms / 1000)  # for the next Fetch
 
     def bootstrap_records(self) -> list[MetadataRecord]:
         """Returns the records that formatting has left, for the first leader.
@@ -639,7 +639,7 @@ class QuorumService:
             self._begin_flush()
 
     def _begin_flush(self) -> None:
-        """Syncs for all that asked; those who ask meanwhile share the next sync."""
+        """Syncs for all requests so far; later ones share the next sync."""
         flush_id, self._flush_id = self._flush_id, None
         assert flush_id is not None
         end, cuts = self._log.end_offset, self._log.synced_end.cuts
@@ -708,7 +708,7 @@ class QuorumService:
     def _note(self, effect: effects.Note) -> None:
         event_log.warning("the metadata quorum: " + effect.text)
 
-    # ------------------------------------------------------------ effects: what is committed
+    # ------------------------------------------------------------ effects: committed records
 
     def _advance(self, effect: effects.HighWatermarkAdvanced) -> None:
         self._high_watermark = max(self._high_watermark, effect.offset)
@@ -717,7 +717,7 @@ class QuorumService:
             self._apply()
 
     def _apply(self) -> None:
-        """Applies what is committed, a slice at a time."""
+        """Applies committed records, a slice at a time."""
         if self._has_ended:
             return
         try:
@@ -736,7 +736,7 @@ class QuorumService:
         self.commits.fail(self._not_controller, lambda each: not is_own or each.epoch != effect.epoch)
 
     def _look_at_leader(self) -> None:
-        """Tells about another leader. This node counts as leader when it has applied its epoch's first
+        """Reports another leader. This node counts as leader when it has applied its epoch's first
         record, and until it resigns.
         """
         state = self._replica.state

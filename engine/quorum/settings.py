@@ -22,7 +22,7 @@ class QuorumSettings:
         roles: `broker`, `controller` or both.
         listener: The first of controller.listener.names, through which controllers are reached.
         voters: controller.quorum.voters; empty with voters in the log.
-        bootstrap: Nodes to ask who leads, with ids below -1.
+        bootstrap: Nodes to query for the leader, with ids below -1.
         config: Timeouts and sizes.
     """
 
@@ -38,7 +38,7 @@ class QuorumSettings:
         return configured_voters(self.voters, self.listener)
 
     def is_alone(self, node_id: int) -> bool:
-        """Whether nothing speaks of other nodes: this one is broker and only controller. If it is named as a
+        """Whether no setting names other nodes: this one is broker and only controller. If it is named as a
         controller, others may be meant to join it all the same.
         """
         if self.roles != {BROKER, CONTROLLER}:
@@ -49,7 +49,7 @@ class QuorumSettings:
 
 
 def quorum_settings(configs: BrokerConfigs, node_id: int) -> QuorumSettings:
-    """Returns what the configs say.
+    """Returns the settings from the configs.
 
     Raises:
         ConfigError: They contradict each other or cannot be read.
@@ -86,7 +86,7 @@ def quorum_settings(configs: BrokerConfigs, node_id: int) -> QuorumSettings:
         auto_join=value("controller.quorum.auto.join.enable"),
     )
     if not bootstrap:
-        # As in Kafka: with configured voters, an observer asks any of them.
+        # As in Kafka: with configured voters, an observer queries any of them.
         bootstrap = tuple(
             Node(_FIRST_BOOTSTRAP_ID - index, node.host, node.port) for index, node in enumerate(voters)
         )

@@ -21,7 +21,7 @@ class QuorumConfig(NamedTuple):
         fetch_max_bytes: The most that a Fetch returns.
         fetch_snapshot_max_bytes: The most that a FetchSnapshot returns.
         fetch_max_wait_ms: How long a leader holds a Fetch that has nothing to return.
-        auto_join: An observer that may become a voter asks to be one.
+        auto_join: An observer that may become a voter requests to become one.
     """
 
     election_timeout_ms: int = 1000
@@ -47,7 +47,7 @@ class QuorumConfig(NamedTuple):
 
     @property
     def update_voter_interval_ms(self) -> int:
-        """How often a follower checks what the voters say about it.
+        """How often a follower checks its entry among the voters.
 
         Longer than the request timeout: a leader accepts no other change while it waits for an answer of a
         voter that it cannot reach.

@@ -94,7 +94,7 @@ class RaftCore:
         return taken
 
     def emit(self, effect: Effect) -> None:
-        """Asks the shell for an effect, after those before it."""
+        """Adds an effect for the shell, after those before it."""
         self._effects.append(effect)
 
     def respond(self, token: object, response: Response) -> None:
@@ -127,7 +127,7 @@ class RaftCore:
     # ------------------------------------------------------------ the log
 
     def start_after_snapshot(self) -> None:
-        """Reports to the shell that what the newest snapshot covers is committed."""
+        """Reports to the shell that the records covered by the newest snapshot are committed."""
         id = self.log.latest_snapshot_id()
         if id is not None:
             self.advance_high_watermark(id.offset)
@@ -156,7 +156,7 @@ class RaftCore:
     def is_log_durable(self) -> bool:
         """Whether all of the log is on the medium.
 
-        A voter that fetches or requests votes says what it has, and others rely on it. So it does neither
+        A voter's fetches and vote requests state what it has, and others rely on it. So it sends neither
         before.
         """
         return not self._flushes and self.installing is None
@@ -272,11 +272,11 @@ class RaftCore:
         return UpdateVoterResponse(self.quorum.leader_and_epoch, error)
 
     def maybe_transition(self, leader: LeaderAndEpoch, now_ms: int) -> bool:
-        """Acts on what another replica says about the epoch and its leader; returns whether the state
+        """Acts on another replica's view of the epoch and its leader; returns whether the state
         changed.
         """
         quorum = self.quorum
-        # A node that got a new disk may have led before with the old one. It does not know that epoch's
+        # A node that got a new disk may have led before with the old one. It does not have that epoch's
         # leader then.
         is_known = leader.leader_id not in (NO_LEADER, self.local.key.id)
         assert self._is_consistent(leader), f"{leader} contradicts {quorum.leader_and_epoch}"
@@ -296,9 +296,9 @@ class RaftCore:
         return False
 
     def learn_endpoints(self, leader: LeaderAndEpoch) -> None:
-        """Takes over where the leader says itself that it listens.
+        """Adopts the address that the leader itself reports.
 
-        Others may have told an old place: that of the latest voters, before the leader moved.
+        Others may have reported an old address: that of the latest voters, before the leader moved.
         """
         state = self.quorum.state
         if isinstance(state, Follower) and (leader.leader_id, leader.epoch) == (state.leader_id, state.epoch):
@@ -313,7 +313,7 @@ class RaftCore:
             return True
         return leader.leader_id == quorum.leader_id
 
-    # ------------------------------------------------------------ checks that several messages have
+    # ------------------------------------------------------------ checks shared by several messages
 
     def has_cluster_id(self, cluster_id: str | None) -> bool:
         """Whether a request is for this cluster; one without an id is."""

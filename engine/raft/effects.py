@@ -1,4 +1,4 @@
-"""Defines what a replica asks of its shell. The shell carries effects out in order.
+"""Defines the effects that a replica requests of its shell. The shell carries them out in order.
 
 The shell's contract:
 - `PersistElection`: write `quorum-state` and sync it before any later effect, also of later events, is
@@ -16,8 +16,8 @@ The shell's contract:
 - `Respond`: answer the request with this token.
 - `HighWatermarkAdvanced`: records below are committed; apply them. If the log starts above what was applied,
   load the newest snapshot first.
-- `LeaderChanged`: tell those who wait for records that they appended: as the leader of another epoch, or as
-  no leader, the node does not know whether they will be committed.
+- `LeaderChanged`: inform those who wait for appended records: as the leader of another epoch, or as
+no leader, the node cannot promise any more that they will be committed.
 - `Note`: write a line to the broker's log.
 
 Between events the shell waits until `RaftReplica.deadline_ms` of its steady clock, and then calls

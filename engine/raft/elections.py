@@ -24,7 +24,7 @@ _EARLY_STEPS: Final = 10
 
 
 def become_prospective(core: RaftCore, now_ms: int) -> None:
-    """Begins to ask whether it could win. A single voter knows."""
+    """Begins to request pre-votes. A single voter skips that."""
     assert core.is_log_durable
     core.quorum.to_prospective(now_ms)
     core.requests.reset_all()
@@ -39,7 +39,7 @@ def become_candidate(core: RaftCore, now_ms: int) -> None:
 
 
 def go_forward(core: RaftCore, now_ms: int) -> None:
-    """Goes on to the next state when a majority granted its vote."""
+    """Goes on to the next state if a majority granted its vote."""
     state = core.quorum.state
     if isinstance(state, Prospective) and state.votes.is_granted:
         become_candidate(core, now_ms)
@@ -58,7 +58,7 @@ def become_only_voter(core: RaftCore, now_ms: int) -> None:
 
 
 def give_up(core: RaftCore, now_ms: int) -> None:
-    """Ends a prospective's attempt: it goes on as before, with the leader that it has, or without one."""
+    """Ends a prospective's attempt: it continues as before, with its leader or without one."""
     state = core.quorum.state
     assert isinstance(state, Prospective), state
     core.vain_attempts += 1
@@ -71,8 +71,8 @@ def give_up(core: RaftCore, now_ms: int) -> None:
 def handle_no_answer(core: RaftCore, source: int, now_ms: int, *, refused: bool) -> None:
     """Stops relying on a leader that closed the connection.
 
-    One whose process has ended need not be waited for until the fetch timeout: a voter asks early whether it
-    could win. That is safe: a pre-vote changes nothing, and nobody grants it who has contact with the leader.
+    A voter need not wait for the fetch timeout after its leader's process has ended: it requests pre-votes
+    early. That is safe: a pre-vote changes nothing, and no voter in contact with the leader grants it.
     """
     state = core.quorum.state
     if not isinstance(state, Follower) or source != state.leader_id:
@@ -105,10 +105,10 @@ def vote_request(core: RaftCore, voter: ReplicaKey) -> VoteRequest:
 
 
 def handle_vote_request(core: RaftCore, token: object, request: VoteRequest, now_ms: int) -> None:
-    """Grants a vote or not. A higher epoch is taken over in any case, also from a pre-vote, whose sender is
+    """Grants a vote or not. Adopts a higher epoch in any case, also from a pre-vote, whose sender is
     in it.
 
-    The voters need not know the candidate as one of them: they may not have the record yet that made it one.
+    The candidate need not be one of this replica's voters: the record that made it a voter may be missing.
     """
     if not core.has_cluster_id(request.cluster_id):
         return core.respond(token, ErrorResponse(Errors.INCONSISTENT_CLUSTER_ID))
@@ -146,7 +146,7 @@ def _vote_error(core: RaftCore, request: VoteRequest) -> Error:
 
 
 def handle_vote_response(core: RaftCore, source: int, response: VoteResponse, now_ms: int) -> bool:
-    """Counts a vote; returns whether the voter can be asked again at once."""
+    """Counts a vote; returns whether the voter can get another request at once."""
     handled = core.handle_leader_of_response(response.error, response.leader, now_ms)
     if handled is not None or response.error:
         return bool(handled)
@@ -161,7 +161,7 @@ def handle_vote_response(core: RaftCore, source: int, response: VoteResponse, no
 
 
 def handle_no_pre_vote(core: RaftCore, now_ms: int) -> None:
-    """Begins an epoch without a pre-vote, because a voter does not have pre-votes."""
+    """Begins an epoch without a pre-vote, because a voter does not support pre-votes."""
     if isinstance(core.quorum.state, Prospective):
         become_candidate(core, now_ms)
 
@@ -192,7 +192,7 @@ def handle_begin_quorum_epoch_request(
 def handle_begin_quorum_epoch_response(
     core: RaftCore, source: int, response: BeginQuorumEpochResponse, now_ms: int
 ) -> bool:
-    """Learns of a later epoch; that the voter knows its leader shows in its fetches."""
+    """Adopts a later epoch; the voter's fetches show that it has its leader."""
     handled = core.handle_leader_of_response(response.error, response.leader, now_ms)
     return not response.error if handled is None else handled
 
@@ -244,7 +244,7 @@ def successor_backoff_ms(core: RaftCore, candidates: tuple[ReplicaKey, ...]) -> 
 def handle_end_quorum_epoch_response(
     core: RaftCore, source: int, response: EndQuorumEpochResponse, now_ms: int
 ) -> bool:
-    """Notes that a voter knows of the resignation."""
+    """Notes that a voter has received the resignation."""
     handled = core.handle_leader_of_response(response.error, response.leader, now_ms)
     if handled is not None or response.error:
         return bool(handled)

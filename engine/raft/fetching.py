@@ -1,4 +1,4 @@
-"""Replicates by Fetch: followers ask from their log's end on, the leader learns from that what they have
+"""Replicates by Fetch: followers fetch from their log's end on, which shows the leader what they have
 (KIP-595).
 
 The leader compares the offset and the epoch before it with its own log. Where they differ, it names the end
@@ -78,7 +78,7 @@ def _known(high_watermark: int | None) -> int:
 
 
 def complete_delayed(core: RaftCore, leader: LeaderState) -> None:
-    """Answers the fetches that have waited for what is there now."""
+    """Answers the waiting fetches for which there are records now."""
     waiting, leader.delayed = leader.delayed, []
     for each in waiting:
         response = fetch_response(core, leader, each.request)
@@ -107,13 +107,13 @@ def append_collected(core: RaftCore, leader: LeaderState) -> bool:
 
 
 def leader_log_flushed(core: RaftCore, leader: LeaderState, durable_end_offset: int, now_ms: int) -> None:
-    """Counts what the leader itself has."""
+    """Counts the leader's own durable records."""
     if leader.update_local_end(durable_end_offset):
         high_watermark_rose(core, leader, now_ms)
 
 
 def high_watermark_rose(core: RaftCore, leader: LeaderState, now_ms: int) -> None:
-    """Tells everyone."""
+    """Reports the new high watermark to the shell, and answers what waits for it."""
     assert leader.high_watermark is not None
     core.advance_high_watermark(leader.high_watermark)
     voter_changes.high_watermark_rose(core, leader)
@@ -124,7 +124,7 @@ def high_watermark_rose(core: RaftCore, leader: LeaderState, now_ms: int) -> Non
 
 
 def fetch_request(core: RaftCore) -> FetchRequest:
-    """Returns the request to the leader, or to a node that may know the leader."""
+    """Returns the request to the leader, or to a node that may have its address."""
     assert core.is_log_durable, "a fetch says that the replica has what is below its offset"
     high_watermark = core.quorum.state.high_watermark
     return FetchRequest(
@@ -201,7 +201,7 @@ def _first_wrong(core: RaftCore, headers: list[BatchHeader]) -> BatchHeader | No
 
 
 def follow_high_watermark(core: RaftCore, state: Follower, high_watermark: int) -> None:
-    """Takes over the leader's high watermark, as far as the log reaches."""
+    """Adopts the leader's high watermark, as far as the log reaches."""
     reached = min(high_watermark, core.log.end_offset)
     if reached > (state.high_watermark or 0):
         state.high_watermark = reached

@@ -21,7 +21,7 @@ from bowstring.protocol.records.control import (
 from bowstring.protocol.records.control_batch import ControlRecordType
 
 OBSERVER_SESSION_TIMEOUT_MS = 300_000
-"""A leader forgets an observer that has not fetched for so long."""
+"""A leader forgets an observer that has not fetched for this long."""
 CAUGHT_UP_WITHIN_MS = 3_600_000
 """An observer can become a voter when it fetched so recently, and has reached the log's end once."""
 
@@ -92,7 +92,7 @@ class LeaderState:
         epoch_start_offset: Offset of the epoch's first record, the leader change.
         high_watermark: None until a record of this epoch is committed.
         change: The change of voters in progress.
-        told: What configured voters have reported by UpdateRaftVoter: directory and versions.
+        told: Reports of configured voters by UpdateRaftVoter: directory and versions.
         delayed: Fetches that wait.
         resign_requested: Whether to resign at the next chance.
     """
@@ -192,7 +192,7 @@ class LeaderState:
     # ------------------------------------------------------------ progress of replicas
 
     def replica(self, key: ReplicaKey) -> ReplicaState:
-        """Returns what is known about a voter or observer."""
+        """Returns the state of a voter or observer."""
         state = self._voters.get(key.id)
         if state is not None and key.is_meant_by(state.key):
             return state
@@ -239,7 +239,7 @@ class LeaderState:
         return self.is_voter(key) and self._update_high_watermark()
 
     def _update_high_watermark(self) -> bool:
-        """Raises the high watermark to what a majority has, once that has a record of this epoch.
+        """Raises the high watermark to what a majority has, once that includes a record of this epoch.
 
         Records of older epochs do not count by themselves: a majority may have one, and a later leader
         without it may still be elected (Raft, 5.4.2).
@@ -300,11 +300,11 @@ class LeaderState:
     # ------------------------------------------------------------ description
 
     def voter_states(self) -> Iterator[ReplicaState]:
-        """What is known about the voters."""
+        """The states of the voters."""
         yield from self._voters.values()
 
     def observer_states(self, now_ms: int) -> Iterator[ReplicaState]:
-        """What is known about observers that still fetch."""
+        """The states of observers that still fetch."""
         since = now_ms - OBSERVER_SESSION_TIMEOUT_MS
         for key, state in list(self._observers.items()):
             if (state.last_fetch_ms is None or state.last_fetch_ms <= since) and key != self.local.key:

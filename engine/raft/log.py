@@ -15,7 +15,8 @@ class NotAppendedError(Exception):
 class RaftLog(Protocol):
     """The metadata log and its snapshots. Reads see what was appended, durable or not.
 
-    Nothing here waits for the medium: `FlushLog` and `InstallSnapshot` ask the shell for that. Every error of
+    Nothing here waits for the medium: `FlushLog` and `InstallSnapshot` leave that to the shell. Every error
+    of
     the disk but `NotAppendedError` ends the replica; the shell stops it.
     """
 
@@ -54,7 +55,7 @@ class RaftLog(Protocol):
         ...
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Returns whole batches from the one with `offset` on, at least one and then up to `max_bytes`."""
+        """Returns complete batches from the one with `offset` on, at least one and then up to `max_bytes`."""
         ...
 
     def latest_snapshot_id(self) -> OffsetAndEpoch | None:

@@ -1,4 +1,4 @@
-"""Acts on timers: what each state does when its time has come, and when that is next."""
+"""Acts on timers: the due actions of each state, and the time of the next one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from bowstring.engine.raft.voters import Node, node_at
 
 
 def poll(core: RaftCore, now_ms: int) -> float:
-    """Does what is due; returns when to come again. Ends when the state does not change any more."""
+    """Does what is due; returns when to come again. Ends when the state no longer changes."""
     while True:
         state = core.quorum.state
         due_ms = _POLL[type(state)](core, state, now_ms)
@@ -35,8 +35,8 @@ def _poll_leader(core: RaftCore, leader: LeaderState, now_ms: int) -> float:
     voter_changes.expire(core, leader, now_ms)
     fetching.expire_delayed(core, leader, now_ms)
     drain_at_ms = leader.accumulator.drain_at_ms
-    # No record of the epoch before it is durable that this replica leads it: after a crash it would not know
-    # that, and could be elected and write other records at the same offsets.
+    # Records of the epoch wait until the leadership is durable: after a crash, the replica would not have it,
+    # and could be elected and write other records at the same offsets.
     writes = drain_at_ms is not None and drain_at_ms <= now_ms and core.is_persisted
     if writes and not fetching.append_collected(core, leader):
         core.to_resigned(now_ms)  # the records have offsets that others must not get; another may write them
@@ -147,7 +147,7 @@ def _poll_follower(core: RaftCore, state: Follower, now_ms: int) -> float:
 
 
 def _in_future(at_ms: float, now_ms: int) -> float:
-    """What is overdue waits for a request to end, whose end polls again."""
+    """An overdue action waits for a request to end, whose end polls again."""
     return at_ms if at_ms > now_ms else NEVER
 
 
@@ -193,7 +193,7 @@ def _send_to_leader(core: RaftCore, state: Follower, request: Request, now_ms: i
 
 
 def _fetch(core: RaftCore, state: Follower, now_ms: int) -> float:
-    """Fetches from the leader; while that does not answer, from others, which may know another leader."""
+    """Fetches from the leader; while it does not answer, from others, which may have another leader."""
     id = state.leader_id
     if core.requests.has_timed_out(id, now_ms):
         core.requests.reset(id)

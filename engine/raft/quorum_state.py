@@ -7,7 +7,7 @@
     Resigned -> Unattached (in the next epoch), Follower (higher epoch)
     Follower -> Prospective (fetch timeout), Follower, Unattached (higher epoch)
 
-Observers are only Unattached and Follower. A transition that changes what must be durable asks to persist it.
+Observers are only Unattached and Follower. A transition that changes durable state requests its persistence.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class QuorumState:
         self._can_become_voter = can_become_voter
         self.state: EpochState = Unattached(0, NO_LEADER, None, None, NEVER)
 
-    # ------------------------------------------------------------ what is known
+    # ------------------------------------------------------------ facts
 
     @property
     def epoch(self) -> int:
@@ -76,7 +76,7 @@ class QuorumState:
 
     @property
     def leader_and_epoch(self) -> LeaderAndEpoch:
-        """What to tell others."""
+        """The leader and epoch for messages to others."""
         state = self.state
         return LeaderAndEpoch(state.leader_id, state.epoch, state.leader_endpoints)
 
@@ -102,7 +102,7 @@ class QuorumState:
 
     def initialize(self, stored: ElectionState | None, end: OffsetAndEpoch, now_ms: int) -> None:
         """Continues in the state of the last life. A leader resigns: it must not write other records in its
-        epoch, of which it may have lost some. A candidate goes on.
+        epoch, of which it may have lost some. A candidate continues.
         """
         stored = stored or ElectionState(0)
         voters, key = self._control.voters, self.local.key
@@ -165,7 +165,7 @@ class QuorumState:
         self._follow(ElectionState(epoch, leader_id, voted), endpoints, now_ms)
 
     def to_prospective(self, now_ms: int) -> None:
-        """Asks whether it could win an election. Nothing that is durable changes."""
+        """Requests pre-votes. Nothing durable changes."""
         state = self.state
         assert self.can_stand and isinstance(state, Unattached | Follower | Candidate | Resigned), state
         self.state = Prospective(
@@ -183,8 +183,8 @@ class QuorumState:
         self._to(Candidate(state.epoch + 1, self.local.key, votes, state.high_watermark, deadline_ms))
 
     def to_leader(self, end_offset: int, now_ms: int) -> LeaderState:
-        """Leads the epoch. The high watermark is not known again until a record of this epoch is committed:
-        only then it is sure not to be below what older leaders told.
+        """Leads the epoch. The high watermark is unknown again until a record of this epoch is committed:
+        only then it is certainly not below what older leaders reported.
         """
         state = self.state
         assert self.can_stand and isinstance(state, Candidate) and state.votes.is_granted, state
@@ -199,7 +199,7 @@ class QuorumState:
         return leader
 
     def to_resigned(self, now_ms: int) -> None:
-        """Gives the leadership up, in the same epoch."""
+        """Gives up the leadership, in the same epoch."""
         state = self.state
         assert isinstance(state, LeaderState), state
         unacknowledged = {id for id in self._control.voters.ids if id != self.local.key.id}

@@ -82,7 +82,7 @@ class RaftReplica:
         )
         self.deadline_ms = NEVER
 
-    # ------------------------------------------------------------ what is known
+    # ------------------------------------------------------------ state
 
     @property
     def state(self) -> EpochState:
@@ -113,7 +113,7 @@ class RaftReplica:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a shutdown is complete: this node does not lead, and the voters know it or time is over."""
+        """Whether a shutdown is complete: this node does not lead; voters have noticed or time is over."""
         core, state = self._core, self.state
         if core.stop_at_ms is None or isinstance(state, LeaderState):
             return False
@@ -180,7 +180,7 @@ class RaftReplica:
         """Collects records that are written as one batch; returns the offset of the last one.
 
         They are committed when the high watermark is above that offset while this node leads `epoch`. After
-        another leader, nobody knows before the log tells.
+        another leader, only the log shows that.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER: this node does not lead `epoch`.
@@ -213,7 +213,7 @@ class RaftReplica:
         return offset, self._done(now_ms)
 
     def resign(self, epoch: int, now_ms: int) -> list[Effect]:
-        """Gives the leadership of an epoch up; does nothing if it is over."""
+        """Gives up the leadership of an epoch; does nothing if it is over."""
         leader = self.state
         if isinstance(leader, LeaderState) and leader.epoch == epoch:
             leader.resign_requested = True

@@ -62,7 +62,7 @@ def handle_fetch_snapshot_response(
 ) -> bool:
     """Adds a piece, and has the snapshot installed after the last one; returns whether to go on at once.
 
-    After an error, the follower asks with a Fetch again, and may be told another snapshot.
+    After an error, the follower sends a Fetch again, whose answer may name another snapshot.
     """
     handled = core.handle_leader_of_response(response.error, response.leader, now_ms)
     if handled is not None:

@@ -78,7 +78,7 @@ class Unattached:
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks whether it could win an election before it begins one; keeps its epoch, leader and vote."""
+    """Requests pre-votes before it begins an election; keeps its epoch, leader and vote."""
 
     epoch: int
     leader_id: int
@@ -100,8 +100,8 @@ class Prospective:
 def can_grant_first_vote(
     state: Unattached | Prospective, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool
 ) -> bool:
-    """Whether a replica that follows nobody grants a vote: one candidate for each epoch, none when the epoch
-    has a leader. A pre-vote binds nobody.
+    """Whether a replica that follows no leader grants a vote: one candidate per epoch, none when the epoch
+    has a leader. A pre-vote has no such limit.
     """
     if pre_vote:
         return up_to_date
@@ -157,7 +157,7 @@ class Follower:
     """Fetches from a leader. A voter becomes prospective at the fetch deadline.
 
     Attributes:
-        has_told_directory: Whether the leader of configured voters knows this voter's directory.
+        has_told_directory: Whether the leader of configured voters has this voter's directory.
         has_fetched: Whether it has contact with the leader: its last request to it did not fail.
     """
 
@@ -185,7 +185,7 @@ class Follower:
 
 @dataclass(slots=True)
 class Resigned:
-    """Led this epoch, and tells the voters that it does not any more. It takes part in the next epoch only,
+    """Led this epoch, and announces to voters that it no longer does. It takes part in the next epoch only,
     so that it neither votes in its own epoch nor writes other records in it.
     """
 

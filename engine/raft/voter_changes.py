@@ -26,7 +26,7 @@ from bowstring.protocol.errors import Error, Errors
 
 
 def handle_add_voter_request(core: RaftCore, token: object, request: AddVoterRequest, now_ms: int) -> None:
-    """Adds an observer that has caught up, after it was asked which versions it supports."""
+    """Adds an observer that has caught up, after requesting its supported versions."""
     voter = Voter(request.voter, request.endpoints)
     error, message = _request_error(core, request.cluster_id, voter.key)
     if not error and node_at(voter.key.id, voter.endpoints, core.listener) is None:
@@ -178,7 +178,7 @@ def _ask_versions(core: RaftCore, change: VoterChange, now_ms: int) -> Refusal:
 def handle_api_versions_response(
     core: RaftCore, source: int, response: ApiVersionsResponse, now_ms: int
 ) -> bool:
-    """Goes on with the change for which a node was asked."""
+    """Continues the change that waited for this node's versions."""
     leader = core.quorum.state
     if not isinstance(leader, LeaderState) or leader.change is None or leader.change.asked != source:
         return True
@@ -221,7 +221,7 @@ def _append(core: RaftCore, change: VoterChange, voters: VoterSet, now_ms: int) 
 
 
 def high_watermark_rose(core: RaftCore, leader: LeaderState) -> None:
-    """Ends a change that is committed. A leader that is not a voter any more resigns then, not before: the
+    """Ends a change that is committed. A leader that is no longer a voter resigns then, not before: the
     others may not have the record yet that elects one of them.
     """
     assert leader.high_watermark is not None
@@ -255,7 +255,7 @@ def remove_voter_request(core: RaftCore, old: ReplicaKey) -> RemoveVoterRequest:
 
 
 def update_voter_request(core: RaftCore) -> UpdateVoterRequest:
-    """Returns a voter's request to know it as it is now."""
+    """Returns a voter's request to update its entry."""
     local = core.local
     return UpdateVoterRequest(core.cluster_id, core.quorum.epoch, local.key, local.endpoints, local.versions)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class LedReplicas(Protocol):
-    """What request handlers need to know of the replicas of a broker in a cluster."""
+    """The view of a broker's replicas in a cluster that request handlers need."""
 
     def leads(self, topic_id: bytes, partition: int) -> bool:
         """Whether this broker leads a partition, and the data plane has it."""
@@ -48,11 +48,11 @@ class LedReplicas(Protocol):
         """The smallest log start offset of the replicas that are alive; None if this broker does not lead."""
 
     def take_events(self) -> None:
-        """Acts on what the data plane tells of replicas."""
+        """Acts on the data plane's events about replicas."""
 
 
 class Committer(Protocol):
-    """Commits what request handlers decide, on a node alone and on the active controller."""
+    """Commits decisions of request handlers, on a single node and on the active controller."""
 
     async def commit(self, change: ImageChange, records: Sequence[MetadataRecord]) -> None:
         """Commits records, within the change that they were decided in.

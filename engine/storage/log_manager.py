@@ -269,7 +269,7 @@ class LogManager:
         return found
 
     def _look_at_opened(self, topic: TopicImage, index: int, log: PartitionLog) -> None:
-        """Tells what opening has found, and writes a partition.metadata that a crash has lost."""
+        """Reports the findings of opening, and writes a partition.metadata that a crash has lost."""
         name = partition_directory(topic.name, index)
         report_findings(name, log)
         home = self._directories.of(log)

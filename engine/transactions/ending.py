@@ -1,7 +1,7 @@
 """Handles EndTxn, and the markers that follow it.
 
-Under transaction version 2 (KIP-890) each end raises the epoch. So the epoch tells a repeated request from
-the next one.
+Under transaction version 2 (KIP-890) each end raises the epoch. So the epoch distinguishes a repeated request
+from the next one.
 """
 
 from collections.abc import Iterable

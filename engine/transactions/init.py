@@ -1,4 +1,4 @@
-"""Handles InitProducerId with a transactional id, and ends transactions whose producer must not go on."""
+"""Handles InitProducerId with a transactional id, and ends transactions whose producer must not continue."""
 
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ def init_error(error: Error) -> InitProducerIdResponse:
 def init(state: ShardState, request: InitRequest, new_id: int | None, token: object, now_ms: int) -> None:
     """Gives a producer its id and a new epoch, which fences earlier producers of the transactional id.
 
-    An ongoing transaction is aborted first; the producer gets CONCURRENT_TRANSACTIONS and asks again.
+    An ongoing transaction is aborted first; the producer gets CONCURRENT_TRANSACTIONS and retries.
 
     Args:
         new_id: A producer id that was never used, if the caller has one.

@@ -126,11 +126,11 @@ class TransactionShard:
         return self.state.take_effects()
 
     def timed_out(self, now_ms: int, steady_ms: int) -> list[str]:
-        """Returns the ids of transactions to `abort`. Ask every
+        """Returns the ids of transactions to `abort`. Call every
         transaction.abort.timed.out.transaction.cleanup.interval.ms.
 
         Args:
-            steady_ms: From a clock that nobody sets, unlike that of `now_ms`.
+            steady_ms: From a clock that is never set, unlike that of `now_ms`.
         """
         return administration.timed_out(self.state, now_ms, steady_ms)
 

@@ -213,7 +213,7 @@ class ClassicGroup:
         return Errors.GROUP_ID_NOT_FOUND if self.state is GroupState.DEAD else Errors.NONE
 
     def check_offset_delete(self) -> Error:
-        """Checks for members. Only consumer groups can tell which topics their members use."""
+        """Refuses if there are members. Only consumer groups show which topics their members use."""
         if self.state is GroupState.DEAD:
             return Errors.GROUP_ID_NOT_FOUND
         if not self.is_empty and not self.uses_consumer_protocol:

@@ -75,7 +75,7 @@ def rebalance_or_complete_join(state: ShardState, group: ClassicGroup, reason: s
 
 
 def prepare_rebalance(state: ShardState, group: ClassicGroup, reason: str, now_ms: int) -> None:
-    """Enters PreparingRebalance and tells members that wait for an assignment to join again."""
+    """Enters PreparingRebalance; members that wait for an assignment get REBALANCE_IN_PROGRESS."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         propagate_assignments(state, group, Errors.REBALANCE_IN_PROGRESS)
     group.pending_sync_members.clear()

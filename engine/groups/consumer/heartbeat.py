@@ -32,7 +32,7 @@ def heartbeat(
     token: object,
     now_ms: int,
 ) -> None:
-    """Answers with a ConsumerGroupHeartbeatResponse when all that it says is committed."""
+    """Answers with a ConsumerGroupHeartbeatResponse once all state in it is committed."""
     try:
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             membership.leave(state, request, token, now_ms)
@@ -45,7 +45,7 @@ def heartbeat(
 def only_kept_alive(
     state: ShardState, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
 ) -> KeptAlive | None:
-    """Returns the answer to a heartbeat that does nothing but restart the member's session: it tells nothing
+    """Returns the answer to a heartbeat that only restarts the member's session: it reports nothing
     new, and the group is settled. Otherwise None.
     """
     if (
@@ -129,7 +129,7 @@ class _Heartbeat:
 
     @property
     def _is_full(self) -> bool:
-        """Whether the member says everything, as it does after an error: it may have missed an answer."""
+        """Whether the request has every field, as after an error: the member may have missed an answer."""
         request = self._request
         return (
             request.rebalance_timeout_ms != -1
@@ -198,7 +198,7 @@ class _Heartbeat:
         return membership.replace_static(group, present, member_id, self._changes)
 
     def _check_epoch(self, member: Member) -> None:
-        """Fences members whose epoch is not the present one. The one before is accepted, too, if the answer
+        """Fences members whose epoch is not the present one. Also accepts the previous one if the answer
         with the new epoch may have been lost.
         """
         epoch = self._request.member_epoch
@@ -214,7 +214,7 @@ class _Heartbeat:
         )
 
     def _updated(self, member: Member) -> Member:
-        """Returns the member with what the request says; the same object if that is nothing new."""
+        """Returns the member updated by the request; the same object if nothing changes."""
         request, context = self._request, self._context
         names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
         timeout_ms = request.rebalance_timeout_ms

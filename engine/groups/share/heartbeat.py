@@ -26,7 +26,7 @@ from bowstring.protocol.messages.share_group_heartbeat import (
 )
 
 JOIN_EPOCH = 0
-# The interval told to a member that waits for an assignment. Kafka tells the usual one, and the first records
+# The interval for a member that waits for an assignment. Kafka sends the usual one, and the first records
 # of a new group come after five seconds.
 WAITING_INTERVAL_MS = 200
 
@@ -38,7 +38,7 @@ def heartbeat(
     token: object,
     now_ms: int,
 ) -> None:
-    """Answers with a ShareGroupHeartbeatResponse when all that it says is committed."""
+    """Answers with a ShareGroupHeartbeatResponse once all state in it is committed."""
     try:
         if request.member_epoch == LEAVE_EPOCH:
             membership.leave(state, request, token)
@@ -49,7 +49,7 @@ def heartbeat(
 
 
 class _Heartbeat:
-    """One request in progress. Reads the group as it is; what changes is collected in `_changes`."""
+    """One request in progress. Reads the group as it is; changes are collected in `_changes`."""
 
     def __init__(
         self, state: ShardState, request: ShareGroupHeartbeatRequest, context: RequestContext, now_ms: int
@@ -138,7 +138,7 @@ class _Heartbeat:
         return member
 
     def _updated(self, member: ShareMember) -> ShareMember:
-        """Returns the member with what the request says."""
+        """Returns the member updated by the request."""
         request, context = self._request, self._context
         new = member._replace(client_id=context.client_id, client_host=context.client_host)
         if request.rack_id is not None:

@@ -1,4 +1,4 @@
-"""Follows which share partitions have state: what is asked of share coordinators, and what comes of it.
+"""Follows which share partitions have state: requests to share coordinators, and their results.
 
 Nothing here waits: the shell queries share coordinators and reports.
 """
@@ -37,7 +37,7 @@ class Begun(NamedTuple):
 def begin(state: ShardState, group: ShareGroup, names: Iterable[str], changes: Changes, now_ms: int) -> Begun:
     """Notes that partitions of subscribed topics without state are being initialized; returns them.
 
-    What has been initializing for group.share.initialize.retry.interval.ms is begun again. New partitions of
+    An initialization older than group.share.initialize.retry.interval.ms is begun again. New partitions of
     a topic that the group has begin at offset 0, so that no record is left out that came before.
     """
     held = group.partitions or NO_PARTITIONS
@@ -128,7 +128,7 @@ def initialized(
 
 
 class Alteration(NamedTuple):
-    """What is to be initialized for AlterShareGroupOffsets: a state epoch, and start offsets by topic id and
+    """The parameters of AlterShareGroupOffsets: a state epoch, and start offsets by topic id and
     partition.
     """
 
@@ -268,4 +268,4 @@ def topic_deleted(state: ShardState, topic_id: bytes) -> None:
 
 
 def _ignored(error: Error) -> None:
-    """Nobody waits for an answer."""
+    """No request waits for an answer."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 UNKNOWN_TOPIC = "<UNKNOWN>"
-"""What records have as the name of a topic that does not exist any more."""
+"""The topic name in records of a topic that no longer exists."""
 
 
 class StateTopic(NamedTuple):
@@ -27,9 +27,9 @@ class StatePartitions(NamedTuple):
     """Share partitions of a group by how far their state is.
 
     Attributes:
-        initializing: The share coordinator is asked to create their state.
+        initializing: The share coordinator has been requested to create their state.
         initialized: Their state is there, so members may get them.
-        deleting: Names of topics, by id, whose state the share coordinator is asked to delete.
+        deleting: Names of topics, by id, whose state the share coordinator has been requested to delete.
     """
 
     initializing: Topics
@@ -37,7 +37,7 @@ class StatePartitions(NamedTuple):
     deleting: Mapping[bytes, str]
 
     def begun(self, topics: Topics) -> "StatePartitions":
-        """Returns it with partitions that are being initialized; their topics are not deleted any more."""
+        """Returns it with partitions that are being initialized; their topics are no longer deleted."""
         initializing = united(self.initializing, topics)
         deleting = {id: name for id, name in self.deleting.items() if id not in initializing}
         return self._replace(initializing=initializing, deleting=deleting)

@@ -1,4 +1,4 @@
-"""Holds a streams group: members, topology, epochs, target assignment, and who holds which task."""
+"""Holds a streams group: members, topology, epochs, target assignment, and the holder of each task."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -27,14 +27,14 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
     Attributes:
         validated_topology_epoch: Epoch of the topology once its topics fit it.
         assignment_configs: Configs with which the group epoch was last raised.
-        configured: What the topology means with the present topics; None after a start.
+        configured: The topology applied to the present topics; None after a start.
         configured_version: The cluster's version of topics with which that was last compared.
         is_delayed: Whether the first assignment waits for more members.
-        shutdown_member_id: Who asked all members to stop.
+        shutdown_member_id: The member that requested the shutdown of all members.
         endpoint_epoch: Rises when tasks of a member with an endpoint for interactive queries change.
         rebalance_epochs: Epochs of members that must give up tasks in time, by member id.
         static_members: Member id by instance id.
-        offsets: What members last said of the offsets of their tasks, by member id; not in the log.
+        offsets: The offsets of members' tasks in their last heartbeats, by member id; not in the log.
     """
 
     group_type = "streams"
@@ -75,7 +75,7 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         return self.target.get(member_id, NO_TASKS)
 
     def facts(self) -> records.GroupFacts:
-        """Returns what the group's own record has."""
+        """Returns the fields of the group's own record."""
         return records.GroupFacts(
             self.epoch, self.metadata_hash, self.validated_topology_epoch, self.assignment_configs
         )
@@ -84,10 +84,10 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
         """Whether the topology reads `topic` and the group has members."""
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
 
-    # ---- who holds which task
+    # ---- holders of tasks
 
     def active_process(self, subtopology_id: str, partition: int) -> str | None:
-        """Returns the process that has an active task, also if it is to give it up."""
+        """Returns the process that has an active task, even if it must give it up."""
         return self._active.get((subtopology_id, partition))
 
     def has_copy(self, process_id: str, subtopology_id: str, partition: int) -> bool:
@@ -186,14 +186,14 @@ class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
                 self.shutdown_member_id = None
 
     def set_facts(self, facts: records.GroupFacts) -> None:
-        """Takes over the group's own record."""
+        """Applies the group's own record."""
         self.epoch = facts.epoch
         self.metadata_hash = facts.metadata_hash
         self.validated_topology_epoch = facts.validated_topology_epoch
         self.assignment_configs = facts.assignment_configs
 
     def set_configured(self, configured: ConfiguredTopology, version: int) -> None:
-        """Says what the topology means with the present topics."""
+        """Sets the topology as applied to the present topics."""
         self.configured = configured
         self.configured_version = version
 

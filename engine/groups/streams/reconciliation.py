@@ -1,6 +1,7 @@
 """Moves a member from the tasks that it has towards its target assignment (KIP-1071).
 
-First the member gives up tasks, then it gets those that nobody holds. An active task is free when no member
+First the member gives up tasks, then it gets those that no other member holds. An active task is free when no
+member
 has it and the member's own process has no copy of it; a standby or warm-up task when the process has no copy.
 
 A task whose role changes stays with its member, so that its state need not be restored: an active task
@@ -30,7 +31,7 @@ class FencedEpoch(Exception):
 
 
 class Holders(Protocol):
-    """Tells which processes hold a task now, revoked tasks included."""
+    """Returns which processes hold a task now, revoked tasks included."""
 
     def active_process(self, subtopology_id: str, partition: int) -> str | None:
         """Process that has the active task."""
@@ -90,7 +91,7 @@ def _next(
     had, wanted = member.tasks, target.tasks
     roles = _roles(member, wanted, holders)
     active, standby, warmup = roles
-    # An active task is given up as well: nobody else may get it before.
+    # An active task is given up as well: no other member may get it before.
     _change_role(active.has, standby)
     standby.revoked -= _change_role(standby.has, warmup)
     warmup.revoked -= _change_role(warmup.has, standby)
@@ -133,11 +134,11 @@ class _Role:
     """Tasks of one role of a member.
 
     Attributes:
-        has: What the member has.
-        kept: What stays.
-        revoked: What it must give up.
-        added: What it can get.
-        waits: Whether somebody still has a task that it is to get.
+        has: The member's tasks.
+        kept: Tasks that stay.
+        revoked: Tasks that it must give up.
+        added: Tasks that it can get.
+        waits: Whether another member still has a task of its target.
     """
 
     has: frozenset[TaskId]
@@ -150,7 +151,7 @@ class _Role:
 def _roles(member: StreamsMember, wanted: Tasks, holders: Holders) -> tuple[_Role, _Role, _Role]:
     """Returns the active, standby and warm-up tasks of a member, before tasks change their role.
 
-    What the member itself has in another role is not held by somebody else, where that role can change.
+    A task that the member itself has in another role is not held by another member, if that role can change.
     """
     process_id = member.process_id
     own_active, own_standby, own_warmup = (frozenset(flat(each)) for each in member.tasks)

@@ -38,11 +38,11 @@ _DONE = Outcome(Errors.NONE)
 
 
 _Change = tuple[SharePartitionKey, PartitionState | StateUpdate | None]
-"""A share partition, and what a record says of it; None deletes it."""
+"""A share partition, and its state in a record; None deletes it."""
 
 
 class _Append(NamedTuple):
-    """An append that is not committed yet; `token` is None when nobody waits for it."""
+    """An append that is not committed yet; `token` is None if no request waits for it."""
 
     changes: list[_Change]
     token: object
@@ -185,7 +185,7 @@ class ShareShard:
     ) -> list[Effect]:
         """Handles InitializeShareGroupState; replaces a state that is there, unless the start offset is -1.
 
-        Group coordinators retry with -1 when they do not know what became of an earlier request. Unlike
+        Group coordinators retry with -1 when the outcome of an earlier request is unknown. Unlike
         in Kafka, that takes nothing back from members that have begun meanwhile.
         """
         refusal = self._refusal(key, state_epoch=state_epoch)
@@ -260,7 +260,7 @@ class ShareShard:
         state_epoch: int | None = None,
         operation: str | None = None,
     ) -> Outcome | None:
-        """Checks what a request has, in Kafka's order; with `operation` the state must be there."""
+        """Checks a request's fields in Kafka's order; with `operation` the state must exist."""
         numbers = {"partition id": key.partition, "leader epoch": leader_epoch, "state epoch": state_epoch}
         for name, number in numbers.items():
             if number is not None and number < 0:
