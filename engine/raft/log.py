@@ -16,8 +16,7 @@ class RaftLog(Protocol):
     """The metadata log and its snapshots. Reads see what was appended, durable or not.
 
     Nothing here waits for the medium: `FlushLog` and `InstallSnapshot` leave that to the shell. Every error
-    of
-    the disk but `NotAppendedError` ends the replica; the shell stops it.
+    of the disk but `NotAppendedError` ends the replica; the shell stops it.
     """
 
     @property

@@ -1,8 +1,8 @@
 """Moves a member from the tasks that it has towards its target assignment (KIP-1071).
 
 First the member gives up tasks, then it gets those that no other member holds. An active task is free when no
-member
-has it and the member's own process has no copy of it; a standby or warm-up task when the process has no copy.
+member has it and the member's own process has no copy of it; a standby or warm-up task when the process has
+no copy.
 
 A task whose role changes stays with its member, so that its state need not be restored: an active task
 becomes a standby task while it is given up, copies become the other kind at once, and a copy becomes active

@@ -49,8 +49,7 @@ class Consumer(WorkersClient):
 
     Takes the arguments of `bowstring.Consumer`; its methods take those of Consumer's methods. Methods that
     need brokers or change what is read are coroutines. A cancelled poll loses nothing: the next poll reads
-    the
-    same records again. Other calls are served while a poll waits.
+    the same records again. Other calls are served while a poll waits.
 
     Examples:
         >>> async def main():

@@ -205,8 +205,7 @@ class CommittedReadersSeeWhatIsCommitted(TransactionRule):
         seen = {each.offset: each.value for each in records}
         for producer, held in ledger.open[reader.key].items():
             # As in Kafka, a replica that stopped cleanly treats a marker as committed that may still be
-            # truncated; the
-            # outcome is decided then.
+            # truncated; the outcome is decided then.
             is_decided = ledger.decided[producer, held.epoch] or ledger.decided[producer, held.epoch + 1]
             if held.first_offset < end and not is_decided:
                 self.fail(

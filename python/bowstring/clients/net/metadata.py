@@ -498,8 +498,7 @@ class ClusterMetadata:
         """Sends to one broker after another until one answers; returns the answer and that broker.
 
         One that is silent for a second may hang, so another one gets the request, too: only for requests that
-        change
-        nothing, and that any broker answers.
+        change nothing, and that any broker answers.
 
         Raises:
             NoBrokerError: no broker answered in time.
