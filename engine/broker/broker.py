@@ -367,8 +367,7 @@ class Broker(BrokerServices, ABC):
         await self.coordinators.stop()
         if self._persister is not None:
             await self._persister.stop()
-        if self._latest_offsets is not None:
-            self._latest_offsets.stop()
+        self.peers.close()
 
     def close(self) -> None:
         """Closes logs and directories. Writes no marker if a file could not be written; releases the locks in

@@ -151,6 +151,7 @@ class ClusterBroker(Broker):
             self.logs,
             node_id=self.node_id,
             broker_epoch=self._broker_epoch,
+            peers=self.peers,
         )
         self.replication.when_truncated = self.housekeeping.logs_truncated
         self.logs.set_min_in_sync = self.replication.plane_replicas.set_min_in_sync
@@ -177,6 +178,8 @@ class ClusterBroker(Broker):
             node_id=self.node_id,
             listeners=lambda: self.advertised,
         )
+        self.quorum.on_applied.append(self.peers.look)
+        self.quorum.on_snapshot.append(self.peers.look)
         self.quorum.start(self.server.voter_endpoints if self.server is not None else ())
         if self.server is not None:
             self.server.start()

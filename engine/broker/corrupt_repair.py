@@ -13,9 +13,8 @@ from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.log.verified_ranges import corrupt_marks
 from bowstring.engine import event_log
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicImage
-from bowstring.engine.network.broker_addresses import BrokerAddresses
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
-from bowstring.engine.network.peers import Peers
 from bowstring.engine.storage.log_directory import partition_directory
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.protocol.errors import Errors
@@ -76,15 +75,15 @@ class CorruptRepair:
         self,
         image: Callable[[], ClusterImage],
         logs: LogManager,
-        addresses: BrokerAddresses,
+        peers: BrokerPeers,
         *,
         node_id: int,
     ) -> None:
         self._image = image
         self._logs = logs
-        self._addresses = addresses
         self._node_id = node_id
-        self._peers = Peers(f"bowstring-{node_id}-repair")
+        self._peers = peers
+        self._purpose = f"bowstring-{node_id}-repair"
         self._is_due = asyncio.Event()
         self._seen = 0
         self._told: set[tuple[str, int, int]] = set()
@@ -98,20 +97,17 @@ class CorruptRepair:
     async def run(self) -> None:
         """Runs until it is cancelled."""
         retry_s = _RETRY_S
-        try:
-            while True:
-                self._is_due.clear()
-                self._seen = corrupt_marks()
-                left = await self.repair_all()
-                self.look()
-                try:
-                    async with asyncio.timeout(retry_s if left else None):
-                        await self._is_due.wait()
-                    retry_s = _RETRY_S
-                except TimeoutError:
-                    retry_s = min(_RETRY_MAX_S, retry_s * 2)
-        finally:
-            self._peers.close()
+        while True:
+            self._is_due.clear()
+            self._seen = corrupt_marks()
+            left = await self.repair_all()
+            self.look()
+            try:
+                async with asyncio.timeout(retry_s if left else None):
+                    await self._is_due.wait()
+                retry_s = _RETRY_S
+            except TimeoutError:
+                retry_s = min(_RETRY_MAX_S, retry_s * 2)
 
     async def repair_all(self) -> int:
         """Tries to repair every corrupt range; returns how many are left that another replica may have."""
@@ -159,15 +155,12 @@ class CorruptRepair:
         _, _, size_bytes, offset, end_offset, _ = place
         if size_bytes > _RANGE_MAX_BYTES:
             raise _NotThereError(f"ranges of more than {_RANGE_MAX_BYTES} bytes are not repaired")
-        broker = self._image().brokers.get(peer)
-        address = self._addresses(broker) if broker is not None else None
-        if address is None:
-            raise _NotThereError("its address is not known")
-        connection = self._peers.at(peer, *address)
         found = bytearray()
         while offset < end_offset and len(found) <= size_bytes:
             request = self._request(topic, index, offset)
-            answer, _ = await connection.exchange(request, _FETCH_VERSIONS, _ANSWER_S)
+            answer = await self._peers.exchange(
+                *(self._purpose, peer, request, _FETCH_VERSIONS), timeout_s=_ANSWER_S
+            )
             records, next_offset = batches_within(_records_of(answer), offset, end_offset)
             if next_offset == offset:
                 raise _NotThereError(f"it has no committed batch at offset {offset}")

@@ -17,6 +17,7 @@ from bowstring.engine.broker.role_changes import SLICE_NS, RoleChanges
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
 from bowstring.engine.network.broker_addresses import BrokerAddresses, inter_broker_listener
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.replication.replica_manager import ReplicaManager
@@ -86,6 +87,7 @@ class Replication:
         *,
         node_id: int,
         broker_epoch: Callable[[], int],
+        peers: BrokerPeers,
     ) -> None:
         value = configs.value
         self._quorum = quorum
@@ -113,7 +115,7 @@ class Replication:
         self._roles = RoleChanges(self.plane_replicas, self._min_in_sync)
         self.manager = ReplicaManager(node_id, self._roles, self._served, self._addresses)
         self.manager.when_failed = self._tell_bug
-        self.repair = CorruptRepair(lambda: quorum.image, logs, self._addresses, node_id=node_id)
+        self.repair = CorruptRepair(lambda: quorum.image, logs, peers, node_id=node_id)
         self._is_due = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_told = False

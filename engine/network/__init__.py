@@ -1,8 +1,9 @@
 """Connects a node to the other nodes of its cluster.
 
 `connection` sends requests over one connection and is the only place that opens one; `peers` holds one for
-each node; `broker_addresses` finds where brokers listen for each other. Followers fetch from those
-addresses in native code (_native/server/fetcher).
+each node, and ends waits for answers that nobody needs; `broker_peers` does so for brokers that the image
+has lost; `broker_addresses` finds where brokers listen for each other. Followers fetch from those addresses
+in native code (_native/server/fetcher).
 
 Imported by: engine.*.
 May import: configs, engine, metadata, protocol, storage.

@@ -80,7 +80,7 @@ class PeerConnection:
             versions: The lowest and highest version to use.
 
         Raises:
-            NoAnswerError: There is no answer; the connection is closed.
+            NoAnswerError: There is no answer. The connection is closed, unless another request had it still.
             UnsupportedByPeerError: The node has no such version.
         """
         return await self.exchange_prepared(lambda version: request, request.api_key, versions, timeout_s)
@@ -89,8 +89,10 @@ class PeerConnection:
         self, prepare: Any, key: int, versions: tuple[int, int], timeout_s: float
     ) -> tuple[Response, int]:
         """As `exchange`; `prepare(version)` returns the request for a version."""
+        has_turn = False
         try:
             async with asyncio.timeout(timeout_s), self._turn:
+                has_turn = True
                 if self._writer is not None and self._reader.at_eof():
                     self.close()  # the other node closed it while it was idle
                 if self._writer is None:
@@ -98,11 +100,13 @@ class PeerConnection:
                 version = self._version(key, versions)
                 return await self._send(prepare(version), version), version
         except (OSError, TimeoutError, EOFError, ProtocolError) as error:
-            self.close()
+            if has_turn:
+                self.close()
             refused = isinstance(error, ConnectionRefusedError)
             raise NoAnswerError(str(error) or type(error).__name__, refused=refused) from error
         except asyncio.CancelledError:
-            self.close()  # the answer may still come, and would be taken for that of the next request
+            if has_turn:
+                self.close()  # the answer may still come, and would be taken for that of the next request
             raise
 
     def _version(self, key: int, versions: tuple[int, int]) -> int:

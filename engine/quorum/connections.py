@@ -48,6 +48,11 @@ class Connections:
             peers = self._to_leader[purpose] = Peers(self._client_id)
         return await ask_leader(body, version, leader, peers, timeout_ms)
 
+    def look(self) -> None:
+        """Ends the requests to an active controller that another one has followed."""
+        for peers in self._to_leader.values():
+            peers.look()
+
     @staticmethod
     async def count_ended(nodes: Iterable[Node]) -> int:
         """Returns the processes of how many nodes have ended: their addresses refuse connections."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from bowstring.engine import event_log
@@ -95,8 +96,8 @@ async def ask_leader(
     """Sends a request to the active controller, and after NOT_CONTROLLER to the next one.
 
     Raises:
-        KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer. Then it is open whether
-            the request had an effect.
+        KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer before it is too late or
+            another one is known. Then it is open whether the request had an effect.
     """
     api = API_VERSIONS[body.api_key]
     versions = (api.lowest, api.highest) if version is None else (version, version)
@@ -105,10 +106,10 @@ async def ask_leader(
     while True:
         node = leader()
         if node is not None:
-            connection = peers.at(node.id, node.host, node.port)
             timeout_s = max(0.001, deadline_s - loop.time())
+            is_wanted = partial(_may_lead, node, leader)
             try:
-                answer, _ = await connection.exchange(body, versions, timeout_s)
+                answer = await peers.exchange(node, body, versions, timeout_s, is_wanted)
             except (NoAnswerError, UnsupportedByPeerError) as error:
                 detail = f"the active controller {node.id} does not answer: {error}"
                 raise KafkaError(Errors.NOT_CONTROLLER, detail) from error
@@ -118,3 +119,8 @@ async def ask_leader(
             raise KafkaError(Errors.NOT_CONTROLLER, "no controller is active")
         # No event says that another node has learned of its leadership.
         await asyncio.sleep(_RETRY_S)
+
+
+def _may_lead(node: Node, leader: Callable[[], Node | None]) -> bool:
+    """Whether no other node is known as the active controller: one that is elected next may be the same."""
+    return leader() in (None, node)

@@ -761,6 +761,8 @@ class QuorumService:
 
     def _tell(self, leader_id: int, epoch: int) -> None:
         self._told = (leader_id, epoch)
+        if self._made_connections is not None:
+            self._made_connections.look()
         failures = background.call_all(self.on_leader_change, leader_id, epoch, doing="another leader")
         if failures and leader_id == self.node_id:
             self._loop.call_soon(self._resign_from, epoch)  # without a listener it may decide nothing

@@ -2,6 +2,6 @@
 
 Imported by: engine.*, serve.
 May import: _native.log, _native.protocol, _native.server, configs, controller, coordinators, groups,
-metadata, metadata.store, protocol, quorum, share, share.coordinator, share.leader, share.persister, storage,
-transactions.
+metadata, metadata.store, network, protocol, quorum, share, share.coordinator, share.leader,
+share.persister, storage, transactions.
 """

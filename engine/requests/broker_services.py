@@ -29,6 +29,7 @@ from bowstring.protocol.schema import MetadataRecord
 if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.network.broker_peers import BrokerPeers
     from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.share.coordinator.service import ShareCoordinatorService
     from bowstring.engine.share.latest_offsets import LatestOffsets
@@ -127,6 +128,13 @@ class BrokerServices:
         return self.directories.metadata
 
     @cached_property
+    def peers(self) -> "BrokerPeers":
+        """The connections to brokers."""
+        from bowstring.engine.network.broker_peers import BrokerPeers
+
+        return BrokerPeers(self.metadata, self.inter_broker_listener)
+
+    @cached_property
     def coordinators(self) -> Coordinators:
         """The coordinators, by internal topic."""
         return Coordinators(
@@ -170,7 +178,7 @@ class BrokerServices:
             changes=self.changes,
             producer_ids=self.producer_ids,
             node_id=self.node_id,
-            address=self.broker_address,
+            peers=self.peers,
             mark_group=self._mark_group,
         )
 
@@ -193,7 +201,7 @@ class BrokerServices:
             self._persister = NetworkPersister(
                 lambda: self.share_coordinator,
                 self.node_id,
-                self.broker_address,
+                self.peers,
                 timeout_s=self.configs.value("request.timeout.ms") / 1000,
             )
         return self._persister
@@ -208,7 +216,7 @@ class BrokerServices:
                 self.metadata,
                 self.node_id,
                 lambda topic, partition: int(self.leader_log(topic, partition).high_watermark),
-                self.broker_address,
+                self.peers,
                 timeout_s=self.configs.value("request.timeout.ms") / 1000,
             )
         return self._latest_offsets
@@ -233,7 +241,7 @@ class BrokerServices:
                     self.metadata,
                     self.changes,
                     leader_log=self.leader_log,
-                    address=self.broker_address,
+                    peers=self.peers,
                     disk_reads=self.disk_reads,
                     time_slices=self.time_slices,
                     timeout_s=self.configs.value("request.timeout.ms") / 1000,
@@ -264,12 +272,6 @@ class BrokerServices:
         from bowstring.engine.transactions.partitions import Producer
 
         return await self.transactions.verifier.verify(Producer(*producer), partitions, adds=adds)
-
-    def broker_address(self, node_id: int) -> tuple[str, int] | None:
-        """Returns host and port for requests to another broker; None when it is not registered."""
-        broker = self.metadata.image.brokers.get(node_id)
-        endpoint = broker.endpoint(self.inter_broker_listener) if broker is not None else None
-        return None if endpoint is None else (endpoint.host, endpoint.port)
 
     def high_watermark_advanced(self, topic: str, partition: int) -> None:
         """Passes on what `DataPlane.watch` has requested."""

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
-from bowstring.engine.network.peers import Peers
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TopicPartition = tuple[str, int]
 
+_PURPOSE: Final = "share-group-lag"
 _VERSIONS: Final = (1, 11)
 _LATEST: Final = -1
 _CONSUMER: Final = -1
@@ -41,7 +42,7 @@ class LatestOffsets:
 
     Args:
         here: Returns the high watermark of a partition that this broker leads, or raises KafkaError.
-        address: Returns host and port of another broker by its id; None when it is not registered.
+        peers: The other brokers.
         timeout_s: How long an answer may take.
     """
 
@@ -50,16 +51,15 @@ class LatestOffsets:
         metadata: "ImageSource",
         node_id: int,
         here: Callable[[str, int], int],
-        address: Callable[[int], tuple[str, int] | None],
+        peers: BrokerPeers,
         *,
         timeout_s: float,
     ) -> None:
         self._metadata = metadata
         self._node_id = node_id
         self._here = here
-        self._address = address
+        self._peers = peers
         self._timeout_s = timeout_s
-        self._peers = Peers("share-group-lag")
 
     async def find(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | Error]:
         """Returns the high watermark of each partition, or why it is unknown. Tries again while a leader is
@@ -80,12 +80,10 @@ class LatestOffsets:
         found: dict[TopicPartition, int | Error] = {}
         elsewhere: dict[int, list[TopicPartition]] = defaultdict(list)
         for each in partitions:
-            topic = self._metadata.image.topics.get(each[0])
-            if topic is None or not 0 <= each[1] < len(topic.partitions):
+            leader = self._leader(each)
+            if leader is None:
                 found[each] = Errors.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            leader = topic.partitions[each[1]].leader
-            if leader == self._node_id:
+            elif leader == self._node_id:
                 try:
                     found[each] = self._here(*each)
                 except KafkaError as error:
@@ -96,10 +94,15 @@ class LatestOffsets:
             found.update(answers)
         return found
 
+    def _leader(self, partition: TopicPartition) -> int | None:
+        topic = self._metadata.image.topics.get(partition[0])
+        if topic is None or not 0 <= partition[1] < len(topic.partitions):
+            return None
+        return topic.partitions[partition[1]].leader
+
     async def _ask(self, leader: int, partitions: list[TopicPartition]) -> dict[TopicPartition, int | Error]:
         found: dict[TopicPartition, int | Error] = dict.fromkeys(partitions, Errors.LEADER_NOT_AVAILABLE)
-        address = self._address(leader)
-        if address is None:
+        if self._peers.address(leader) is None:
             return found
         by_topic: dict[str, list[int]] = defaultdict(list)
         for name, index in partitions:
@@ -117,7 +120,11 @@ class LatestOffsets:
             ],
         )
         try:
-            answer, _ = await self._peers.at(leader, *address).exchange(request, _VERSIONS, self._timeout_s)
+            answer = await self._peers.exchange(
+                *(_PURPOSE, leader, request, _VERSIONS),
+                timeout_s=self._timeout_s,
+                is_wanted=lambda: any(self._leader(each) == leader for each in partitions),
+            )
         except (NoAnswerError, UnsupportedByPeerError):
             return dict.fromkeys(partitions, Errors.NETWORK_EXCEPTION)
         assert isinstance(answer, ListOffsetsResponse), answer
@@ -127,7 +134,3 @@ class LatestOffsets:
                     Errors.of(part.error_code) if part.error_code else part.offset
                 )
         return found
-
-    def stop(self) -> None:
-        """Closes the connections."""
-        self._peers.close()

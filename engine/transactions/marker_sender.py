@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.coordinators.hosted import HostedShard
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
-from bowstring.engine.network.peers import Peers
 from bowstring.engine.transactions.marker_writer import Marker, MarkerWriter
 from bowstring.engine.transactions.shard import TransactionShard
 from bowstring.engine.transactions.transaction import TopicPartition, Transaction
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 Hosted = HostedShard[TransactionShard]
 """A shard with its log. Markers carry its leader epoch as coordinator epoch."""
 
-Address = Callable[[int], tuple[str, int] | None]
-"""Returns host and port of a broker by its id, for requests between brokers; None when it is not
-registered.
-"""
-
+_PURPOSE: Final = "transaction-markers"
 _VERSIONS: Final = (1, 2)
 _RETRY_S: Final = 0.05
 _RETRY_AFTER_BUG_S: Final = 1.0
@@ -60,7 +56,7 @@ class MarkerSender:
     """Sends markers, one request at a time to each broker. Used on the control loop only.
 
     Args:
-        address: Of other brokers.
+        peers: The other brokers.
         timeout_s: How long an answer may take.
         marked: Called with a shard, a transaction and partitions that have its marker.
     """
@@ -69,7 +65,7 @@ class MarkerSender:
         self,
         metadata: "ImageSource",
         node_id: int,
-        address: Address,
+        peers: BrokerPeers,
         writer: MarkerWriter,
         *,
         timeout_s: float,
@@ -77,11 +73,10 @@ class MarkerSender:
     ) -> None:
         self._metadata = metadata
         self._node_id = node_id
-        self._address = address
+        self._peers = peers
         self._writer = writer
         self._timeout_s = timeout_s
         self._marked = marked
-        self._peers = Peers("transaction-markers")
         self._queues: dict[int, list[_Job]] = defaultdict(list)
         self._busy: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -105,7 +100,7 @@ class MarkerSender:
             job = _Job(hosted, transaction, led)
             if leader == self._node_id:
                 self._spawn(self._write_here(job))
-            elif self._address(leader) is None:
+            elif self._peers.address(leader) is None:
                 self._spawn(self._later(job))
             else:
                 self._queues[leader].append(job)
@@ -161,13 +156,16 @@ class MarkerSender:
 
     async def _exchange(self, leader: int, jobs: list[_Job]) -> None:
         jobs = [job for job in jobs if not job.hosted.dismissed]
-        address = self._address(leader)
         errors: dict[tuple[int, TopicPartition], Error] = {}
-        if address is not None and jobs:
+        if jobs:
             request = WriteTxnMarkersRequest(markers=[_encoded(job) for job in jobs])
+            asked = [each for job in jobs for each in job.partitions]
             try:
-                connection = self._peers.at(leader, *address)
-                answer, _ = await connection.exchange(request, _VERSIONS, self._timeout_s)
+                answer = await self._peers.exchange(
+                    *(_PURPOSE, leader, request, _VERSIONS),
+                    timeout_s=self._timeout_s,
+                    is_wanted=lambda: any(self._leader(each) == leader for each in asked),
+                )
                 assert isinstance(answer, WriteTxnMarkersResponse), answer
                 errors = _errors(answer)
             except NoAnswerError:
@@ -210,7 +208,6 @@ class MarkerSender:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._peers.close()
 
 
 def _encoded(job: _Job) -> WritableTxnMarker:

@@ -14,11 +14,12 @@ from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.engine.coordinators.log_replay import batches_of
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime, wall_ms
 from bowstring.engine.metadata.names import TRANSACTIONS_TOPIC
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.transactions.config import TransactionConfig
 from bowstring.engine.transactions.effects import CompleteLater, Effect, Ended, SendMarkers
 from bowstring.engine.transactions.ending import EndRequest
 from bowstring.engine.transactions.init import InitRequest
-from bowstring.engine.transactions.marker_sender import Address, Hosted, MarkerSender
+from bowstring.engine.transactions.marker_sender import Hosted, MarkerSender
 from bowstring.engine.transactions.marker_writer import MarkerWriter, MarkGroup
 from bowstring.engine.transactions.partitions import Producer
 from bowstring.engine.transactions.shard import TransactionShard
@@ -83,7 +84,7 @@ class TransactionCoordinatorService(CoordinatorRuntime[TransactionShard]):
         changes: "ClusterChanges",
         producer_ids: "ProducerIds",
         node_id: int,
-        address: Address,
+        peers: BrokerPeers,
         mark_group: MarkGroup,
     ) -> None:
         super().__init__(configs, metadata, logs, plane, changes)
@@ -94,9 +95,9 @@ class TransactionCoordinatorService(CoordinatorRuntime[TransactionShard]):
         # by transactional id, while a request waits for the end of its last transaction
         self._ends: dict[str, asyncio.Future[None]] = {}
         self.writer = MarkerWriter(configs, logs, plane, mark_group)
-        self.verifier = TransactionVerifier(self, address, self._timeout_s)
+        self.verifier = TransactionVerifier(self, peers, self._timeout_s)
         self._sender = MarkerSender(
-            metadata, node_id, address, self.writer, timeout_s=self._timeout_s, marked=self._marked
+            metadata, node_id, peers, self.writer, timeout_s=self._timeout_s, marked=self._marked
         )
 
     # ------------------------------------------------------------ life

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring.engine import background, event_log
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
-from bowstring.engine.network.peers import Peers
 from bowstring.engine.transactions.partitions import Producer
 from bowstring.engine.transactions.transaction import EPOCH_BUMP, TopicPartition
 from bowstring.protocol.errors import Error, Errors, KafkaError
@@ -21,9 +21,9 @@ from bowstring.protocol.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.transactions.marker_sender import Address
     from bowstring.engine.transactions.service import TransactionCoordinatorService
 
+_PURPOSE: Final = "transaction-verification"
 _ADDING: Final = (5, 5)
 _VERIFYING: Final = (4, 5)
 
@@ -42,12 +42,11 @@ class TransactionVerifier:
     """
 
     def __init__(
-        self, coordinator: "TransactionCoordinatorService", address: "Address", timeout_s: float
+        self, coordinator: "TransactionCoordinatorService", peers: BrokerPeers, timeout_s: float
     ) -> None:
         self._coordinator = coordinator
-        self._address = address
+        self._peers = peers
         self._timeout_s = timeout_s
-        self._peers = Peers("transaction-verification")
         self._queues: dict[int, list[_Question]] = defaultdict(list)
         self._serving: dict[int, asyncio.Task[None]] = {}
 
@@ -80,7 +79,7 @@ class TransactionVerifier:
         leader = self._coordinator.leader_of(producer.transactional_id)
         if leader == self._coordinator.node_id:
             return await self._ask_here(producer, partitions, until_s, adds=adds)
-        if leader is None or self._address(leader) is None:
+        if leader is None or self._peers.address(leader) is None:
             return dict.fromkeys(partitions, Errors.COORDINATOR_NOT_AVAILABLE)
         loop = asyncio.get_running_loop()
         questions = [_Question(producer, each, adds, loop.create_future()) for each in partitions]
@@ -123,20 +122,19 @@ class TransactionVerifier:
             else:
                 self._queues[leader].append(each)
         found: dict[tuple[str, TopicPartition], Error] = {}
-        address = self._address(leader)
         otherwise = Errors.COORDINATOR_NOT_AVAILABLE
-        if address is not None:
-            try:
-                connection = self._peers.at(leader, *address)
-                answer, _ = await connection.exchange(
-                    _request(now, adds=adds), _ADDING if adds else _VERIFYING, self._timeout_s
-                )
-                assert isinstance(answer, AddPartitionsToTxnResponse), answer
-                found = _errors(answer)
-                if answer.error_code:
-                    otherwise = Errors.of(answer.error_code)
-            except (NoAnswerError, UnsupportedByPeerError):
-                otherwise = Errors.NETWORK_EXCEPTION
+        try:
+            answer = await self._peers.exchange(
+                *(_PURPOSE, leader, _request(now, adds=adds), _ADDING if adds else _VERIFYING),
+                timeout_s=self._timeout_s,
+                is_wanted=lambda: any(self._coordinator.leader_of(each) == leader for each in asked),
+            )
+            assert isinstance(answer, AddPartitionsToTxnResponse), answer
+            found = _errors(answer)
+            if answer.error_code:
+                otherwise = Errors.of(answer.error_code)
+        except (NoAnswerError, UnsupportedByPeerError):
+            otherwise = Errors.NETWORK_EXCEPTION
         for each in now:
             if not each.answer.done():
                 each.answer.set_result(found.get((each.producer.transactional_id, each.partition), otherwise))
@@ -153,7 +151,6 @@ class TransactionVerifier:
         self._queues.clear()
         if serving:
             await asyncio.wait(serving)
-        self._peers.close()
 
 
 def _request(questions: list[_Question], *, adds: bool) -> AddPartitionsToTxnRequest:

@@ -136,7 +136,7 @@ ENGINE_PACKAGES = {
     },
     "engine.requests": {
         *("engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
-        *("engine.metadata", "engine.metadata.store", "engine.quorum", "engine.share"),
+        *("engine.metadata", "engine.metadata.store", "engine.network", "engine.quorum", "engine.share"),
         *("engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
         *("engine.storage", "engine.transactions", "protocol", "_native.log", "_native.protocol"),
         "_native.server",

@@ -12,8 +12,8 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs.table_groups import GROUPS
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ClusterImage, ImageSource
 from bowstring.engine.metadata.topic_changes import NewTopic
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
-from bowstring.engine.network.peers import Peers
 from bowstring.engine.share.leader.dead_letter_batches import (
     NO_CONTENT,
     DeadLetter,
@@ -38,6 +38,7 @@ _ALL_REPLICAS: Final = -1
 _ATTEMPTS: Final = 5
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
+_PURPOSE: Final = "share-dead-letters"
 _LATE_S: Final = 5.0
 _READ_BYTES: Final = 1 << 20
 _RANGES_TOLD: Final = 20
@@ -45,7 +46,6 @@ _CONFIGS: Final = {GROUP_ENABLE: "true", "message.timestamp.type": "CreateTime"}
 """Of topics that are created: the time of a letter is the one at which it was written."""
 
 LeaderLog = Callable[[str, int], PartitionLog]
-Address = Callable[[int], tuple[str, int] | None]
 
 
 class TopicCreator(Protocol):
@@ -69,7 +69,6 @@ class _Destination(NamedTuple):
     topic: str
     partition: int
     leader: int
-    address: tuple[str, int]
     max_bytes: int
 
 
@@ -118,7 +117,7 @@ class DeadLetters:
     Args:
         creator: Has the controller create topics.
         leader_log: Returns the log of a partition that this broker leads; KafkaError if it does not.
-        address: Of the brokers, this one among them.
+        peers: The brokers, this one among them.
         timeout_s: How long an answer may take.
         first_pause_s: Before a write is tried again; it doubles.
 
@@ -134,7 +133,7 @@ class DeadLetters:
         creator: TopicCreator,
         *,
         leader_log: LeaderLog,
-        address: Address,
+        peers: BrokerPeers,
         disk_reads: DiskReads,
         time_slices: Slices,
         timeout_s: float,
@@ -146,12 +145,11 @@ class DeadLetters:
         self._metadata = metadata
         self._creator = creator
         self._leader_log = leader_log
-        self._address = address
+        self._peers = peers
         self._disk_reads = disk_reads
         self._time_slices = time_slices
         self._timeout_s = timeout_s
         self._first_pause_s = first_pause_s
-        self._peers = Peers("share-dead-letters")
         # One batch at a time for each broker: that bounds memory, and requests do not wait in the connection.
         self._lanes: dict[int, asyncio.Lock] = {}
 
@@ -256,13 +254,16 @@ class DeadLetters:
                 raise KafkaError(Errors.LEADER_NOT_AVAILABLE, f"{name} was created and is not here yet")
         partition = key.partition % len(topic.partitions)
         leader = topic.partitions[partition].leader
-        address = self._address(leader)
-        if address is None:
+        if self._peers.address(leader) is None:
             raise KafkaError(Errors.LEADER_NOT_AVAILABLE, f"{name}-{partition} has no leader")
         max_bytes = self._metadata.image.topic_configs(name).get("max.message.bytes")
         if max_bytes is None:
             max_bytes = self._configs.value("message.max.bytes")
-        return _Destination(name, partition, leader, address, int(max_bytes))
+        return _Destination(name, partition, leader, int(max_bytes))
+
+    def _is_led(self, to: _Destination) -> bool:
+        topic = self._metadata.image.topics.get(to.topic)
+        return topic is not None and topic.partitions[to.partition].leader == to.leader
 
     async def _produce(self, to: _Destination, records: bytes) -> None:
         data = PartitionProduceData(index=to.partition, records=records)
@@ -271,10 +272,11 @@ class DeadLetters:
             timeout_ms=int(self._timeout_s * 1000),
             topic_data=[TopicProduceData(name=to.topic, partition_data=[data])],
         )
-        peer = self._peers.at(to.leader, *to.address)
-        answer: Any
-        # the broker says itself that its time is over
-        answer, _ = await peer.exchange(request, _VERSIONS, self._timeout_s + _LATE_S)
+        answer: Any = await self._peers.exchange(
+            *(_PURPOSE, to.leader, request, _VERSIONS),
+            timeout_s=self._timeout_s + _LATE_S,  # the broker says itself that its time is over
+            is_wanted=lambda: self._is_led(to),
+        )
         result = answer.responses[0].partition_responses[0]
         error: Error = Errors.of(result.error_code)
         if error:
@@ -335,7 +337,3 @@ class DeadLetters:
                 detail=str(error),
             )
             return b""
-
-    def stop(self) -> None:
-        """Closes the connections."""
-        self._peers.close()

@@ -304,8 +304,6 @@ class SharePartitions:
             await asyncio.wait(running)
         for partition in [*self._partitions.values(), *self._ending.values()]:
             await partition.stop()
-        if self.dead_letters is not None:
-            self.dead_letters.stop()
         if self._waiters is not None:
             asyncio.get_running_loop().remove_reader(self._waiters.fd)
             self._waiters.close()

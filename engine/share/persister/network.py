@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring.engine import background, event_log
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
-from bowstring.engine.network.peers import Peers
 from bowstring.engine.share.persister.interface import (
     ReadState,
     SharePartitionKey,
@@ -26,11 +26,7 @@ from bowstring.protocol.messages import (
     write_share_group_state,
 )
 
-Address = Callable[[int], tuple[str, int] | None]
-"""Returns host and port of a broker by its id, for requests between brokers; None when it is not
-registered.
-"""
-
+_PURPOSE: Final = "share-persister"
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 1.0
 _AT_ONCE: Final = 1000
@@ -73,7 +69,7 @@ class NetworkPersister:
 
     Args:
         coordinator: Returns the share coordinator of this broker.
-        address: Of other brokers.
+        peers: The other brokers.
         timeout_s: How long an answer may take.
         patience_s: How long a call is tried again while it fails with an error that passes.
         unknown_patience_s: The same while the topic is unknown, which it stays when it is deleted.
@@ -83,7 +79,7 @@ class NetworkPersister:
         self,
         coordinator: Callable[[], Coordinating],
         node_id: int,
-        address: Address,
+        peers: BrokerPeers,
         *,
         timeout_s: float,
         patience_s: float = 15.0,
@@ -91,11 +87,10 @@ class NetworkPersister:
     ) -> None:
         self._coordinator = coordinator
         self._node_id = node_id
-        self._address = address
+        self._peers = peers
         self._timeout_s = timeout_s
         self._patience_s = patience_s
         self._unknown_patience_s = unknown_patience_s
-        self._peers = Peers("share-persister")
         self._queues: dict[int, list[_Call]] = defaultdict(list)
         self._serving: dict[int, asyncio.Task[None]] = {}
         self._stopped = False
@@ -181,7 +176,7 @@ class NetworkPersister:
             except KafkaError as error:
                 event_log.warning("the topic of share groups cannot be created", detail=str(error))
             return _failed(api, key, Errors.COORDINATOR_NOT_AVAILABLE)
-        if self._address(leader) is None:
+        if self._peers.address(leader) is None:
             return _failed(api, key, Errors.COORDINATOR_NOT_AVAILABLE)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queues[leader].append(_Call(api, key, data, answer))
@@ -213,23 +208,23 @@ class NetworkPersister:
                 now[call.key] = call
         api = calls[0].api
         found: dict[tuple[bytes, int], Any] = {}
-        address = self._address(leader)
-        if address is not None:
-            request = api.ask(
-                calls[0].key.group_id, ((each.key.topic_id, each.data) for each in now.values())
+        request = api.ask(calls[0].key.group_id, ((each.key.topic_id, each.data) for each in now.values()))
+        leader_of = self._coordinator().leader_of
+        try:
+            answer = await self._peers.exchange(
+                *(_PURPOSE, leader, request, api.versions),
+                timeout_s=self._timeout_s,
+                is_wanted=lambda: any(leader_of(coordinator_key(key)) == leader for key in now),
             )
-            try:
-                connection = self._peers.at(leader, *address)
-                answer, _ = await connection.exchange(request, api.versions, self._timeout_s)
-                assert isinstance(answer, api.response), answer
-                results: Any = answer
-                found = {
-                    (topic.topic_id, each.partition): each
-                    for topic in results.results
-                    for each in topic.partitions
-                }
-            except (NoAnswerError, UnsupportedByPeerError):
-                pass  # a change may have happened, and is repeated
+            assert isinstance(answer, api.response), answer
+            results: Any = answer
+            found = {
+                (topic.topic_id, each.partition): each
+                for topic in results.results
+                for each in topic.partitions
+            }
+        except (NoAnswerError, UnsupportedByPeerError):
+            pass  # a change may have happened, and is repeated
         for key, call in now.items():
             if not call.answer.done():
                 result = found.get((key.topic_id, key.partition))
@@ -248,7 +243,6 @@ class NetworkPersister:
                 if not call.answer.done():
                     call.answer.set_result(_failed(call.api, call.key, Errors.COORDINATOR_NOT_AVAILABLE))
         self._queues.clear()
-        self._peers.close()
 
 
 def _give_up(calls: list[_Call]) -> None:

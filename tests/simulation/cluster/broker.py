@@ -195,6 +195,7 @@ class SimulatedBroker:
 
     def applied(self, records):
         """Applies committed records."""
+        self.coordinator.image_changed()
         if not self.is_serving:
             return
         changed = [(each.topic_id, each.partition_id) for each in records if isinstance(each, OF_PARTITIONS)]

@@ -60,6 +60,9 @@ class Coordinator:
             if isinstance(item, Respond):
                 item.token(Errors.NOT_COORDINATOR.code, None)
 
+    def image_changed(self):
+        """It sends nothing to other brokers."""
+
     # ---- requests
 
     def commit(self, request, answer):

@@ -17,14 +17,15 @@ from bowstring.engine.api.table import BY_BROKER_ALONE
 from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.coordinators import runtime
 from bowstring.engine.groups.state import RequestContext
+from bowstring.engine.network import peers
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.network.connection import NoAnswerError
 from bowstring.engine.requests import broker_services
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.share.leader import share_partition, share_partitions
-from bowstring.engine.share.persister import network
 from bowstring.engine.storage.disk_reads import DiskReads
-from bowstring.engine.transactions import marker_sender, marker_writer, service, verifier
+from bowstring.engine.transactions import marker_writer, service
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import Errors, KafkaError
 from tests.simulation.cluster.loop import SimulatedLoop
@@ -64,8 +65,7 @@ def simulated_clocks():
             # Timeouts of transactions follow the steady clock.
             stack.enter_context(patch.object(service, "time", SimpleNamespace(monotonic_ns=_time_ns)))
             stack.enter_context(patch.object(runtime, "gc", still))
-            for module in (marker_sender, verifier, network):
-                stack.enter_context(patch.object(module, "Peers", _Peers))
+            stack.enter_context(patch.object(peers, "PeerConnection", _Peer))
             stack.enter_context(patch.object(share_partitions, "LogWaiters", LogWaiters))
             stack.enter_context(patch.object(share_partitions, "LedSharePartition", ToldPartition))
             stack.enter_context(patch.object(share_partition, "SharePartition", ToldWindow))
@@ -138,14 +138,14 @@ class _Changes:
 
 
 class _Peer:
-    """A connection to another broker."""
+    """A connection of the broker whose loop runs to another one; the port is its id."""
 
-    def __init__(self, shells, destination):
-        self._shells = shells
-        self._destination = destination
+    def __init__(self, host, port, client_id):
+        self.host, self.port = host, port
+        self._shells = asyncio.get_running_loop().node.broker.coordinator
 
     async def exchange(self, request, versions, timeout_s):
-        number, answer = self._shells.ask_peer(self._destination, request, versions[1])
+        number, answer = self._shells.ask_peer(self.port, request, versions[1])
         try:
             async with asyncio.timeout(timeout_s):
                 return await answer, versions[1]
@@ -154,18 +154,15 @@ class _Peer:
         finally:
             self._shells.asked.pop(number, None)
 
-
-class _Peers:
-    """The connections of the broker whose loop runs."""
-
-    def __init__(self, client_id):
-        self._shells = asyncio.get_running_loop().node.broker.coordinator
-
-    def at(self, id, host, port):
-        return _Peer(self._shells, id)
-
     def close(self):
         pass
+
+
+class _Peers(BrokerPeers):
+    """The connections to brokers, which have no addresses here."""
+
+    def address(self, id):
+        return ("node", id) if id in self._metadata.image.brokers else None
 
 
 class _Batch:
@@ -188,6 +185,7 @@ class Shells(BrokerServices):
         self.configs = self.world.configs
         self.node_id = self.node.id
         self.metadata = self.node
+        self.peers = _Peers(self.node, LISTENER.name)
         self.logs = _Logs(self.node)
         self.plane = broker.plane
         self.replication = _Replicas(broker.manager)
@@ -202,14 +200,13 @@ class Shells(BrokerServices):
         self.asked: dict[int, asyncio.Future] = {}
         self._numbers = 0
 
-    def broker_address(self, node_id):
-        found = self.node.image.brokers.get(node_id)
-        return None if found is None else (f"node{node_id}", 9092)
-
     def _broken(self, error):
         if not isinstance(error, Violation):
             error = Violation("NoShellFails", f"node {self.node.id}: {error!r}")
         self.world.violated(error)
+
+    def image_changed(self):
+        self.loop.call_soon(self.peers.look)
 
     # ---- events of the data plane
 

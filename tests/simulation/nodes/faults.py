@@ -411,8 +411,8 @@ def questions_are_forgotten(patches):
         patches,
         TransactionVerifier,
         "_exchange",
-        "        except (NoAnswerError, UnsupportedByPeerError):\n            otherwise = Errors.NETWORK_EXCEPTION\n",
-        "        except (NoAnswerError, UnsupportedByPeerError):\n            return\n",
+        "    except (NoAnswerError, UnsupportedByPeerError):\n        otherwise = Errors.NETWORK_EXCEPTION\n",
+        "    except (NoAnswerError, UnsupportedByPeerError):\n        return\n",
     )
 
 

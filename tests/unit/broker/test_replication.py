@@ -8,6 +8,7 @@ import pytest
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.protocol.messages import alter_partition as messages
 from tests.support.coordinators import stand_in
 from tests.support.served_plane import TOPIC, TOPIC_ID, Served
@@ -56,7 +57,12 @@ def replicating(directory, controller, **configs):
     try:
         logs = stand_in(get=lambda *key: served.logs.get(key), is_missing=lambda *key: False)
         settings = BrokerConfigs({"node.id": "1"} | configs)
-        yield Replication(controller, settings, served.plane, logs, node_id=1, broker_epoch=lambda: 101)
+        yield Replication(
+            *(controller, settings, served.plane, logs),
+            node_id=1,
+            broker_epoch=lambda: 101,
+            peers=BrokerPeers(controller, "PLAINTEXT"),
+        )
     finally:
         served.close()
 

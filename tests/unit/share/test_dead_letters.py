@@ -11,6 +11,8 @@ from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.image import BrokerImage, Endpoint
+from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.share.leader.dead_letter_batches import DeadLetter, Source, fits, resolve
 from bowstring.engine.share.leader.dead_letters import DeadLetters, refusal
 from bowstring.engine.share.leader.settings import share_settings
@@ -437,19 +439,24 @@ class World:
     """What `DeadLetters` sees: an image with a source and a dead-letter topic, which a real broker has."""
 
     def __init__(self, where, topic, *, own=None, topic_configs=None):
-        host, _, port = where.rpartition(":")
         self.topic = topic
         self.log, self.leads = Memory(), True
-        self.addresses = {1: (host, int(port))}
         self.image = Image(
             topics=[topic],
             topic_configs=ON | (topic_configs or {}),
             own={"errors.deadletterqueue.topic.name": topic} | (own or {}),
         )
         self.image.topics[topic] = SimpleNamespace(name=topic, partitions=[SimpleNamespace(leader=1)])
+        self.moves_to(where)
         self.image.topics_by_id = {TOPIC: SimpleNamespace(name="source")}
         with Admin(where) as admin:
             admin.create_topic(topic, partitions=1, configs=topic_configs)
+
+    def moves_to(self, where):
+        """The broker that leads the dead-letter topic listens there."""
+        host, _, port = where.rpartition(":")
+        listener = (Endpoint("PLAINTEXT", host, int(port), 0),)
+        self.image.brokers = {1: BrokerImage(1, 0, b"", listener, None, fenced=False, directories=())}
 
     def leader_log(self, topic, partition):
         if not self.leads:
@@ -457,12 +464,13 @@ class World:
         return self.log
 
     async def write(self, *letters, meanwhile=None):
+        peers = BrokerPeers(self, "PLAINTEXT")
         made = DeadLetters(
             BrokerConfigs(),
             self,
             None,
             leader_log=self.leader_log,
-            address=self.addresses.get,
+            peers=peers,
             disk_reads=DiskReads(),
             time_slices=Now(),
             timeout_s=HANG_S,
@@ -472,7 +480,7 @@ class World:
         if meanwhile is not None:
             meanwhile()
         found = await settled
-        made.stop()
+        peers.close()
         return found, made.written, made.lost
 
 
@@ -522,17 +530,17 @@ def test_one_batch_that_is_refused_does_not_stop_the_others(where, caplog):
 
 def test_what_passes_is_tried_again(where):
     world = World(where, "dlq.later")
-    there = world.addresses.pop(1)
+    there = world.image.brokers.pop(1)
 
     def soon():
-        asyncio.get_running_loop().call_later(0.03, world.addresses.__setitem__, 1, there)
+        asyncio.get_running_loop().call_later(0.03, world.image.brokers.__setitem__, 1, there)
 
     assert asyncio.run(world.write(DeadLetter(0, 0, 1, rejected=True), meanwhile=soon)) == (True, 1, 0)
 
 
 def test_what_does_not_pass_is_given_up(where):
     world = World(where, "dlq.never")
-    world.addresses.clear()
+    world.image.brokers.clear()
     assert asyncio.run(world.write(DeadLetter(3, 7, 1, rejected=True))) == (True, 0, 5)
 
 
@@ -542,7 +550,7 @@ def test_another_leader_goes_on(where):
     world.leads = False
     assert asyncio.run(world.write(DeadLetter(0, 0, 1, rejected=True))) == (False, 0, 0)
     world.leads = True
-    world.addresses.clear()
+    world.image.brokers.clear()
 
     def moves():
         asyncio.get_running_loop().call_later(0.03, setattr, world, "leads", False)

@@ -46,7 +46,7 @@ def coordinator_of(plane):
         changes=None,
         producer_ids=None,
         node_id=1,
-        address=lambda id: None,
+        peers=None,
         mark_group=None,
     )
 

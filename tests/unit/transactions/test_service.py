@@ -42,7 +42,7 @@ class FakeBroker:
             changes=None,
             producer_ids=None,
             node_id=1,
-            address=lambda id: None,
+            peers=None,
             mark_group=None,
         )
 
