@@ -14,6 +14,7 @@ from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.create_topics import CreateTopicsResponse
 from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest
 from bowstring.protocol.schema import Request
 
@@ -113,12 +114,19 @@ async def ask_leader(
             except (NoAnswerError, UnsupportedByPeerError) as error:
                 detail = f"the active controller {node.id} does not answer: {error}"
                 raise KafkaError(Errors.NOT_CONTROLLER, detail) from error
-            if getattr(answer, "error_code", 0) != Errors.NOT_CONTROLLER.code:
+            if not _refuses_as_inactive(answer):
                 return answer
         if loop.time() >= deadline_s:
             raise KafkaError(Errors.NOT_CONTROLLER, "no controller is active")
         # No event says that another node has learned of its leadership.
         await asyncio.sleep(_RETRY_S)
+
+
+def _refuses_as_inactive(answer: Any) -> bool:
+    """Whether a node answers that it is not the active controller; CreateTopics says it of each topic."""
+    if isinstance(answer, CreateTopicsResponse):
+        return any(each.error_code == Errors.NOT_CONTROLLER.code for each in answer.topics)
+    return bool(getattr(answer, "error_code", 0) == Errors.NOT_CONTROLLER.code)
 
 
 def _may_lead(node: Node, leader: Callable[[], Node | None]) -> bool:

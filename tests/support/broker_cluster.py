@@ -3,10 +3,11 @@
 import asyncio
 
 from bowstring.engine.broker.cluster_broker import ClusterBroker
-from bowstring.protocol.errors import Errors
+from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.quorum_nodes import FAST, Controllers, format_directory
 from tests.support.serving import steady_port
+from tests.support.waiting import HANG_S, pause_async
 
 BROKERS = (10, 11)
 QUICK = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "100"}
@@ -44,8 +45,16 @@ class Cluster:
         await broker.start()
 
     async def ask(self, request):
-        """Sends a request to the active controller, as a broker forwards it."""
-        return await next(iter(self.brokers.values())).quorum.ask_leader(request, 20_000)
+        """Sends a request to the active controller, and again where no answer comes, as a broker forwards it."""
+        quorum = next(iter(self.brokers.values())).quorum
+        until_s = asyncio.get_running_loop().time() + HANG_S
+        while True:
+            try:
+                return await quorum.ask_leader(request, 20_000)
+            except KafkaError as error:
+                if error.error is not Errors.NOT_CONTROLLER or asyncio.get_running_loop().time() >= until_s:
+                    raise
+            await pause_async(0.05, "no event says that a controller is active")
 
     async def create(self, name, partitions, replication_factor=1):
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replication_factor)
