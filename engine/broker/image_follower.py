@@ -243,7 +243,9 @@ class ImageFollower:
         async for topic_id, index in _with_rests(ready):
             topic = image.topics_by_id.get(topic_id)
             if topic is not None:
-                if self._replication.manager.broker_id not in topic.partitions[index].replicas:
+                is_replica = self._replication.manager.broker_id in topic.partitions[index].replicas
+                # With a role, the image is newer than the roles: the change that removes it is waiting.
+                if not (is_replica or self._replication.manager.has((topic_id, index))):
                     self._drop(topic.name, index)
                 self.when_roles_changed(topic, index)
         if change.configs:

@@ -216,6 +216,10 @@ class ReplicaManager:
             if self._ids.get(name) == key[0]:  # a new topic may have taken the name
                 del self._ids[name]
 
+    def has(self, key: PartitionKey) -> bool:
+        """Returns whether this broker has a replica of a partition, by the changes that were applied."""
+        return key in self._applied
+
     def keys_of(self, topic_id: bytes) -> list[PartitionKey]:
         """Returns the partitions of a topic that this broker has."""
         return [(topic_id, index) for index in self._indexes.get(topic_id, ())]
