@@ -34,7 +34,8 @@ run: ext
 # Before every commit, in less than three minutes: linters, types, and the unit tests that start no JVM, compile nothing
 # and run no command of the command line. What it leaves out is named by its path.
 NOT_QUICK := bench cli demo kernels protocol/test_java.py requests/test_time_slices.py log/test_kafka_reads_it.py \
-	clients/test_examples.py clients/test_typing.py project/test_coverage.py test_pytest_plugin.py test_suite.py
+	clients/test_examples.py clients/test_typing.py project/test_coverage.py project/test_native_build.py \
+	test_pytest_plugin.py test_suite.py
 check: lint
 	$(BIN)/python -m pytest -q --numprocesses auto tests/unit $(addprefix --ignore=tests/unit/,$(NOT_QUICK)) \
 		--deselect tests/unit/test_tree.py::test_tools_agree

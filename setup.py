@@ -1,10 +1,10 @@
-"""Builds the native extensions and the jar of the Spark engine; everything else is in pyproject.toml.
+"""Builds the native packages and the jar of the Spark engine; everything else is in pyproject.toml.
 
-    python setup.py build_ext --inplace     the extensions, beside their sources
+    python setup.py build_ext --inplace     a shared object for each package of _native, beside its folder
     python setup.py build_jar               the jar (JAR below), when its sources changed
 
 Environment:
-    BOWSTRING_ONLY      comma-separated modules of _native (`server.produce`) to build; "none": none.
+    BOWSTRING_ONLY      comma-separated packages of _native (`log,server`) to build; "none": none.
     BOWSTRING_QUICK     "1" builds in half the time what runs at half the speed.
     BOWSTRING_COVERAGE  "1" builds for `make coverage`: modules note in build/lines which of their lines ran.
     BOWSTRING_SANITIZE  "1" builds with AddressSanitizer and UndefinedBehaviorSanitizer, "thread" with
@@ -13,10 +13,12 @@ Environment:
 """
 
 import importlib.util
+import itertools
 import multiprocessing
 import os
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -25,12 +27,19 @@ from setuptools import Command, Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.errors import ExecError
+from setuptools.modified import newer_group
 
-PACKAGE = Path("python/bowstring/_native")
+PYTHON = Path("python")
+PACKAGE = PYTHON / "bowstring" / "_native"
 COVERAGE = os.environ.get("BOWSTRING_COVERAGE") == "1"
 SANITIZE = {"1": "address,undefined", "thread": "thread"}.get(os.environ.get("BOWSTRING_SANITIZE", ""))
 # Those that this process may use.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+# The sources of each package.
+MODULES = {
+    name: list(sources)
+    for name, sources in itertools.groupby(sorted(PACKAGE.glob("*/*.pyx")), lambda path: path.parent.name)
+}
 ONLY = set(filter(None, os.environ.get("BOWSTRING_ONLY", "").split(",")))
 
 JAR = Path("python/bowstring/spark/jars/bowstring-spark.jar")
@@ -103,21 +112,66 @@ class BuildPy(build_py):
 
 
 class BuildExt(build_ext):
-    """The extensions, as many at once as there are cores; `--parallel` asks for another number."""
+    """The shared object of each package, from the C of its modules.
+
+    Compiles the modules that changed, as many at once as there are cores (`--parallel` asks for another
+    number), and links the packages that have them.
+    """
 
     def finalize_options(self) -> None:
         """`build --parallel` counts, too."""
         super().finalize_options()
         if self.parallel is None:
             self.parallel = CORES
-        self.built = 0
 
-    def build_extension(self, ext: Extension) -> None:
-        """Builds one, and says how far the build is; `pip install -v` shows it."""
-        super().build_extension(ext)
-        self.built += 1
-        if self.distribution.verbose:
-            print(f"compiled {self.built} of {len(self.extensions)}: {ext.name}", file=sys.stderr, flush=True)
+    def run(self) -> None:
+        """Builds, and removes shared objects that no sources are left of: they would go into wheels."""
+        super().run()
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        for root in (Path(self.build_lib), *([PYTHON] if self.inplace else [])):
+            folder = root / PACKAGE.relative_to(PYTHON)
+            for path in set(folder.rglob(f"*{suffix}")) - {folder / f"{name}{suffix}" for name in MODULES}:
+                path.unlink()
+
+    def build_extensions(self) -> None:
+        """Compiles all modules that need it, and then links."""
+        pending: list[tuple[Extension, str]] = []
+        for ext in self.extensions:
+            library = Path(self.get_ext_fullpath(ext.name))
+            objects = self.compiler.object_filenames(ext.sources, output_dir=self.build_temp)
+            if self.force or newer_group([*ext.sources, *ext.depends, self._list_modules(ext)], library):
+                library.unlink(missing_ok=True)  # so that it is linked, even with older objects
+                pending += [
+                    (ext, source)
+                    for source, compiled in zip(ext.sources, objects, strict=True)
+                    if self.force or newer_group([source, *ext.depends], compiled)
+                ]
+            # What is left to `build_extension` is to link.
+            ext.sources, ext.depends, ext.extra_objects = [], [], objects
+        with ThreadPoolExecutor(self.parallel) as pool:
+            for done, source in enumerate(pool.map(self._compile, pending), 1):
+                if self.distribution.verbose:
+                    print(f"compiled {done} of {len(pending)}: {source}", file=sys.stderr, flush=True)
+        super().build_extensions()
+
+    def _compile(self, module: tuple[Extension, str]) -> str:
+        ext, source = module
+        self.compiler.compile(
+            [source],
+            output_dir=self.build_temp,
+            include_dirs=ext.include_dirs,
+            debug=self.debug,
+            extra_postargs=ext.extra_compile_args,
+        )
+        return source
+
+    def _list_modules(self, ext: Extension) -> str:
+        """Returns a file with the modules of a package, newer than its shared object when they are others."""
+        path, names = Path(self.build_temp, f"{ext.name}.modules"), "\n".join(ext.sources)
+        if not path.exists() or path.read_text(encoding="utf-8") != names:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(names, encoding="utf-8")
+        return str(path)
 
 
 compile_args = ["-O3", "-g1", "-fno-strict-aliasing", "-fno-plt", "-Wall", "-Wno-unused-function"]
@@ -146,42 +200,36 @@ def note_lines(generated: Path) -> None:
         generated.write_text(text.replace(macro, macro + note), encoding="utf-8")
 
 
-def module_name(source: Path) -> str:
-    """`server.produce` for _native/server/produce.pyx."""
-    return ".".join(source.relative_to(PACKAGE).with_suffix("").parts)
-
-
-SOURCES = sorted(PACKAGE.rglob("*.pyx"))
-unknown = ONLY - {"none"} - {module_name(source) for source in SOURCES}
-if unknown:
-    sys.exit(
-        f"BOWSTRING_ONLY: no such module: {', '.join(sorted(unknown))}; it takes names like server.produce"
-    )
-
-extensions = [
-    Extension(
-        f"bowstring._native.{module_name(source)}",
-        [str(source)],
+def extension(name: str, sources: list[str]) -> Extension:
+    """What is compiled from these sources, with this build's flags."""
+    return Extension(
+        f"bowstring._native.{name}",
+        sources,
         include_dirs=[str(PACKAGE)],
         depends=[str(path) for path in sorted(PACKAGE.rglob("*.h"))],
         extra_compile_args=compile_args,
         extra_link_args=link_args,
         libraries=["pthread"],
     )
-    for source in SOURCES
-    if not ONLY or module_name(source) in ONLY
-]
+
+
+packages = {name: modules for name, modules in MODULES.items() if not ONLY or name in ONLY}
+if unknown := ONLY - {"none", *MODULES}:
+    sys.exit(f"BOWSTRING_ONLY: no such package of _native: {', '.join(sorted(unknown))}")
 
 # `setup.py --version`, sdist metadata and the like need no C at all.
 building = any(
     word in sys.argv for word in ("build_ext", "bdist_wheel", "editable_wheel", "build", "install", "develop")
 )
-modules = extensions
 if building:
     # Cython's processes must not run this file again, as those of another method of starting would.
     multiprocessing.set_start_method("fork", force=True)
-    modules = cythonize(
-        extensions,
+    cythonize(
+        [
+            extension(f"{name}.{source.stem}", [str(source)])
+            for name, modules in packages.items()
+            for source in modules
+        ],
         include_path=["python"],
         nthreads=CORES,
         language_level=3,
@@ -195,7 +243,11 @@ if building:
             "linetrace": COVERAGE,
         },
     )
-if building and COVERAGE:
-    for module in modules:
-        note_lines(Path(module.sources[0]))
-setup(cmdclass={"build_ext": BuildExt, "build_jar": BuildJar, "build_py": BuildPy}, ext_modules=modules)
+    packages = {name: [source.with_suffix(".c") for source in modules] for name, modules in packages.items()}
+    if COVERAGE:
+        for source in itertools.chain.from_iterable(packages.values()):
+            note_lines(source)
+setup(
+    cmdclass={"build_ext": BuildExt, "build_jar": BuildJar, "build_py": BuildPy},
+    ext_modules=[extension(name, [str(source) for source in sources]) for name, sources in packages.items()],
+)

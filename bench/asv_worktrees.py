@@ -147,7 +147,6 @@ class Trees:
         else:
             _run(["git", "clone", "--quiet", "--shared", "--no-checkout", str(self.repository), str(tree)])
         _run(["git", "checkout", "--quiet", "--force", "--detach", revision], tree)
-        _forget_modules_without_source(tree)
         _run([sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"], tree)
         if shutil.which("javac") is not None:
             _run([sys.executable, "setup.py", "--quiet", "build_jar"], tree)
@@ -168,12 +167,6 @@ class Trees:
 def _built_by(setup_py: str) -> dict[str, str]:
     # setup.py has the compiler flags, and a change of them alone rebuilds no module.
     return {"python": sys.version, "setup.py": setup_py}
-
-
-def _forget_modules_without_source(tree: Path) -> None:
-    for module in (tree / "_native").rglob("*.so"):
-        if not module.with_name(f"{module.name.split('.')[0]}.pyx").exists():
-            module.unlink()
 
 
 def _run(command: list[str], folder: Path | None = None) -> str:

@@ -23,9 +23,7 @@ def test_what_is_in_the_wheel(wheel):
     top = NATIVE.relative_to("python")
     extensions = {re.sub(r"\.[^/]*so$", "", name) for name in names if name.endswith(".so")}
     sources = (ROOT / NATIVE).rglob("*.pyx")
-    assert extensions == {
-        (top / path.relative_to(ROOT / NATIVE).with_suffix("")).as_posix() for path in sources
-    }
+    assert extensions == {(top / path.relative_to(ROOT / NATIVE).parent).as_posix() for path in sources}
     package = ROOT / "python" / "bowstring"
     for path in [*package.rglob("*.py"), *package.rglob("*.java"), *package.rglob("*.properties")]:
         assert path.relative_to(ROOT / "python").as_posix() in names, path

@@ -17,7 +17,7 @@ reactor-0 11/12
 \tffffffff81100000 do_syscall_64 ([kernel.kallsyms])
 \tffffffff81000000 entry_SYSCALL_64_after_hwframe ([kernel.kallsyms])
 \t    7f0000001000 __libc_recv (/usr/lib/libc.so.6)
-\t    7f0000002000 __pyx_f_9bowstring_7_native_7reactor_run (/x/bowstring/_native/reactor.cpython-311.so)
+\t    7f0000002000 __pyx_f_9bowstring_7_native_7reactor_run (/x/bowstring/_native/server.cpython-311.so)
 \t    7f0000003000 start_thread (/usr/lib/libc.so.6)
 
 python 13/14
