@@ -217,6 +217,9 @@ PRIVATE = {
         "_plane": "the same, while its topic is deleted",
         "_offline": "the same",
         "_leaving": "the same",
+        "_directories": "checkpoints alone, of logs that are not opened",
+        "_written": "the same",
+        "_writing": "the same",
     },
     "unit/test_background.py": {
         "_PAUSE_S": "a shorter pause before a task begins anew",
