@@ -8,7 +8,7 @@
 | retrying | in `waiting`, before all that came after it | `retry` |
 | divided | nowhere: its halves are retrying | `divide` |
 | completed | in `completed`; it has an outcome | `complete` |
-| done | nowhere; futures and callbacks know | `publish` |
+| done | nowhere; futures and callbacks have the outcome | `publish` |
 
 | queue | means | entered by |
 |---|---|---|
@@ -98,7 +98,7 @@ cdef class PartitionQueue:
     cpdef double due_in_s(self, double now, double linger_s, int64_t batch_bytes, bint hurry):
         """Seconds until the first waiting batch may go; infinite when an answer has to come before.
 
-        Brokers store batches of a producer that they do not know whatever their numbers are. So the first goes alone:
+        Brokers store batches of a new producer whatever their numbers are. So the first goes alone:
         if it were refused, one after it could take its place.
         """
         cdef Batch first = self.waiting[0], other
@@ -239,7 +239,7 @@ cdef class Accumulator:
         self.sleeping = True
 
     def begin_pass(self):
-        """`listen`, in a pass of the sender's thread, which sees everything that `ask` was called for before."""
+        """`listen`, in a pass of the sender's thread, which handles every earlier call of `ask`."""
         self.asked = False
         self.listen()
 
@@ -331,7 +331,7 @@ cdef class Accumulator:
         return made
 
     cdef PartitionQueue queue_of(self, TopicRoute route, int32_t number):
-        """The queue of a partition that metadata knows."""
+        """The queue of a partition in the metadata."""
         if not 0 <= number < len(route.queues):
             raise IndexError(number)
         if route.queues[number] is None:
@@ -507,7 +507,7 @@ cdef class Accumulator:
             del self.active[queue]
 
     cpdef complete(self, Batch batch, error, int64_t base_offset=-1, int64_t log_append_time_ms=-1):
-        """Any state → completed: it is out of its queue and has an outcome, which `publish` tells. A batch that has
+        """Any state → completed: it is out of its queue and has an outcome, which `publish` reports. A batch that has
         one already keeps it."""
         cdef PartitionQueue queue
         if batch.state >= BATCH_COMPLETED:
@@ -574,8 +574,7 @@ cdef class Accumulator:
         return self.waiters > 0 and (self.room_waiters == 0 or self.buffered_bytes <= self.room_bytes)
 
     def give_up(self, error):
-        """Sets a failure everywhere, without waking or telling anybody: for a forked process, whose threads are
-        gone."""
+        """Sets a failure everywhere, without waking or calling anything: for a forked process, whose threads are gone."""
         cdef Batch batch
         self.halt()
         self.wake_descriptor = -1

@@ -129,7 +129,7 @@ class FetchedPartition(NamedTuple):
     aborted: list                 # (producer id, first offset)
     records: object               # memoryview into the frame, None for null
     preferred_replica: int        # the broker to fetch from instead (KIP-392), or -1
-    leader: object                # (broker id, leader epoch) where an error tells who leads (KIP-951), or None
+    leader: object                # (broker id, leader epoch) where an error names the leader (KIP-951), or None
 
 
 class FetchAnswer(NamedTuple):

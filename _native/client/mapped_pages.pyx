@@ -27,8 +27,8 @@ def expect_sequential(memory):
 
 
 def populate(memory):
-    """Brings the pages of a part of a mapping in: 0, or the errno that says why it cannot be had (EFAULT behind the
-    file's end, EIO or EHWPOISON where it cannot be read). Kernels before 5.14 do not know it: 0."""
+    """Loads the pages of a part of a mapping: returns 0, or the errno of the failure (EFAULT behind the file's end, EIO
+    or EHWPOISON where it cannot be read). Kernels before 5.14 lack this: 0."""
     cdef Py_buffer view
     cdef uintptr_t start, end
     cdef int error = 0

@@ -68,11 +68,11 @@ cdef class ProduceChannel:
         return topic in self.topic_heads
 
     def introduce(self, str topic not None, bytes head not None):
-        """Tells how requests name a topic: their bytes up to its partitions."""
+        """Sets how requests name a topic: their bytes up to its partitions."""
         self.topic_heads[topic] = head
 
     cdef list pieces(self, int32_t correlation_id, list batches):
-        """The buffers of a request with these batches, which are sealed and whose topics the channel knows."""
+        """The buffers of a request with these batches, which are sealed and whose topics the channel has."""
         cdef dict by_topic = partitions_by_topic(batches)
         cdef list topics = [(self.topic_heads[name], parts) for name, parts in by_topic.items()]
         return interleave(self.head, correlation_id, topics, self.version)

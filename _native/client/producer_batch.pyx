@@ -232,7 +232,7 @@ cdef class Batch:
             whole.part_done()
 
     def give_up(self, error):
-        """Sets a failure without waking or telling anybody: for a forked process, whose threads are gone."""
+        """Sets a failure without waking or calling anything: for a forked process, whose threads are gone."""
         cdef Batch whole
         self.error = error
         self.state = BATCH_DONE
@@ -369,7 +369,7 @@ cdef class RecordFuture:
         return batch.metadata(index, self.timestamp)
 
     def get(self, timeout=None):
-        """`result`, by the name that kafka-python's users know."""
+        """`result`, by its name in kafka-python."""
         return self.result(timeout)
 
     def exception(self, timeout=None):

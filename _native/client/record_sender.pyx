@@ -37,7 +37,7 @@ cdef class RecordSender:
     `_too_large`."""
 
     def send(self, topic, value=None, key=None, *, headers=None, timestamp=None, partition=None, on_delivery=None):
-        """Takes a record for `topic`; its future tells where it went.
+        """Takes a record for `topic`; its future has the record's place.
 
         Args:
             topic: name of the topic.

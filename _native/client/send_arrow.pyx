@@ -257,7 +257,7 @@ cdef class ArrowRecords:
         return 0
 
     def next_slice(self, Accumulator shared not None, str topic not None):
-        """Places the next rows of the array in partitions; False when there are no more. The accumulator knows the
+        """Places the next rows of the array in partitions; False when there are no more. The accumulator has the
         topic's route."""
         cdef TopicRoute route = shared.routes[topic]
         cdef int64_t partitions = len(route.queues), at = 0, rows, number
@@ -417,7 +417,7 @@ cdef Placed place(
         int64_t limit, bint asked) noexcept nogil:
     """Places rows from *at on: where they say, by their key, or by what is chosen for those without one.
 
-    With `asked` the rows that do not say it themselves have been placed already.
+    With `asked`, the rows that do not name a partition have been placed already.
     """
     cdef const uint8_t *key
     cdef const uint8_t *other

@@ -131,7 +131,7 @@ cdef class SenderLoop:
         return found
 
     def take_unplaced(self):
-        """Queues with something due whose leader must be looked up, or whose topic its channel does not know."""
+        """Queues with something due whose leader must be looked up, or whose topic their channel lacks."""
         found, self.unplaced = self.unplaced, []
         return found
 
@@ -322,7 +322,7 @@ cdef class SenderLoop:
         batch = self.shared.take(queue)
         try:
             deadline = self.queue(channel, [batch])
-        except Exception:                                # most likely no memory; the sender will tell
+        except Exception:                                # most likely no memory; the sender will report it
             batch.attempts = 0
             self.shared.put_back(queue, batch)
             return False

@@ -3,7 +3,7 @@
 The pool is a row of slabs. A slab holds chunks of one size while any of them is taken.
 
 The mapped file: a page that says of which boot it is, one header for each unit, the units. Only a process of the same
-boot can use what it has: after a power cut or a crash of the system, nothing tells how much of it reached the disk.
+boot can use what it has: after a power cut or a crash of the system, nothing shows how much of it reached the disk.
 
 Contents: the pool's file · chunks · TailMemory · restore().
 """
@@ -66,7 +66,7 @@ _boot_file = "/proc/sys/kernel/random/boot_id"
 
 
 cdef bytes this_boot():
-    """Returns what identifies the time since the system started; empty where the system does not tell."""
+    """Returns what identifies the time since the system started; empty if the system does not report it."""
     try:
         with open(_boot_file, "rb") as file:
             return file.read().strip()[:BOOT_BYTES - 1]
@@ -171,7 +171,7 @@ cdef class TailMemory:
         rest_ms: A partition without appends for so long is slow: its next batch goes to the file, and costs no chunk.
 
     Raises:
-        OSError: The file cannot be made, or the memory is not there, or nothing tells which boot it is: then a killed
+        OSError: The file cannot be made, memory is short, or the boot cannot be identified: then a killed
             process would leave bytes that restore() cannot trust.
         ValueError: `size_bytes` is too small.
     """

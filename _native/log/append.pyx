@@ -342,7 +342,7 @@ cdef void stamp(AppendEntry *entry, int64_t now_ms) noexcept nogil:
 
 cdef void unable(Log *log, int error, const char *doing) noexcept nogil:
     """Fails the log after an error before which nothing was changed, unless the error may pass: then the next append tries
-    again, and the control thread knows (heal.pyx)."""
+    again, and the control thread is notified (heal.pyx)."""
     cdef LogState *state = state_of(log)
     if error >= 0:
         return

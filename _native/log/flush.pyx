@@ -65,7 +65,7 @@ cdef void flush_goal(Log *log, bint include_active, FlushGoal *goal) noexcept no
 cdef int32_t flush_first(const LogState *state) noexcept nogil:
     """The first segment that a flush must sync. A segment that was flushed while it was active is included: its indexes
     were completed when it was rolled, and recovery trusts indexes below the recovery point. After an unclean stop nothing
-    tells whether the one that ends at the recovery point is such a segment."""
+    shows whether the one that ends at the recovery point is such a segment."""
     cdef int32_t first = segment_floor(state, state.recovery_point - (state.synced_segment < 0))
     cdef int32_t rolled = segment_floor(state, state.synced_segment) if state.synced_segment >= 0 else first
     return rolled if rolled < first else first

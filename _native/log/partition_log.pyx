@@ -191,7 +191,7 @@ cdef class PartitionLog:
 
     def verify(self, int64_t producer_id, int16_t producer_epoch, *, bint adds, int64_t now_ms,
                int32_t base_sequence=-1):
-        """Returns the token with which a transactional batch must ask its coordinator first (KIP-890); 0 when its
+        """Returns the token for the coordinator's verification of a transactional batch (KIP-890); 0 when its
         transaction is ongoing here.
 
         Args:

@@ -221,7 +221,7 @@ cdef const RememberedBatch *duplicate_of(const Producer *producer, const BatchIn
 
 cdef int16_t check_verified(const Producers *producers, const Producer *producer, const BatchInfo *info,
                             int64_t verification) noexcept nogil:
-    """Whether the coordinator knows that this batch begins a transaction here."""
+    """Whether the coordinator has confirmed that this batch begins a transaction here."""
     cdef const Verification *row = verification_find(producers, info.producer_id)
     if row == NULL or row.token != verification:
         return INVALID_TXN_STATE
@@ -561,7 +561,7 @@ cdef int snapshot_load(LogState *state, int64_t offset, int64_t now_ms, int64_t 
 
 # ---------------------------------------------------------------- recall
 #
-# After a restart Kafka knows only the newest batch of each producer. A producer with several requests in flight whose
+# After a restart, Kafka has only the newest batch of each producer. A producer with several requests in flight whose
 # answers were lost then gets OUT_OF_ORDER_SEQUENCE_NUMBER for batches that are stored, continues in a new epoch, and
 # stores them again (KIP-360).
 

@@ -54,7 +54,7 @@ cdef enum Found:
 
 
 cdef bint cursor_holds(const Log *log, const ReadCursor *cursor, int64_t offset, int32_t *segment) noexcept nogil:
-    """Whether the cursor knows where `offset` is; then sets *segment to the index of its segment."""
+    """Whether the cursor has the position of `offset`; then sets *segment to the index of its segment."""
     cdef LogState *state = state_of(log)
     if cursor.offset != offset or cursor.truncations != log.truncations or cursor.position < 0:
         return False

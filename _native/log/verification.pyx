@@ -18,7 +18,7 @@ cdef void drop(Producers *producers, int32_t i) noexcept nogil:
 
 
 cdef void drop_idle(Producers *producers) noexcept nogil:
-    """Makes room among very many producers: one that asks again gets a new row."""
+    """Makes room among very many producers: one that is verified again gets a new row."""
     cdef int32_t i = producers.verification_count - 1
     while i >= 0:
         if producers.verifications[i].waiting == 0:

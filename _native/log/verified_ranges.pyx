@@ -170,8 +170,8 @@ cdef int64_t corrupt_next(const Segment *segment, int64_t position) noexcept nog
 
 
 def recent_bytes(int64_t n):
-    """Sets for all logs how long a written range counts as in memory without asking the kernel, and returns the old value.
-    The unit is bytes read and written since (io_clock). 0: always asks the kernel."""
+    """Sets for all logs how long a written range counts as in memory without a system call, and returns the old value.
+    The unit is bytes read and written since (io_clock). 0: always calls the kernel."""
     cdef int64_t before = load_i64(&recent_bytes_limit)
     store_i64(&recent_bytes_limit, n)
     return before

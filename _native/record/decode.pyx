@@ -44,7 +44,7 @@ cdef bint is_abort(const uint8_t *at, const uint8_t *end):
 
 
 cdef class Aborted:
-    """Tells which batches belong to aborted transactions; batches are passed in offset order (KIP-98).
+    """Decides which batches belong to aborted transactions; batches are passed in offset order (KIP-98).
 
     Takes (producer id, first offset) of each aborted transaction, as a fetch response lists them.
     """

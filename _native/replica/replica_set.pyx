@@ -91,7 +91,7 @@ cdef bint replica_may_join(const ReplicaSet *s, const Replica *replica, int64_t 
 
 cdef bint replica_try_join(ReplicaSet *s, Replica *replica, int64_t high_watermark) noexcept nogil:
     if not replica_may_join(s, replica, high_watermark):
-        replica.asked = False                            # its next fetch may ask again
+        replica.asked = False                            # its next fetch may request it again
         return False
     replica.joining = s.changing = True
     return True
@@ -112,7 +112,7 @@ cdef void replica_take_fetch(ReplicaSet *s, int32_t broker_id, int64_t broker_ep
     taken.high_watermark = -1
     if s != NULL:
         replica = replica_find(s, broker_id)
-    if replica == NULL:                                  # the leader may not know of a reassignment yet: the follower retries
+    if replica == NULL:                                  # the leader may not have a reassignment yet: the follower retries
         taken.error = UNKNOWN_LEADER_EPOCH if names_epoch else NOT_LEADER_OR_FOLLOWER
     elif not replica_current(replica, broker_epoch):
         taken.error = NOT_LEADER_OR_FOLLOWER
@@ -176,7 +176,7 @@ cdef int64_t truncation_offset(int32_t leader_epoch, int64_t leader_end_offset, 
                                int64_t log_end_offset, int64_t high_watermark) noexcept nogil:
     cdef int64_t offset = leader_end_offset
     if leader_end_offset < 0:
-        return high_watermark                            # the leader does not know the epoch
+        return high_watermark                            # the leader lacks the epoch
     if leader_epoch >= 0 and own_epoch >= 0:
         # Without the leader's epoch, the end of the greatest one below it; the next fetch then compares that one.
         offset = own_end_offset if own_epoch != leader_epoch else min(own_end_offset, leader_end_offset)
@@ -250,7 +250,7 @@ cdef class Followers:
         return taken.error, taken.joins != 0, taken.high_watermark
 
     def take_lags(self, int64_t leader_end_offset, int64_t now_ms):
-        """Returns the followers that the controller is to be asked to remove, each once until the ISR changes."""
+        """Returns the followers that the controller should remove, each once until the ISR changes."""
         cdef int32_t i
         return [self.s.items[i].broker_id for i in range(self.s.count)
                 if replica_take_lag(self.s, &self.s.items[i], leader_end_offset, now_ms)]

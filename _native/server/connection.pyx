@@ -351,7 +351,7 @@ cdef void pop_out(Connection *c) noexcept nogil:
 
 
 cdef ssize_t send_range(Connection *c, const Chunk *chunk, int64_t most) noexcept nogil:
-    """Sends at most so many bytes from the file, or from its staged tail. As sendfile: fewer bytes than asked for are no
+    """Sends at most so many bytes from the file, or from its staged tail. As sendfile: fewer bytes than requested are no
     error."""
     cdef TailView view
     cdef int64_t offset = chunk.position, size_bytes = min(chunk.end - chunk.position, most)

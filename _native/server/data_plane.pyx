@@ -196,7 +196,7 @@ cdef class DataPlane:
 
     def listen(self, str host, int port):
         """Binds a TCP listener and returns its port (``port`` 0: any free port). Call it before :meth:`start`. Connections
-        are refused until :meth:`accept`: a client that connected would wait for its answers instead of asking others.
+        are refused until :meth:`accept`: a client that connected would wait for its answers instead of trying others.
 
         Raises:
             OSError: The address is in use or not this machine's; the message names it.
@@ -539,7 +539,7 @@ cdef class DataPlane:
         partition_advanced(p, 0, NULL)
 
     def watch(self, str topic, int partition, int64_t offset):
-        """Asks to be told, once, when the high watermark has reached ``offset``: ``control_fd`` becomes readable, and
+        """Requests one event when the high watermark has reached ``offset``: ``control_fd`` becomes readable, and
         :meth:`take_advanced` names the partition. It also does when the partition is led elsewhere from then on.
 
         Returns:
@@ -549,7 +549,7 @@ cdef class DataPlane:
         return p != NULL and partition_watch(&self.plane, p, offset)
 
     def take_advanced(self):
-        """Returns ``[(topic, partition)]`` of what :meth:`watch` has asked for and has come since the last call."""
+        """Returns ``[(topic, partition)]`` of the events requested by :meth:`watch` since the last call."""
         cdef Partition *p
         cdef list found = []
         if load_pointer(<void **>&self.plane.advanced) == NULL:   # one that is linked now writes to control_fd afterwards

@@ -42,7 +42,7 @@ cdef enum:
 
 
 cdef void pause(Fetcher *f, const char *why) noexcept nogil:
-    """Waits, in the end for replica.fetch.backoff.ms; tells the log once until the leader answers again."""
+    """Waits, in the end for replica.fetch.backoff.ms; logs that once until the leader answers again."""
     cdef char text[200]
     f.retry_ms = f.reactor.now_ms + pause_ms(f.reactor.plane.replication.backoff_ms, f.failures)
     if f.failures == 0:
@@ -133,7 +133,7 @@ cdef void fetcher_run(Fetcher *f) noexcept nogil:
 
 
 cdef void hurry(Fetcher *f, int64_t *due_ms) noexcept nogil:
-    """Asks anew for parts that were added while a Fetch waits at the leader, on another connection: on this one the
+    """Fetches parts that were added while a Fetch waits at the leader over another connection: on this one the
     leader would answer the waiting one first. Until then no acks=all of these parts ends."""
     cdef Connection *c = f.connection
     if not f.unasked or f.asks != ASKS_FETCH or c == NULL or c.closing or c.end > c.start:
@@ -292,7 +292,7 @@ cdef bint handle_fetch(Fetcher *f, Reader *body) noexcept nogil:
 
 
 cdef bint handle_list_offsets(Fetcher *f, Reader *body, bint end) noexcept nogil:
-    """One partition was asked for; the answer names it first."""
+    """The request had one partition; the answer names it first."""
     cdef FollowPart *part = <FollowPart *>id_find(&f.reactor.follows, f.asked)
     cdef const uint8_t *at
     cdef int16_t error

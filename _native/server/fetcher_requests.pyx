@@ -59,7 +59,7 @@ cdef void session_begin(Fetcher *f) noexcept nogil:
 
 
 cdef void choose_offsets(FollowPart *part) noexcept nogil:
-    """Sets what the request says of the partition; `included` if the session does not know it yet."""
+    """Sets the request's values of the partition; `included` if the session does not have them yet."""
     cdef Partition *p = part.partition
     cdef int64_t offset = load_i64(&p.log.log_end_offset), start_offset = load_i64(&p.log.log_start_offset)
     cdef int32_t epoch = load_i32(&p.log.leader_epoch)
@@ -82,7 +82,7 @@ cdef bint throttled(const Partition *p) noexcept nogil:
 
 
 cdef void forget_rest(Fetcher *f) noexcept nogil:
-    """Removes from the session what this request does not ask for."""
+    """Removes from the session what this request does not include."""
     cdef FollowPart *part
     cdef int32_t i
     for i in range(f.count):

@@ -34,7 +34,7 @@ cdef FollowPart *part_of(const Fetcher *f, const Partition *p) noexcept nogil:
 
 
 cdef void leave(FollowPart *part) noexcept nogil:
-    """Stops asking; the next request removes it from the session."""
+    """Undoes the count of the state that the part leaves."""
     if part.state == FOLLOW_ASKING:
         part.fetcher.asking -= 1
 

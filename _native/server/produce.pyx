@@ -323,7 +323,7 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
 
 
 cdef bint verify_needed(Reactor *r, ProducePart *part) noexcept nogil:
-    """Whether the control thread must ask the coordinator about a batch that may begin a transaction here (KIP-890)."""
+    """Whether the control thread must verify a batch that may begin a transaction here with the coordinator (KIP-890)."""
     cdef bint adds = part.request.version >= ADDING_PRODUCE_VERSION
     part.entry.verification = NOT_VERIFIED
     if not part.entry.info.attributes & ATTR_TRANSACTIONAL or not (adds or r.plane.verifies):

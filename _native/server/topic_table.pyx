@@ -323,7 +323,7 @@ cdef bint partition_watch(Plane *plane, Partition *p, int64_t offset) noexcept n
 
 
 cdef void tell_watcher(Partition *p) noexcept nogil:
-    """Tells the control thread if what it waits for has come. Costs nothing where it does not wait."""
+    """Wakes the control thread if what it waits for has come. Costs nothing where it does not wait."""
     cdef Plane *plane = p.watching
     cdef int64_t high_watermark = -1                     # nothing more will come
     cdef bint tells

@@ -33,7 +33,7 @@ cdef bint same_key(const Column *keys, int64_t a, int64_t b) noexcept nogil:
 cdef uint64_t hash_of(const Column *keys, int64_t item) noexcept nogil:
     cdef int64_t size = 0, i
     cdef const uint8_t *at = key_of(keys, item, &size)
-    cdef uint64_t found = <uint64_t>keys     # a seed that whoever writes the keys cannot know
+    cdef uint64_t found = <uint64_t>keys     # a seed that the writer of the keys cannot guess
     for i in range(size):
         found = (found ^ at[i]) * <uint64_t>0x9e3779b97f4a7c15
         found ^= found >> 29

@@ -474,7 +474,7 @@ cdef bint finish_group(Wal *wal, WalGroup *group) noexcept nogil:
 
 
 cdef void *wal_run(void *argument) noexcept nogil:
-    """Writes what it is asked to. After a group it goes on with what was staged meanwhile, unless it has woken a reactor that
+    """Writes groups on request. After a group it goes on with what was staged meanwhile, unless it has woken a reactor that
     does: those leave only large groups to it."""
     cdef Wal *wal = <Wal *>argument
     cdef WalGroup *unfinished

@@ -156,7 +156,7 @@ cdef class WriteAheadLog:
         pthread_mutex_unlock(&self.wal.lock)
 
     def take_wants_segment(self):
-        """Returns whether the thread has asked for a segment since the last call."""
+        """Returns whether the thread has requested a segment since the last call."""
         return take_flag(&self.wal.wants_segment) != 0
 
     # ------------------------------------------------------------ waking and figures
