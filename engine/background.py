@@ -1,4 +1,4 @@
-"""Starts work that nobody awaits, and logs it with its traceback when it fails."""
+"""Starts work that no caller awaits, and logs it with its traceback when it fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -50,7 +50,7 @@ def call_all(listeners: Iterable[Callable[..., object]], *facts: object, doing: 
     """Calls every listener, also behind one that fails. Failures are bugs, and are logged.
 
     Args:
-        listeners: Those that are there now are called; a listener may add or remove others.
+        listeners: The current ones are called; a listener may add or remove others.
         doing: Names the event, for the log line.
 
     Returns:
@@ -84,7 +84,7 @@ async def run_unless(work: Coroutine[Any, Any, None], *others: Awaitable[Any]) -
     finally:
         working.cancel()
         for each, end in zip(others, ends, strict=True):
-            if end is not each:  # a future of somebody else goes on
+            if end is not each:  # a future of another owner continues
                 end.cancel()
         await asyncio.wait({working})
     if is_done:
@@ -102,7 +102,7 @@ def _tell(task: "asyncio.Task[Any]") -> None:
 
 
 def log_failures(loop: asyncio.AbstractEventLoop) -> None:
-    """Logs what callbacks of a loop raise, and failures of its tasks that nothing has looked at."""
+    """Logs exceptions of a loop's callbacks, and failures of its tasks that nothing has retrieved."""
     loop.set_exception_handler(_tell_loop)
 
 

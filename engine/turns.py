@@ -29,7 +29,7 @@ class Turn:
         return self._turns.holder is self
 
     def end_after(self, work: "asyncio.Future[Any]") -> None:
-        """Makes `end` wait for work that goes on when the task of the turn is cancelled."""
+        """Makes `end` wait for work that continues when the task of the turn is cancelled."""
         self._work = work
 
     def end(self) -> None:

@@ -81,7 +81,7 @@ def _is_valid(body: ApiVersionsRequest, version: int) -> bool:
 
 
 def _is_meant(broker: "BrokerServices", body: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client means this broker. Who names no cluster means any; controllers do not look."""
+    """Whether the client means this broker. Without a cluster id it means any; controllers do not check."""
     if version < _NAMING_VERSION or body.cluster_id is None or broker.controller is not None:
         return True
     return body.cluster_id == broker.cluster_id and body.node_id == broker.node_id

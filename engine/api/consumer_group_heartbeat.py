@@ -41,7 +41,7 @@ def supports_consumer_groups(broker: "BrokerServices") -> bool:
 
 
 def at_once(broker: "BrokerServices", body: ConsumerGroupHeartbeatRequest, client_id: str, peer: str) -> Any:
-    """Answers without a task if nothing is to be waited for, as mostly; None: call `handle`."""
+    """Answers without a task if nothing needs to be awaited, the usual case; None: call `handle`."""
     if body.member_epoch <= JOIN_EPOCH or not supports_consumer_groups(broker):
         return None
     return broker.groups.heartbeat_at_once(

@@ -123,7 +123,7 @@ async def _await_replicas(
 def _is_over(
     broker: "BrokerServices", replicas: "LedReplicas", topic: str, each: DeleteRecordsPartitionResult
 ) -> bool:
-    """Whether all replicas have deleted the records, or this broker cannot find out any more."""
+    """Whether all replicas have deleted the records, or this broker can no longer find out."""
     try:
         broker.leader_log(topic, each.partition_index)
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""Finds the replicas of a partition that nobody can reach."""
+"""Finds unreachable replicas of a partition."""
 
 from collections.abc import Set
 from typing import TYPE_CHECKING

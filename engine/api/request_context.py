@@ -1,4 +1,4 @@
-"""Says who sent a request, for the group coordinator."""
+"""Describes the sender of a request, for the group coordinator."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Acknowledges records for ShareFetch and ShareAcknowledge, and says who leads instead (KIP-932)."""
+"""Acknowledges records for ShareFetch and ShareAcknowledge, and names the leader instead (KIP-932)."""
 
 import asyncio
 from collections.abc import Collection, Iterable

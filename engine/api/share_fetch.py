@@ -201,7 +201,7 @@ def _with_news(
 def _give_back(
     broker: "BrokerServices", member: SessionKey, fetched: dict[SessionPartition, Fetched]
 ) -> None:
-    """Releases records that no answer names, or nobody could have them before their locks end."""
+    """Releases records that no answer names; otherwise no member could get them before their locks end."""
     share = broker.share_partitions
     for wanted, found in fetched.items():
         partition = share.find(member.group_id, wanted.topic_id, wanted.partition)

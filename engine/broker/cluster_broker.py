@@ -218,7 +218,7 @@ class ClusterBroker(Broker):
     def why_not_ready(self) -> str | None:
         """Returns why this broker cannot serve clients now; None when it can.
 
-        Without a controller it can: data traffic goes on.
+        Without a controller it can: data traffic continues.
         """
         if (why := super().why_not_ready()) is not None:
             return why

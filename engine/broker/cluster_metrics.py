@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 @dataclass
 class PartitionCounts:
-    """How many of a broker's partitions are in trouble; but for the last, of those that it leads."""
+    """Counts of a broker's partitions in trouble; except for the last, of those that it leads."""
 
     under_replicated: int = 0
     at_min_isr: int = 0

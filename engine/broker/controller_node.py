@@ -108,7 +108,7 @@ class ControllerNode:
     Attributes:
         quorum: This node's replica.
         server: The listeners.
-        lost: Set when the node cannot go on with its directories: its process ends.
+        lost: Set when the node cannot continue with its directories: its process ends.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:

@@ -17,9 +17,9 @@ from bowstring.protocol.errors import KafkaError
 
 ROUND_S: Final = 5.0
 PORTION: Final = 500
-# So many partitions are exported: those with the largest lags. Each is a line of text in every scrape.
+# This many partitions are exported: those with the largest lags. Each is a line of text in every scrape.
 ROWS_MAX: Final = 2_000
-# So many times of records are read in one round.
+# This many times of records are read in one round.
 READS_MAX: Final = 100
 REMEMBERED_MAX: Final = 20_000
 
@@ -30,7 +30,7 @@ Key = tuple[str, str, int]
 
 
 class Log(Protocol):
-    """What is needed of a PartitionLog."""
+    """The methods of a PartitionLog that are needed here."""
 
     @property
     def high_watermark(self) -> int:
@@ -147,7 +147,7 @@ class GroupLags:
         return None if log is None else max(0, log.high_watermark - max(offset, log.log_start_offset))
 
     def _unknown(self) -> list[tuple[str, int, int]]:
-        """Returns places whose time is to be read in this round; forgets times that nobody needs."""
+        """Returns the places whose time is read in this round; forgets unused times."""
         needed = {(topic, part, offset) for lag, (_, topic, part), offset in self._rows if lag}
         if len(self._times_ms) > REMEMBERED_MAX:
             self._times_ms = {place: at for place, at in self._times_ms.items() if place in needed}
@@ -160,7 +160,7 @@ class GroupLags:
                 continue
             try:
                 data = log.read(max(offset, log.log_start_offset), 1)
-            except LogError:  # closed, truncated or damaged: the next round, or who reads it, sees that
+            except LogError:  # closed, truncated or damaged: the next round, or its readers, will notice
                 continue
             if len(data) >= _BASE_TIMESTAMP_AT + _BASE_TIMESTAMP.size:
                 self._times_ms[topic, partition, offset] = _BASE_TIMESTAMP.unpack_from(

@@ -157,7 +157,7 @@ class Housekeeping:
             await self._checkpoint(RECOVERY_POINTS)
 
     def logs_truncated(self, cut: Sequence[tuple[str, int, int]]) -> None:
-        """Writes the checkpoints that lie above the new ends of followers' logs. What comes there now may be
+        """Writes the checkpoints that lie above the new ends of followers' logs. Records that follow may be
         neither on the medium nor compacted.
 
         Args:

@@ -95,7 +95,7 @@ class ImageFollower:
         self._names: dict[bytes, str] = {}
         self._waiting: deque[_Change] = deque()
         self._left = _NOTHING
-        self._pause_s = 0.0  # until the next attempt at what is left; 0: nothing is
+        self._pause_s = 0.0  # until the next attempt at the rest; 0: there is none
         self._missing_since_s: dict[PartitionKey, float] = {}
         self._transaction: list[MetadataRecord] | None = None
         self._is_due = asyncio.Event()
@@ -131,7 +131,7 @@ class ImageFollower:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    # ------------------------------------------------------------ what is reported
+    # ------------------------------------------------------------ reports of the image
 
     def _applied(self, records: Sequence[MetadataRecord], end_offset: int, epoch: int) -> None:
         done: list[MetadataRecord] = []
@@ -160,16 +160,16 @@ class ImageFollower:
             self._waiting.append(change)
             self._is_due.set()
 
-    # ------------------------------------------------------------ what is done
+    # ------------------------------------------------------------ changes
 
     async def _follow(self) -> None:
         while True:
             await self._until_due()
-            self._add(self._left)  # behind what came meanwhile: all are carried out upon the newest image
+            self._add(self._left)  # behind newer changes: all are applied from the newest image
             self._left = _NOTHING
             while self._waiting:
                 left = await self._tried(self._next())
-                if left.removed:  # the names of removed topics may be taken again by what follows
+                if left.removed:  # later changes may use the names of removed topics again
                     self._waiting.appendleft(left)
                     await asyncio.sleep(self._pause_s)
                 else:
@@ -180,7 +180,7 @@ class ImageFollower:
                 self._end_of_retries()
 
     async def _until_due(self) -> None:
-        """Waits for a change, or until what is left is due again."""
+        """Waits for a change, or until the rest is due again."""
         try:
             async with asyncio.timeout(self._pause_s or None):
                 await self._is_due.wait()
@@ -228,7 +228,7 @@ class ImageFollower:
         return change
 
     async def _carry_out(self, change: _Change) -> _Change:
-        """Carries out what is possible. Returns the partitions whose logs could not be opened."""
+        """Applies as much as possible. Returns the partitions whose logs could not be opened."""
         for topic_id in list(change.removed):
             await self._remove(topic_id)
             change.removed.discard(topic_id)

@@ -32,7 +32,7 @@ STOP_TIMEOUT_S: Final = 30.0
 NO_CONTROLLER_S: Final = 5.0
 """How long a broker that stops waits for a controller that answers."""
 NO_MAJORITY_S: Final = 0.5
-"""How long it waits while so many processes of controllers have ended that none can be active: one may start
+"""How long it waits while so many controller processes have ended that none can be active: one may start
 again."""
 _STILL_FENCED_S: Final = 10.0
 """How often the log says that a starting broker is still fenced."""
@@ -266,7 +266,7 @@ class BrokerLifecycle:
         return True
 
     def _tell_stale(self) -> None:
-        """Says once why the controller refuses this broker epoch; heartbeats go on, as in Kafka."""
+        """Logs once why the controller refuses this broker epoch; heartbeats continue, as in Kafka."""
         own = self._quorum.image.brokers.get(self._node_id)
         if own is None:
             said = "this broker is no longer registered and leads nothing; restart it to register it again"

@@ -47,7 +47,7 @@ class MetricsServer:
             writer.write(self._respond(head))
             await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # the scraper disconnected or does not speak HTTP: nobody to answer
+            pass  # the scraper disconnected or does not speak HTTP: no one to answer
         finally:
             writer.close()
 

@@ -18,7 +18,7 @@ def format_plan(settings: Mapping[str, str], options: FormatOptions) -> FormatPl
     """Checks configs, options and directories; writes nothing.
 
     Raises:
-        ConfigError, DataDirectoryError: What is wrong, and what to do.
+        ConfigError, DataDirectoryError: The message says what is wrong and what to do.
     """
     configs = BrokerConfigs(settings)
     node_id = node_id_of(configs)

@@ -1,4 +1,4 @@
-"""Runs the replicas of a broker in a cluster: who leads and follows, changes of in-sync replicas, lag.
+"""Runs the replicas of a broker in a cluster: leaders and followers, changes of in-sync replicas, lag.
 
 engine/replication decides, the data plane moves the records. This module gives both what they need: the
 image, addresses, time, and the controller's answers.
@@ -246,7 +246,7 @@ class Replication:
             return None
 
     def _brokers_moved(self) -> None:
-        """An address was found: those who follow that broker connect to it."""
+        """An address was found: followers of that broker connect to it."""
         background.spawn(self._move(), "addresses of brokers", among=self._moves)
 
     async def _move(self) -> None:

@@ -177,7 +177,7 @@ class SlowBatches:
 
     def _hand_over(self, batch: _Batch, future: "Future[Outcome | None]") -> None:
         """Passes the outcome to the control loop. On the worker's thread."""
-        with suppress(RuntimeError):  # the loop has ended, so nobody waits for the answer
+        with suppress(RuntimeError):  # the loop has ended, so no request waits for the answer
             self._loop.call_soon_threadsafe(self._done, batch, future)
 
     def _done(self, batch: _Batch, future: "Future[Outcome | None]") -> None:

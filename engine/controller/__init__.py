@@ -1,4 +1,4 @@
-"""Decides for the cluster: which brokers are alive, who leads which partition, what changes.
+"""Decides for the cluster: live brokers, leaders of partitions, changes.
 
 Each decision is a pure function (state, request, now) to (records, answer), as in Kafka's QuorumController.
 `service` runs them one after the other on the active controller and appends their records to the metadata

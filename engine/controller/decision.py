@@ -19,7 +19,7 @@ class Decision(NamedTuple, Generic[A]):
     """Records to append, and the answer once they are committed.
 
     Attributes:
-        records: The change. Empty when nothing changes; the answer then waits for what was appended before,
+        records: The change. Empty when nothing changes; the answer then waits for earlier appends,
             because the decision may rest on it.
         answer: What the caller gets.
         atomic: Whether the records take effect together or not at all, however many they are.

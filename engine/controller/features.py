@@ -152,7 +152,7 @@ def _why_unsupported(state: FeatureState, name: str, level: int) -> str | None:
             return f"controller {missing[0]} has not registered, and may not support this feature"
     for who, features in nodes.items():
         lowest, highest = features.get(name, _NO_LEVELS)
-        # Whoever does not have a feature can do without it.
+        # A node without a feature can work without it.
         if not lowest <= level <= highest and (level or name in features):
             if highest == 0:
                 return f"{who} does not support this feature."

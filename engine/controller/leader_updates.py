@@ -96,7 +96,7 @@ def begin_shutdown(state: ControllerState, broker: BrokerImage) -> list[Metadata
 
 
 def unregister(state: ControllerState, broker: BrokerImage) -> list[MetadataRecord]:
-    """Returns the records that remove a broker's registration; nobody waits for it in an election."""
+    """Returns the records that remove a broker's registration; no election waits for it."""
     return [
         *update_leaders(state, state.index.in_sync(broker.id), gone=broker.id),
         *update_leaders(state, state.index.eligible(broker.id), gone=broker.id),

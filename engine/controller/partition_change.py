@@ -69,10 +69,10 @@ class Rules(NamedTuple):
 
 
 class PartitionChange:
-    """A change of one partition. Set what is wanted, then `build`.
+    """A change of one partition. Set the wanted fields, then `build`.
 
     Attributes:
-        election: Whom to elect if the leader may not go on.
+        election: The candidates if the leader may not continue.
         in_sync, replicas, adding, removing, recovery_state: The wanted values; at first the present ones.
         unclean_shutdown: Replicas that may have lost records, and are no eligible leaders.
         directories: Directories of replicas by broker, where they change.

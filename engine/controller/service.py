@@ -99,7 +99,7 @@ class _Leadership:
         levels: The same of the last change of a feature's level. Until then the log takes records as of the
             old levels, so no decision may be made upon the new ones.
         idle_since_ms: When the last record was appended.
-        looked_ms: When the sessions of brokers were looked at last.
+        looked_ms: When the sessions of brokers were last checked.
     """
 
     def __init__(self, epoch: int, state: ControllerState, last: "asyncio.Future[int]", now_ms: int) -> None:
@@ -182,7 +182,7 @@ class QuorumController:
             self._end()
             event_log.info("this controller is no longer active", epoch=epoch, leader=leader_id)
         if leader_id == self._node_id and self._leadership is None:
-            # Not inside the quorum's own event, which goes on after this.
+            # Not inside the quorum's own event, which continues after this.
             asyncio.get_running_loop().call_soon(self._begin, epoch)
 
     def _begin(self, epoch: int) -> None:
@@ -354,7 +354,7 @@ class QuorumController:
             decision.appended(quorum.next_offset - 1)
         return leadership.last
 
-    # ------------------------------------------------------------ what is due in time
+    # ------------------------------------------------------------ timed work
 
     def _set_timers(self, leadership: _Leadership) -> None:
         value = self._configs.value
@@ -414,7 +414,7 @@ class QuorumController:
             pass
 
     async def _write_no_op(self, idle_ms: int) -> None:
-        """Writes a record when nothing else was, so that all notice that the log goes on."""
+        """Writes a record if nothing else was written, so that all nodes see the log advance."""
 
         def decide(state: ControllerState, now_ms: int) -> Decision[None]:
             idle = self._active().idle_since_ms + idle_ms <= now_ms
@@ -427,7 +427,7 @@ class ControllerChange:
     """One change of the cluster, decided in its turn inside `QuorumController.changing`.
 
     Attributes:
-        image: The cluster after all records appended so far; nobody changes it before this change ends.
+        image: The cluster after all records appended so far; nothing changes it before this change ends.
     """
 
     def __init__(
@@ -463,6 +463,6 @@ def _or_nothing(decide: Callable[[ControllerState, int], Decision[A] | None]) ->
 
 
 def _look_at(done: "asyncio.Future[int]") -> None:
-    """Looks at the end of an append that nobody else may wait for."""
+    """Handles the end of an append that no other caller may await."""
     if not done.cancelled():
         done.exception()

@@ -76,7 +76,7 @@ class ControllerState:
         self.image = image.copy()
         self.counters = counters if counters is not None else ElectionCounters()
         if image.in_transaction:
-            # Nobody ends it any more: the first records of this controller abort it.
+            # No coordinator ends it any more: the first records of this controller abort it.
             self.image.apply(markers.AbortTransactionRecord())
         self.node_id = node_id
         self.cluster_id = cluster_id

@@ -3,7 +3,7 @@
 A coordinator is a pure shard for each partition of its topic, and a subclass of `CoordinatorRuntime` that
 carries out the effects of the shards.
 
-Files: `coordinators` lists those of a broker by topic; `runtime` follows who leads, loads logs, writes, and
+Files: `coordinators` lists those of a broker by topic; `runtime` follows leaders, loads logs, writes, and
 answers at the high watermark; `hosted` holds a shard with its log; `internal_topic` describes the topic;
 `effects` are those that every shard may request; `log_replay` reads a log; `partitioning` maps keys to
 partitions.

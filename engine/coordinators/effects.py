@@ -48,7 +48,7 @@ class Respond:
     """Answer the request identified by `token`."""
 
     token: object
-    # None: the request only waits for what was appended before
+    # None: the request only waits for earlier appends
     body: Any
 
 

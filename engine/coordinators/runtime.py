@@ -66,7 +66,7 @@ def wall_ms() -> int:
 class CoordinatorRuntime(Generic[S]):
     """The coordinator of the keys whose partitions of an internal topic this broker leads.
 
-    The data plane says who leads: call `role_changed` after it got a partition's role. A shard answers
+    The data plane determines the leader: call `role_changed` after it got a partition's role. A shard answers
     nothing while the data plane has another role than the one in which its log was read. A request's token is
     the future that its handler awaits.
 
@@ -130,10 +130,10 @@ class CoordinatorRuntime(Generic[S]):
         """Called once for each shard that ends, when no other thread uses it."""
 
     def _all_loaded(self, partitions: int, seconds: float) -> None:
-        """Called when no more logs are to be read on another thread."""
+        """Called when no more logs will be read on another thread."""
 
     def _deadline_ms(self) -> int | None:
-        """Returns when what waits for the high watermark from now on is given up."""
+        """Returns the deadline of answers that start waiting for the high watermark now."""
         return None
 
     # ------------------------------------------------------------ life
@@ -187,7 +187,7 @@ class CoordinatorRuntime(Generic[S]):
         return self._loading is not None and not self._loading.done()
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> None:
-        """Deletes what is held of a deleted topic; ends all shards when it is the internal one."""
+        """Deletes the state of a deleted topic; ends all shards if it is the internal one."""
         if topic == self.topic.name:
             self._internal_topic_deleted()
         else:
@@ -224,7 +224,7 @@ class CoordinatorRuntime(Generic[S]):
 
     @contextmanager
     def _guarded(self, partition: int) -> Iterator[None]:
-        """Logs what fails in one shard, so that the others go on."""
+        """Logs the failure of one shard, so that the others continue."""
         try:
             yield
         except Exception:
@@ -522,7 +522,7 @@ class CoordinatorRuntime(Generic[S]):
         Raises:
             KafkaError: COORDINATOR_NOT_AVAILABLE: it is not committed in time; NOT_COORDINATOR.
         """
-        if answer.done():  # as mostly: a timer would cost more than the answer
+        if answer.done():  # the usual case: a timer would cost more than the answer
             return answer.result()
         try:
             async with asyncio.timeout(timeout_s):
@@ -541,7 +541,7 @@ class CoordinatorRuntime(Generic[S]):
     def _carry(self, hosted: HostedShard[S], effects: Sequence[object]) -> None:
         hosted.effects.extend(effects)
         if hosted.is_carrying:
-            return  # the loop below goes on with them
+            return  # the loop below continues with them
         hosted.is_carrying = True
         try:
             while hosted.effects:
@@ -584,7 +584,7 @@ class CoordinatorRuntime(Generic[S]):
         self._when_durable(hosted)
 
     def _failed(self, hosted: HostedShard[S], append_id: int, error: Error) -> None:
-        """Answers who waited for a failed append, whatever else waits, and carries out the other effects."""
+        """Answers requests that waited for a failed append, and carries out the other effects."""
         others: list[object] = []
         for effect in hosted.shard.append_finished(append_id, error, wall_ms()):
             if isinstance(effect, Respond):

@@ -72,7 +72,7 @@ class GroupFilter:
         self._types.add(name.lower())
 
     def selects(self, group: ListedGroup) -> bool:
-        """Returns whether the group is to be listed."""
+        """Returns whether the filter selects the group."""
         return (not self._states or group.group_state.lower() in self._states) and (
             not self._types or group.group_type in self._types
         )

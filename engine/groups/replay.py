@@ -54,7 +54,7 @@ class Replay:
 
     Args:
         state: Of the shard; empty.
-        collected_max: With so many keys, those that are not of groups are decoded.
+        collected_max: With this many keys, those that are not of groups are decoded.
     """
 
     def __init__(self, state: ShardState, collected_max: int = COLLECTED_MAX) -> None:

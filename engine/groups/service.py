@@ -80,7 +80,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
     Handlers call `ask` for one group and `shards` for all groups. A request's token is the future that its
     handler awaits.
 
-    The data plane says who leads: call `role_changed` after it got a partition's role. A shard answers
+    The data plane determines the leader: call `role_changed` after it got a partition's role. A shard answers
     nothing while the data plane has another role than the one in which its log was read.
 
     Attributes:
@@ -395,7 +395,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         self._arm()
 
     def _fire(self, hosted: HostedShard[GroupShard], key: TimerKey) -> None:
-        """Fires a timer. A bug in it must not keep other groups from going on."""
+        """Fires a timer. A bug in it must not stop other groups."""
         try:
             self._carry(hosted, hosted.shard.timer_fired(key, wall_ms()))
         except Exception:
@@ -407,7 +407,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             )
 
     async def expire(self, now_ms: int) -> None:
-        """Deletes offsets and groups that nobody has used for offsets.retention.minutes."""
+        """Deletes offsets and groups that were unused for offsets.retention.minutes."""
         for hosted in self.ready():
             with self._guarded(hosted.partition):
                 self._carry(hosted, hosted.shard.expire(now_ms))

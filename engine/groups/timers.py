@@ -6,7 +6,7 @@ from typing import Final, Generic, TypeVar
 
 from bowstring.engine.groups.effects import TimerKey
 
-# A heap of so many entries may be of cancelled keys alone.
+# A heap of this many entries may be of cancelled keys alone.
 _SPARE_ENTRIES: Final = 64
 
 K = TypeVar("K", TimerKey, int)

@@ -42,7 +42,7 @@ async def serve(connection: socket.socket, requests: LocalRequests) -> None:
             detail=str(error),
         )
     except OSError:
-        pass  # the reader disconnected: nobody to answer
+        pass  # the reader disconnected: no one to answer
     finally:
         connection.close()
 

@@ -211,7 +211,7 @@ def bind(path: Path, permissions: int) -> socket.socket:
             address = f"/proc/self/fd/{directory}/{path.name}"
         _clear(path, address)
         listener.bind(address)
-        os.chmod(path, permissions)  # nobody can connect before listen()
+        os.chmod(path, permissions)  # no client can connect before listen()
         listener.setblocking(False)
     except BaseException:
         listener.close()

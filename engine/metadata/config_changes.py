@@ -281,7 +281,7 @@ def _records(
 
 
 def _check_min_in_sync(resource: tuple[int, str], value: str | None) -> None:
-    """Refuses what would leave brokers to differ about who is eligible (KIP-966)."""
+    """Refuses changes after which brokers would differ about eligible leaders (KIP-966)."""
     kind, name = resource
     if kind == BROKER_RESOURCE and name:
         raise KafkaError(

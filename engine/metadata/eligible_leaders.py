@@ -14,7 +14,7 @@ from bowstring.protocol.schema import MetadataRecord
 def forget(image: ClusterImage, topic: str) -> list[MetadataRecord]:
     """Returns the records for a topic, or for all with an empty name, that min.insync.replicas changes of.
 
-    Nothing is committed while the ISR is empty, so what was eligible before stays so under any minimum.
+    Nothing is committed while the ISR is empty, so an eligible replica stays eligible under any minimum.
     """
     kept = [
         PartitionChangeRecord(

@@ -49,7 +49,7 @@ KIP-890, KIP-848, KIP-966, KIP-932 with dead-letter topics in level 2 (KIP-1191)
 def missing_levels(named: Mapping[str, int]) -> dict[str, int]:
     """Returns the levels that a new cluster gets beside those that its bootstrap records name.
 
-    Whoever formatted the directory and named metadata.version has chosen all levels: others are 0 then.
+    Formatting with an explicit metadata.version has chosen all levels: others are 0 then.
     """
     if METADATA_VERSION in named:
         return {}

@@ -485,7 +485,7 @@ class ImageSource(Protocol):
 class ImageChange(ImageSource, Protocol):
     """One change of the cluster, between its decision and its commit: the only way to write records.
 
-    Nobody else changes its image until it ends.
+    Nothing else changes its image until it ends.
     """
 
     async def commit(self, records: Sequence[MetadataRecord]) -> None:

@@ -74,7 +74,7 @@ class QuorumFacts:
         ]
 
     def voter_ids(self) -> list[int]:
-        """Ids of the voters, as far as the log has them."""
+        """Ids of the voters, if the log has them."""
         return [] if self.voters is None else [voter.voter_id for voter in self.voters.voters]
 
     def quorum_state(self, leader_id: int, leader_epoch: int) -> str:

@@ -55,7 +55,7 @@ class BrokerAddresses:
         return found, endpoint.port
 
     def close(self) -> None:
-        """Resolves nothing any more."""
+        """Stops resolving."""
         for task in self._asked.values():
             task.cancel()
 

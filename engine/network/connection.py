@@ -24,7 +24,7 @@ class NoAnswerError(Exception):
     """There was no answer: the node is not reachable, closed the connection, or is too slow.
 
     Attributes:
-        refused: Nobody listens at its address.
+        refused: No process listens at its address.
     """
 
     def __init__(self, detail: str, *, refused: bool = False) -> None:
@@ -40,7 +40,7 @@ async def open_stream(host: str, port: int) -> tuple[asyncio.StreamReader, async
     """Connects to a node, the only place that does. Has descriptors in reserve when none are left.
 
     Raises:
-        OSError: Nobody listens there, or the node cannot be reached.
+        OSError: No process listens there, or the node cannot be reached.
     """
     return await with_reserve_async(lambda: asyncio.open_connection(host, port))
 

@@ -105,7 +105,8 @@ class ImageApplier:
         """Applies records below `high_watermark` until CLOCK_MONOTONIC is `until_ns`; returns whether all
         are applied.
 
-        A batch counts as a whole: nobody sees some partitions of a new topic without the others. Decoding is
+        A batch counts as a whole: no reader sees some partitions of a new topic without the others. Decoding
+        is
         most of the work, and takes as many calls as it needs; the decoded batch is applied in one.
 
         Raises:

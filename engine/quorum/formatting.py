@@ -91,7 +91,7 @@ def plan_format(
         endpoints: Where this node's controller is reached, as advertised.
 
     Raises:
-        ConfigError, DataDirectoryError: What is wrong, and what to do.
+        ConfigError, DataDirectoryError: The message says what is wrong and what to do.
     """
     if not _CLUSTER_ID.fullmatch(options.cluster_id):
         raise ConfigError(

@@ -1,7 +1,8 @@
 """Orders the requests to the active controller that this node sends on for its clients.
 
 One request of each client is on its way at a time, so that its requests keep their order; clients take turns.
-What waits is bounded for each client and in all. The broker's own requests, as heartbeats, do not come here.
+Waiting requests are bounded for each client and in all. The broker's own requests, as heartbeats, do not come
+here.
 """
 
 import asyncio

@@ -196,7 +196,7 @@ class MetadataRaftLog:
         return self._log.read(offset, max_bytes, "log_end")
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Notes what is committed, so that snapshots may replace it."""
+        """Notes the committed offset, so that snapshots may replace older records."""
         self._log.advance_high_watermark(offset)
 
     def bytes_from(self, offset: int) -> int:
@@ -207,7 +207,7 @@ class MetadataRaftLog:
     # ------------------------------------------------------------ on a thread
 
     def sync(self, end_offset: int, cuts: int) -> None:
-        """Syncs the log, and notes that what was below `end_offset` is on the medium."""
+        """Syncs the log, and notes that everything below `end_offset` is on the medium."""
         self._log.flush()
         self.synced_end.raise_to(end_offset, cuts)
 

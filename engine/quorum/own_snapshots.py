@@ -17,7 +17,7 @@ _RETRY_S: Final = 60.0
 
 
 class OwnSnapshots:
-    """Snapshots of the applied image. A thread writes a copy of it, while the image goes on."""
+    """Snapshots of the applied image. A thread writes a copy of it, while the image changes."""
 
     def __init__(self, log: MetadataRaftLog, applier: ImageApplier, configs: BrokerConfigs) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Carries out the effects of a quorum replica: timers, disk, network, and the image of what is committed.
+"""Carries out the effects of a quorum replica: timers, disk, network, and the image of committed records.
 
     quorum = QuorumService(directory, configs, settings, node_id=1, endpoints=())
     quorum.open()              # no event loop is needed
@@ -59,7 +59,7 @@ HANDOVER_MS: Final = 5000
 _NO_LEADER_S: Final = 10.0
 """After how long without a leader, and how often then, the broker logs that."""
 _SLICE_NS: Final = 5_000_000
-# From the steady clock, which nobody sets, to the time of day, which the batches of the log carry.
+# From the steady clock, which is never set, to the time of day, which the batches of the log carry.
 _CLOCK_MS: Final = (time.time_ns() - time.monotonic_ns()) // 1_000_000
 _CLIENT_ID: Final = "raft-client-{}"
 _ENDED: Final = messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
@@ -348,7 +348,7 @@ class QuorumService:
 
         Returns:
             A future of the offset after the last one. It ends when they are committed and applied here, or
-            with NOT_CONTROLLER when this node does not lead any more; then it is open whether they will be
+            with NOT_CONTROLLER when this node no longer leads; then it is open whether they will be
             committed before the log shows it.
 
         Raises:
@@ -391,7 +391,7 @@ class QuorumService:
     def upgrade_kraft_version(self, version: int) -> "asyncio.Future[int]":
         """Raises kraft.version, which puts the configured voters into the log (KIP-853).
 
-        The future is that of `append`. Where the level stays, it ends with what was appended before.
+        The future is that of `append`. If the level stays, it ends with earlier appends.
         """
         done: asyncio.Future[int] = self._loop.create_future()
         state = self._replica.state
@@ -412,7 +412,7 @@ class QuorumService:
             done.set_result(end)
         else:
             self.commits.appended(end, state.epoch, done)
-        self._event(lambda: out)  # what was due has been done meanwhile, also where the level does not change
+        self._event(lambda: out)  # due work has been done meanwhile, also if the level does not change
         return done
 
     def _not_controller(self) -> KafkaError:
@@ -500,7 +500,7 @@ class QuorumService:
         return self.leader_node
 
     async def has_lost_majority(self) -> bool:
-        """Whether the processes of so many voters have ended that no controller can be active."""
+        """Whether so many voters' processes have ended that no controller can be active."""
         voters = list(self._replica.voters)
         others = [
             node
@@ -559,7 +559,7 @@ class QuorumService:
         self.commits.fail(self._not_controller)
         self._refuse_asked()
         self.failed.set_exception(error)
-        self.failed.exception()  # it need not be looked at
+        self.failed.exception()  # no check is needed
         self._tell(NO_LEADER, self._told[1])
 
     def _wait_for_leader(self) -> None:

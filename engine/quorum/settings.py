@@ -39,7 +39,7 @@ class QuorumSettings:
 
     def is_alone(self, node_id: int) -> bool:
         """Whether no setting names other nodes: this one is broker and only controller. If it is named as a
-        controller, others may be meant to join it all the same.
+        controller, others may still be meant to join it.
         """
         if self.roles != {BROKER, CONTROLLER}:
             return False

@@ -58,7 +58,7 @@ class LogHistory(Generic[V]):
             self._entries.pop()
 
     def truncate_old(self, start_offset: int) -> None:
-        """Removes what was replaced at or before `start_offset`."""
+        """Removes entries replaced at or before `start_offset`."""
         while len(self._entries) > 1 and self._entries[1][0] <= start_offset:
             self._entries.pop(0)
 
@@ -78,7 +78,7 @@ class ControlState:
         self._versions = LogHistory[int]()
         self._next_offset = 0
 
-    # ------------------------------------------------------------ what is in force
+    # ------------------------------------------------------------ current values
 
     @property
     def voters(self) -> VoterSet:

@@ -1,4 +1,4 @@
-"""What the parts of a replica share: its state, the transitions with what goes with them, and the effects."""
+"""The shared state of a replica's parts, the transitions with their consequences, and the effects."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -174,7 +174,7 @@ class RaftCore:
             for batch in batches:
                 self._append(batch, headers)
         except NotAppendedError as error:
-            # Nobody has read them: the replica handles no event in between.
+            # They have no readers: the replica handles no event in between.
             if self.log.end_offset > start:
                 self.truncate_to(start)
             if not self._is_refused:
@@ -215,7 +215,7 @@ class RaftCore:
         self._flushes = [(id, min(end, offset)) for id, end in self._flushes]
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Reports to the shell what is committed."""
+        """Reports committed records to the shell."""
         if offset > self.committed:
             self.committed = offset
             self.emit(raft_effects.HighWatermarkAdvanced(offset))

@@ -74,7 +74,7 @@ class HighWatermarkAdvanced(NamedTuple):
 
 
 class LeaderChanged(NamedTuple):
-    """`leader_id` leads `epoch`, or nobody does (-1)."""
+    """`leader_id` leads `epoch`, or no node does (-1)."""
 
     leader_id: int
     epoch: int

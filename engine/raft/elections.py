@@ -18,7 +18,7 @@ from bowstring.engine.raft.states import Candidate, Follower, Prospective, Resig
 from bowstring.protocol.errors import Error, Errors
 
 _EARLY_STEPS: Final = 10
-"""So many voters that find their leader gone take turns within an election timeout."""
+"""This many voters that find their leader gone take turns within an election timeout."""
 
 # ---------------------------------------------------------------- becoming a nominee and a leader
 

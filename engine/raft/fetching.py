@@ -134,7 +134,7 @@ def fetch_request(core: RaftCore) -> FetchRequest:
 
 
 def handle_fetch_response(core: RaftCore, source: int, response: FetchResponse, now_ms: int) -> bool:
-    """Appends, truncates or begins to fetch a snapshot; returns whether to go on at once."""
+    """Appends, truncates or begins to fetch a snapshot; returns whether to continue at once."""
     handled = core.handle_leader_of_response(response.error, response.leader, now_ms)
     if handled is not None or response.error:
         return bool(handled)

@@ -45,11 +45,11 @@ class ReplicaState:
     end_at_last_fetch: int = -1
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
-        """Notes a fetch: the replica has what is below `offset`."""
+        """Notes a fetch: the replica has everything below `offset`."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
         elif 0 < self.end_at_last_fetch <= offset:
-            # It has reached what was the end at its last fetch.
+            # It has reached the end that the log had at its last fetch.
             self.last_caught_up_ms = max(self.last_caught_up_ms or 0, self.last_fetch_ms or 0)
         self.end_at_last_fetch = leader_end_offset
         self.last_fetch_ms = now_ms
@@ -246,7 +246,7 @@ class LeaderState:
         """
         ends = sorted(-1 if each.end_offset is None else each.end_offset for each in self._voters.values())
         reached = ends[(len(ends) - 1) // 2]
-        # A change of the voters can make this smaller than before. What is committed stays committed.
+        # A change of the voters can make this smaller than before. Committed records stay committed.
         if reached <= self.epoch_start_offset or reached <= (self.high_watermark or 0):
             return False
         self.high_watermark = reached

@@ -39,7 +39,7 @@ class VoteResponse(NamedTuple):
 
 
 class BeginQuorumEpochRequest(NamedTuple):
-    """Notifies a voter who leads."""
+    """Announces the leader to a voter."""
 
     cluster_id: str | None
     voter: ReplicaKey | None
@@ -54,7 +54,7 @@ class BeginQuorumEpochResponse(NamedTuple):
 
 
 class EndQuorumEpochRequest(NamedTuple):
-    """Notifies a voter that the leader resigns, and who should succeed it, the best first."""
+    """Announces the leader's resignation to a voter, and its successors, the best first."""
 
     cluster_id: str | None
     leader: LeaderAndEpoch
@@ -212,7 +212,7 @@ class ErrorResponse(NamedTuple):
     (BROKER_NOT_AVAILABLE).
 
     Attributes:
-        refused: Nobody listens at the node's address: its process has ended.
+        refused: No process listens at the node's address: its process has ended.
     """
 
     error: Error
@@ -239,7 +239,7 @@ QuorumResponse = (
     | FetchSnapshotResponse
     | UpdateVoterResponse
 )
-"""The responses that say who leads."""
+"""The responses that name the leader."""
 Response = (
     QuorumResponse
     | AddVoterResponse

@@ -69,7 +69,7 @@ def _poll_resigned(core: RaftCore, state: Resigned, now_ms: int) -> float:
             state.unacknowledged.clear()  # they will notice
         return min(_in_future(core.stop_at_ms, now_ms), core.requests.next_ready_at_ms(now_ms))
     if state.election_deadline_ms <= now_ms:
-        # The next epoch, because this one has a leader for all who have seen it.
+        # The next epoch, because every replica that has seen this one has its leader.
         core.to_unattached(state.epoch + 1, now_ms)
     return min(state.election_deadline_ms, core.requests.next_ready_at_ms(now_ms))
 
@@ -130,7 +130,7 @@ def _poll_unattached(core: RaftCore, state: Unattached, now_ms: int) -> float:
 
 def _poll_follower(core: RaftCore, state: Follower, now_ms: int) -> float:
     if core.stop_at_ms is not None or not core.is_log_durable:
-        return NEVER  # who stops fetches no more and hands nothing over; else the end of the sync polls again
+        return NEVER  # a stopping replica fetches nothing; else the end of the sync polls again
     if core.may_stand and state.fetch_deadline_ms <= now_ms:
         elections.become_prospective(core, now_ms)
         return now_ms

@@ -131,7 +131,7 @@ class RaftReplica:
         return self._done(now_ms)
 
     def poll(self, now_ms: int) -> list[Effect]:
-        """Does what is due."""
+        """Does the due work."""
         return self._done(now_ms)
 
     def election_persisted(self, now_ms: int) -> list[Effect]:

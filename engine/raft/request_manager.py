@@ -63,7 +63,7 @@ class RequestManager:
         return ready[self._random(len(ready))] if ready else None
 
     def next_ready_at_ms(self, now_ms: int) -> float:
-        """When the next request's time or pause ends. What has ended already is nobody's concern."""
+        """When the next request's time or pause ends. Ended ones do not count."""
         coming = (each.ready_at_ms for each in self._connections.values() if each.ready_at_ms > now_ms)
         return min(coming, default=NEVER)
 

@@ -60,7 +60,7 @@ def fetch_snapshot_request(core: RaftCore, fetch: SnapshotFetch) -> FetchSnapsho
 def handle_fetch_snapshot_response(
     core: RaftCore, source: int, response: FetchSnapshotResponse, now_ms: int
 ) -> bool:
-    """Adds a piece, and has the snapshot installed after the last one; returns whether to go on at once.
+    """Adds a piece, and has the snapshot installed after the last one; returns whether to continue at once.
 
     After an error, the follower sends a Fetch again, whose answer may name another snapshot.
     """

@@ -279,7 +279,7 @@ def handle_update_voter_response(
 def handle_change_response(
     core: RaftCore, source: int, response: AddVoterResponse | RemoveVoterResponse, now_ms: int
 ) -> bool:
-    """Whether to go on at once; the next attempt comes with the interval."""
+    """Whether to continue at once; the next attempt comes with the interval."""
     fine = (Errors.NONE, Errors.REQUEST_TIMED_OUT, Errors.DUPLICATE_VOTER, Errors.VOTER_NOT_FOUND)
     return response.error in fine
 

@@ -1,4 +1,4 @@
-"""The set of voters: who votes, where they listen, which versions of kraft.version they support (KIP-853)."""
+"""The set of voters: their ids, addresses and supported versions of kraft.version (KIP-853)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple

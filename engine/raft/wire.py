@@ -373,7 +373,7 @@ def _announcement_response(
     version: int,
     listener: str,
 ) -> Message:
-    """Returns the body for BeginQuorumEpoch or EndQuorumEpoch, which are the same but for their names."""
+    """Returns the body for BeginQuorumEpoch or EndQuorumEpoch, which differ only in their names."""
     name += "QuorumEpochResponse"
     partition = getattr(module, f"{name}PartitionData")(
         error_code=response.error.code,

@@ -1,4 +1,4 @@
-"""The replicas of this broker: who leads, who follows, and changes of in-sync replicas; pure.
+"""The replicas of this broker: leaders, followers, and changes of in-sync replicas; pure.
 
 Imported by: broker.
 May import: metadata, protocol.

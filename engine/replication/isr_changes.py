@@ -98,7 +98,7 @@ class IsrChanges:
     # ------------------------------------------------------------ what the image says
 
     def lead(self, led: LedPartition) -> None:
-        """Takes over a partition's committed state; a change under way of an earlier state is dropped."""
+        """Adopts a partition's committed state; a change under way of an earlier state is dropped."""
         self._waiting.pop(led.key, None)
         self.partitions[led.key] = led
 
@@ -195,7 +195,7 @@ class IsrChanges:
             self._waiting[led.key] = led
 
     def answered(self, response: AlterPartitionResponse, now_ms: float) -> None:
-        """Takes over the controller's answer."""
+        """Applies the controller's answer."""
         for _ in self.answer_steps(response, now_ms):
             pass
 

@@ -112,7 +112,7 @@ class ReplicaManager:
         self._following: dict[PartitionKey, tuple[int, int, str | None, int]] = {}
         # led partitions whose brokers have changed since the data plane got them
         self._outdated: set[PartitionKey] = set()
-        self._brokers: _Brokers = {}  # as of the last time that every partition was looked at
+        self._brokers: _Brokers = {}  # as of the last check of every partition
         # of the image, for one pass over partitions
         self._addresses: dict[int, tuple[str, int] | None] = {}
         self._ineligible_of: dict[tuple[int, ...], list[int]] = {}
@@ -134,7 +134,7 @@ class ReplicaManager:
         Args:
             image: The cluster with all changes.
             changed: Topic ids and indexes of partitions that were created, changed or removed.
-            brokers_changed: Brokers were registered, fenced, unfenced or moved: every partition is looked at.
+            brokers_changed: Brokers were registered, fenced, unfenced or moved: every partition is checked.
         """
         for _ in self.steps(image, changed, brokers_changed=brokers_changed):
             pass
@@ -313,7 +313,7 @@ class ReplicaManager:
             return
         if differ.isdisjoint(partition.replicas):
             return
-        # Broker epochs wait for the end of a change under way; who may join the ISR does not.
+        # Broker epochs wait for the end of a change under way; eligible replicas do not.
         self._outdated.add(key)
         self._isr_changed(led)
 

@@ -150,7 +150,7 @@ def advertised_listeners(configs: BrokerConfigs, bound: list[Listener]) -> list[
     bound.
 
     Raises:
-        ConfigError: `advertised.listeners` names an unknown listener, or an address that nobody can reach.
+        ConfigError: `advertised.listeners` names an unknown listener, or an unreachable address.
     """
     given: dict[str, tuple[str, int]] = {}
     for text in configs.value("advertised.listeners") or []:

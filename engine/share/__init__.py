@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): who gets which records, and where the delivery state is kept.
+"""Share groups (KIP-932): which member gets which records, and where the delivery state is kept.
 
 `coordinator` keeps it in ``__share_group_state``; `persister` queries the coordinator, wherever that is.
 

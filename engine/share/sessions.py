@@ -15,7 +15,7 @@ SESSION_PARTITIONS_MAX: Final = 100_000
 PARTITIONS_MAX: Final = 1_000_000
 """Partitions of all sessions of a broker. Each takes some hundred bytes, whether it exists or not."""
 _EPOCH_MAX: Final = 0x7FFFFFFF
-# Connections that ended while a request of theirs was still decoded; so many are remembered.
+# Connections that ended while their requests were still decoded; this many are remembered.
 _ENDED_KEPT: Final = 4096
 # Groups that a connection has left are remembered until it ends, but not more of them.
 _GROUPS_KEPT: Final = 64

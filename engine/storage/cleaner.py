@@ -1,6 +1,6 @@
 """Compacts logs on the cleaner threads, the dirtiest log first.
 
-cleaner_choice.py decides what is cleaned and when; _native/cleaner/cleaner.pyx does the cleaning. When
+cleaner_choice.py decides what to clean and when; _native/cleaner/cleaner.pyx does the cleaning. When
 nothing has been written, the cleaner wakes every log.cleaner.backoff.ms, compares two counters and sleeps
 again. The native cleaner is imported where it is used, not at start: many brokers compact nothing.
 """
@@ -115,7 +115,7 @@ class CleanerOffsets:
             self._drop(lambda each: each == key)
 
     def cut(self, key: PartitionKey, log: PartitionLog, end_offset: int) -> None:
-        """Lowers the offset of a log that was truncated: what comes there now is not clean. Slow: syncs the
+        """Lowers the offset of a log that was truncated: new records there are not clean. Slow: syncs the
         file.
         """
         with self._lock:

@@ -20,9 +20,9 @@ _SMALL: Final = 4096
 """A limit below this is too small for most brokers: each partition and each connection takes a descriptor."""
 _LOOK_S: Final = 0.25
 _QUIET_LOOKS: Final = 4
-"""After so many looks in a row that find enough in the reserve, logs that wait are tried again."""
+"""After this many checks in a row that find enough in the reserve, logs that wait are tried again."""
 _OVER_LOOKS: Final = 20
-"""After so many the shortage is over: one that comes again and again is one, in the log."""
+"""After this many, the shortage is over: a recurring one is logged once."""
 _OF_AN_IMPORT: Final = 3
 """A folder, a file and a library that it needs, for a moment."""
 _CURE: Final = (
@@ -91,7 +91,7 @@ class DescriptorReserve:
         asyncio.get_running_loop().add_reader(self._fd, self._begin)
 
     def stop(self) -> None:
-        """Reports nothing any more. Call on the control loop."""
+        """Stops reporting. Call on the control loop."""
         if self._fd >= 0:
             asyncio.get_running_loop().remove_reader(self._fd)
         if self._timer is not None:

@@ -41,7 +41,7 @@ _CURES: Final = {
     errno.ENFILE: "raise the system's limit on open files (fs.file-max)",
 }
 OVER_S: Final = 5.0
-"""A lack of segments is over, in the log, when there was enough for so long."""
+"""A lack of segments is over, in the log, when there was enough for this long."""
 
 
 class _Waiting(NamedTuple):
@@ -287,7 +287,7 @@ class DirectoryWal:
     def _room_made(self) -> bool:
         try:
             self.make_room()
-        except Exception as error:  # must catch all: if this thread ends, no record is acknowledged any more
+        except Exception as error:  # must catch all: if this thread ends, no further record is acknowledged
             self._note_lack(error)
             self._stopping.wait(_RETRY_S)
             return False

@@ -41,7 +41,7 @@ class LeavingLogs:
         self._removed: list[Removed] = []
 
     def add(self, key: PartitionKey, log: PartitionLog, over: asyncio.Event) -> None:
-        """Notes that a move has replaced a log; `over` is set once it renames no directory any more."""
+        """Notes that a move has replaced a log; `over` is set once it renames no more directories."""
         self._leaving[key] = _Leaving(log, over)
 
     def discard(self, key: PartitionKey) -> None:

@@ -28,7 +28,7 @@ UNASSIGNED: Final = bytes(16)
 NO_DIRECTORY: Final = frozenset(bytes(15) + bytes([i]) for i in range(3))
 
 MOST_PREFERRED: Final = 100_000
-"""For so many partitions that do not exist yet a broker remembers a directory; the oldest are forgotten."""
+"""A broker remembers the directory of this many partitions that do not exist yet, the newest ones."""
 _SLOW_LINES_APART_S: Final = 10.0
 _CURES: Final = {
     errno.ENOSPC: "free space on it or move partitions to another directory, then restart the broker",
@@ -194,7 +194,7 @@ class LogDirectories:
 
     @property
     def why_lost(self) -> str | None:
-        """Returns why a node cannot go on with its directories: all of log.dirs have failed, or that of the
+        """Returns why a node cannot continue with its directories: all of log.dirs failed, or that of the
         metadata log. None while it can.
         """
         if self.metadata.health.failed:

@@ -14,9 +14,9 @@ from bowstring.engine.storage.log_directory import partition_directory
 RETRY_FIRST_S: Final = 0.1
 RETRY_MOST_S: Final = 5.0
 GIVE_UP_S: Final = 10.0
-"""A partition that has no service for so long is given up: another replica may lead."""
+"""A partition without service for this long is given up: another replica may lead."""
 OVER_S: Final = 5.0
-"""A shortage is over, in the log, when no partition was out of service for so long."""
+"""A shortage is over, in the log, when no partition was out of service for this long."""
 
 _Found = tuple[str, int, PartitionLog]
 
@@ -108,7 +108,7 @@ class LogHealer:
             try:
                 await asyncio.wait_for(self._again.wait(), pause_s)
                 pause_s = RETRY_FIRST_S
-                await asyncio.sleep(RETRY_FIRST_S)  # what comes again and again is not tried without a pause
+                await asyncio.sleep(RETRY_FIRST_S)  # a recurring error is not retried without a pause
             except TimeoutError:
                 pause_s = next_pause_s(pause_s)
         if told:

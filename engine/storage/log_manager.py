@@ -54,13 +54,13 @@ from bowstring.protocol.errors import Errors, KafkaError
 # Opening this many logs blocks the control thread for about a millisecond; larger sets go to another thread.
 _INLINE_LOGS: Final = 4
 _NONE: Final[frozenset[int]] = frozenset()
-# Work for one thread: so many logs are opened or created without the GIL.
+# Work for one thread: this many logs are opened or created without the GIL.
 _LOGS_AT_ONCE: Final = 128
-# The reactors stand still while so many partitions come into their table.
+# The reactors stop while this many partitions come into their table.
 _SERVED_AT_ONCE: Final = 256
 _REMOVAL: Final = "a deleted partition"
 SLICE_NS: Final = 5_000_000
-"""For so long partitions are removed before others have their turn."""
+"""Partitions are removed for this long before others have their turn."""
 
 
 class _Opening(NamedTuple):
@@ -670,7 +670,7 @@ class LogManager:
         """Registers the log that has replaced a partition's log in the data plane.
 
         Args:
-            over: Set once no other thread renames the directories of the two any more.
+            over: Set once no other thread renames the directories of the two.
         """
         old, self._logs[topic][index] = self._logs[topic][index], log
         if old is not None:

@@ -34,7 +34,7 @@ class BadPlace:
 
     Attributes:
         file: Path of the file.
-        what: What is wrong.
+        what: The problem.
         position: First byte concerned; -1 for the whole file.
         size_bytes: Bytes concerned; 0 when unknown.
         first_offset: First record offset concerned; -1 for none.

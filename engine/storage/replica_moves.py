@@ -76,7 +76,7 @@ class Move:
         self.cancelled = False
         # The copy is the partition's log: from then on LogManager removes it with the partition.
         self.is_swapped = False
-        # No thread renames the directories of the copy and of the old log any more.
+        # No thread renames the directories of the copy and of the old log now.
         self.over = asyncio.Event()
 
     @property
@@ -86,7 +86,7 @@ class Move:
 
 
 class SharedRate:
-    """What all moves together may copy: the time at which what was copied is paid for."""
+    """The quota of all moves together: the time at which their copies are paid for."""
 
     def __init__(self) -> None:
         self._paid_s = 0.0
@@ -96,7 +96,7 @@ class SharedRate:
         return max(0.0, self._paid_s - now_s)
 
     def record(self, copied_bytes: int, bytes_per_s: int, since_s: float) -> None:
-        """Notes what was copied since then."""
+        """Notes the bytes copied since then."""
         self._paid_s = max(self._paid_s, since_s) + copied_bytes / max(1, bytes_per_s)
 
 
@@ -330,7 +330,7 @@ class ReplicaMoves:
         """Writes to the metadata log which directory the partition is in.
 
         Raises:
-            MoveAborted: The topic is deleted, or this node has no replica any more.
+            MoveAborted: The topic is deleted, or this node no longer has a replica.
         """
         try:
             await self._assign(move.topic, move.index, directory_id)

@@ -38,7 +38,7 @@ class StagedTails:
     Attributes, all for `open`:
         pool_bytes: Of each pool.
         from_bytes: Of a .log: a smaller one has no staged tail.
-        rest_ms: A partition without appends for so long is at rest.
+        rest_ms: A partition without appends for this long is at rest.
         in_background: Whether threads write out the tails of partitions at rest; simulations do it
             themselves.
     """
@@ -127,7 +127,7 @@ class StagedTails:
             write_rested(pool, 0)
 
     def abandon(self) -> None:
-        """Forgets what is staged, as a killed process does; for simulations. No log may be used later."""
+        """Forgets staged bytes, as a killed process does; for simulations. No log may be used later."""
         self._end_threads()
         for pool in self._pools:
             abandon_tails(pool)

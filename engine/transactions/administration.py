@@ -43,7 +43,7 @@ class TransactionFilter:
         self._fits = whole_text(pattern, "Transaction ID pattern") if pattern else None
 
     def selects(self, entry: Entry, now_ms: int) -> bool:
-        """Whether the transaction is to be listed."""
+        """Whether the filter selects the transaction."""
         held = entry.committed
         return (
             (not self._producer_ids or held.producer_id in self._producer_ids)

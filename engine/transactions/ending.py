@@ -124,7 +124,7 @@ def _check_bumping(entry: Entry, request: EndRequest) -> Error | None:
 
 
 def marked(state: ShardState, of: Transaction, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-    """Notes that partitions of a decided transaction have their marker, or need none any more."""
+    """Notes that partitions of a decided transaction have their marker, or no longer need one."""
     entry = state.entries.get(of.transactional_id)
     if entry is None or entry.committed is not of or not entry.unmarked:
         return

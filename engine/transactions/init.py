@@ -20,7 +20,7 @@ class InitRequest(NamedTuple):
     """What a producer requests.
 
     Attributes:
-        expected: Producer id and epoch of a producer that goes on after an error (KIP-360); None for a new
+        expected: Producer id and epoch of a producer that continues after an error (KIP-360); None for a new
             one.
         is_two_phase: Another coordinator ends the transactions (KIP-939): they have no timeout.
     """
@@ -82,7 +82,7 @@ def init(state: ShardState, request: InitRequest, new_id: int | None, token: obj
 
 
 def _is_valid(held: Transaction, expected: tuple[int, int] | None) -> bool:
-    """Whether a producer that goes on is the last one, or repeats a request that gave it a new id."""
+    """Whether a continuing producer is the last one, or repeats a request that gave it a new id."""
     if expected is None or held.epoch == NO_EPOCH or expected[0] == held.producer_id:
         return True
     return expected[0] == held.previous_producer_id and expected[1] >= MAX_EPOCH - 1

@@ -94,7 +94,7 @@ class MarkerSender:
                 deleted.append(partition)
             else:
                 by_leader[leader].append(partition)
-        if deleted:  # nobody reads what the markers would end
+        if deleted:  # no one reads what the markers would end
             self._marked(hosted, transaction, deleted)
         for leader, led in by_leader.items():
             job = _Job(hosted, transaction, led)
@@ -142,7 +142,7 @@ class MarkerSender:
         self.send(job.hosted, job.transaction, job.partitions)
 
     async def _serve(self, leader: int) -> None:
-        """Sends what waits for one broker, all of it in one request, until nothing waits."""
+        """Sends the waiting markers for one broker, all in one request, until none is left."""
         try:
             while queue := self._queues.pop(leader, None):
                 for first in range(0, len(queue), _MARKERS_AT_ONCE):
@@ -201,7 +201,7 @@ class MarkerSender:
             self._spawn(self._later(_Job(job.hosted, job.transaction, left)))
 
     async def stop(self) -> None:
-        """Sends nothing any more."""
+        """Stops sending."""
         self._stopped = True
         tasks = list(self._tasks)
         for task in tasks:

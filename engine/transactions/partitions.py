@@ -64,7 +64,7 @@ def verify(
 ) -> dict[TopicPartition, Error]:
     """Returns whether the partitions are in the producer's transaction: else TRANSACTION_ABORTABLE.
 
-    Records that are being written are not looked at: the partition's log checks again.
+    Records that are being written are not checked: the partition's log checks again.
     """
     entry = state.entries.get(producer.transactional_id)
     error = _check(entry, producer)

@@ -62,7 +62,7 @@ Event = Callable[[TransactionShard, "asyncio.Future[Any]", int | None, int], lis
 class TransactionCoordinatorService(CoordinatorRuntime[TransactionShard]):
     """The coordinator of the transactional ids whose partitions of ``__transaction_state`` this broker leads.
 
-    The data plane says who leads: call `role_changed` after it got a partition's role.
+    The data plane determines the leader: call `role_changed` after it got a partition's role.
 
     Attributes:
         node_id: This broker.
@@ -123,7 +123,7 @@ class TransactionCoordinatorService(CoordinatorRuntime[TransactionShard]):
         await super().stop()
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> None:
-        """Ends what waits in the topic, and all shards when it is that of transactions."""
+        """Ends waits in the topic, and all shards if it is that of transactions."""
         self.writer.topic_deleted(topic)
         super().topic_deleted(topic, topic_id)
 

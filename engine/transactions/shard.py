@@ -55,7 +55,7 @@ class TransactionShard:
             )
 
     def loaded(self, now_ms: int) -> list[Effect]:
-        """Ends loading after the log has been read to its end; goes on to end decided transactions."""
+        """Ends loading after the log has been read to its end; continues ending decided transactions."""
         self.loading = False
         for entry in self.state.entries.values():
             if entry.committed.status.is_prepared:

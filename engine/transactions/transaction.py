@@ -92,7 +92,8 @@ class Transaction:
         """Returns the state after InitProducerId; None when the producer is fenced.
 
         Args:
-            expected_epoch: The epoch of a producer that goes on after an error (KIP-360); None for a new one.
+            expected_epoch: The epoch of a producer that continues after an error (KIP-360); None for a new
+                one.
         """
         if expected_epoch is None:
             epoch, last_epoch = self.epoch + 1, NO_EPOCH
@@ -151,7 +152,7 @@ class Transaction:
         Args:
             version: From `EPOCH_BUMP` on the epoch is raised.
             next_producer_id: A new id if the epoch cannot be raised once more; else -1.
-            fences: The coordinator ends the transaction of a producer that shall not go on.
+            fences: The coordinator ends the transaction of a producer that must not continue.
         """
         epoch, last_epoch = self.epoch, self.last_epoch
         if version >= EPOCH_BUMP or fences:

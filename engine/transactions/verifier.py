@@ -140,7 +140,7 @@ class TransactionVerifier:
                 each.answer.set_result(found.get((each.producer.transactional_id, each.partition), otherwise))
 
     async def stop(self) -> None:
-        """Answers what waits with COORDINATOR_NOT_AVAILABLE."""
+        """Answers waiting requests with COORDINATOR_NOT_AVAILABLE."""
         serving = list(self._serving.values())
         for task in serving:
             task.cancel()

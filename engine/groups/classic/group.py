@@ -187,7 +187,7 @@ class ClassicGroup:
         transactional: bool = False,
         api_version: int = 9,
     ) -> Error:
-        """Checks who may commit: members of this generation, and anyone without a generation while the group
+        """Checks commits: by members of this generation, and by anyone without a generation while the group
         is empty.
         """
         if self.state is GroupState.DEAD:
@@ -314,7 +314,7 @@ class ClassicGroup:
 
     def _forget_protocols(self, member: Member) -> None:
         self.protocol_counts.subtract({name for name, _ in member.protocols})
-        # Names that nobody has any more would fill the memory if clients made up new ones.
+        # Unused names would fill the memory if clients made up new ones.
         self.protocol_counts = +self.protocol_counts
 
     def set_join_token(self, member: Member, token: object | None) -> None:

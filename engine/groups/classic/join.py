@@ -225,7 +225,7 @@ def _join_known(attempt: Attempt, group: ClassicGroup) -> None:
         # nothing changed: answer with the present generation, so that the member can sync
         return state.respond(attempt.token, joined_response(group, member_id))
     if member.join_token is not None:
-        # the client timed out on its parked request and sent another one: nobody reads the first answer
+        # the client timed out on its parked request and sent another one: the first answer is unread
         lost = JoinGroupResponse(error_code=Errors.REBALANCE_IN_PROGRESS.code, member_id=member_id)
         answer_join(state, group, member, lost)
     group.update(
@@ -286,7 +286,7 @@ def _fence(state: ShardState, group: ClassicGroup, member: Member) -> None:
 
 @dataclass(slots=True)
 class Replaced:
-    """A replacement of a static member that is not yet in the log, and what is needed to undo it."""
+    """A replacement of a static member that is not yet in the log, and the state to undo it."""
 
     group: ClassicGroup
     member: Member

@@ -33,7 +33,7 @@ def sync(state: ShardState, request: SyncGroupRequest, token: object, now_ms: in
     if group.state is GroupState.STABLE:
         return state.respond(token, assignment_response(group, member))
     if member.sync_token is not None:
-        # the client sent the request again: nobody reads the first answer
+        # the client sent the request again: the first answer is unread
         state.respond(member.sync_token, SyncGroupResponse(error_code=Errors.REBALANCE_IN_PROGRESS.code))
     member.sync_token = token
     if group.is_leader(request.member_id):

@@ -1,1 +1,1 @@
-"""Consumer groups of KIP-848: the coordinator assigns partitions, and members take them over one by one."""
+"""Consumer groups of KIP-848: the coordinator assigns partitions, and members adopt them one by one."""

@@ -295,7 +295,7 @@ def _should_rejoin(state: ShardState, group: ConsumerGroup, member: Member) -> b
     if member.member_epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     if group.classic_count == len(group.members) and _is_assignment_old(state, group):
-        return True  # nobody sends the heartbeats of the new protocol, which assign
+        return True  # no member sends the heartbeats of the new protocol, which assign
     return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)
 
 

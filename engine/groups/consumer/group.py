@@ -1,4 +1,4 @@
-"""Holds a consumer group: its members, who has which partition, and its regular expressions."""
+"""Holds a consumer group: its members, the owner of each partition, and its regular expressions."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ class ConsumerGroup(SubscribingGroup[Member]):
         static_members: Member id by instance id.
         partition_epochs: By topic id and partition, the member epoch of the member that still has it.
         regex_counts: How many members subscribe with a regular expression.
-        resolved: The topics of these regular expressions, as far as they have been looked up.
+        resolved: The topics of these regular expressions, if already looked up.
         regex_topic_counts: How many regular expressions match a topic.
         resolved_at: The `ClusterView.created_version` for which `resolved` was looked up.
         resolving: Whether regular expressions are being looked up.
@@ -76,7 +76,7 @@ class ConsumerGroup(SubscribingGroup[Member]):
         return None if member_id is None else self.members[member_id]
 
     def partition_epoch(self, topic_id: bytes, partition: int) -> int:
-        """Returns the epoch of the member that has a partition; `FREE` if nobody has it."""
+        """Returns the epoch of the member that has a partition; `FREE` if none has it."""
         return self.partition_epochs.get(topic_id, {}).get(partition, FREE)
 
     def topics_of(self, member: Member) -> frozenset[str]:
@@ -114,7 +114,7 @@ class ConsumerGroup(SubscribingGroup[Member]):
         transactional: bool = False,
         api_version: int = MEMBER_EPOCH_VERSION,
     ) -> Error:
-        """Checks who may commit: members of this epoch, or of an older one in which they already had the
+        """Checks commits: by members of this epoch, or of an older one in which they already had the
         partitions (see `partition_check`), and anyone without an epoch while the group is empty.
         """
         if generation < 0 and not self.members:
@@ -143,7 +143,7 @@ class ConsumerGroup(SubscribingGroup[Member]):
         return check
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> Error:
-        """Checks who may read offsets: members of this epoch, and clients that name neither member nor
+        """Checks reads of offsets: by members of this epoch, and by clients that name neither member nor
         epoch.
         """
         if member_id is None and member_epoch < 0:

@@ -158,7 +158,7 @@ class _Heartbeat:
         return new
 
     def _check_room(self, group: ConsumerGroup) -> None:
-        """Refuses new members of a full group; an instance that is there already takes no more room."""
+        """Refuses new members of a full group; a static member's instance takes no more room."""
         if self._request.instance_id in group.static_members:
             return
         most = self._state.config.group_consumer_max_size

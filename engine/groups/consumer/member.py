@@ -38,7 +38,7 @@ class ClassicMember(NamedTuple):
 
 
 class Member(NamedTuple):
-    """One member. Its assignment is what it has to use, not its target assignment.
+    """One member. Its assignment is the one to use, not its target assignment.
 
     Attributes:
         subscribed_regex: Regular expression in RE2's syntax for topics; empty for none.

@@ -1,4 +1,4 @@
-"""Turns classic groups into consumer groups and back while their members go on (KIP-848).
+"""Turns classic groups into consumer groups and back while their members keep working (KIP-848).
 
 group.consumer.migration.policy says which way is allowed. A group is upgraded when the first member joins
 with the new protocol, and downgraded when the last of these members leaves.
@@ -108,7 +108,7 @@ def _consumer_group(state: ShardState, group: ClassicGroup) -> ConsumerGroup:
 def _keep_owned(
     cluster: ClusterView, group: ConsumerGroup, member: Member, subscription: ConsumerProtocolSubscription
 ) -> None:
-    """Notes partitions that a member had when it joined and that nobody has been assigned since. A
+    """Notes partitions that a member had when it joined and that have not been assigned since. A
     cooperative member uses them until it has the answer to its SyncGroup: nobody gets them before it rejoins
     without them.
     """
@@ -275,7 +275,7 @@ def _classic_group(
 
 
 def _come_back(state: ShardState, group: ConsumerGroup) -> None:
-    """Undoes a downgrade that is not in the log. Nobody waits for the classic group yet."""
+    """Undoes a downgrade that is not in the log. No request waits for the classic group yet."""
     state.groups[group.group_id] = group
     group.resolving = False
     state.cancel_timer(join_timer(group.group_id))

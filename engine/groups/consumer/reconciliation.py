@@ -1,4 +1,4 @@
-"""Brings a member's assignment to its target: it gives partitions up, then it gets others (KIP-848)."""
+"""Brings a member's assignment to its target: it gives up partitions, then it gets others (KIP-848)."""
 
 from collections.abc import Sequence
 
@@ -63,7 +63,7 @@ class Reconciliation:
         return self._without_unsubscribed(owned) if subscription_changed else member
 
     def _without_unsubscribed(self, owned: Owned) -> Member:
-        """Takes away partitions of topics to which the member does not subscribe any more."""
+        """Removes partitions of topics to which the member no longer subscribes."""
         member = self._member
         removed = {
             topic_id: epochs
@@ -82,7 +82,7 @@ class Reconciliation:
         return member
 
     def _step(self, epoch: int, owned: Owned) -> Member:
-        """Revokes what is not in the target; if the member has given that up, assigns what is free."""
+        """Revokes partitions outside the target; if the member has given them up, assigns free ones."""
         member = self._member
         kept: dict[bytes, dict[int, int]] = {}
         revoked: dict[bytes, dict[int, int]] = {}
@@ -114,7 +114,7 @@ class Reconciliation:
         )
 
     def _is_free(self, topic_id: bytes, index: int) -> bool:
-        """Whether nobody has the partition, or only this member, which has just given it up."""
+        """Whether the partition has no owner, or only this member, which has just given it up."""
         if self._group.partition_epoch(topic_id, index) == FREE:
             return True
         return index in self._member.pending_revocation.get(topic_id, {})

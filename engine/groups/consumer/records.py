@@ -112,7 +112,7 @@ def _assignment_key(group_id: str, member_id: str) -> bytes:
 
 
 def assignment(group_id: str, each: Member) -> Record:
-    """Encodes a member's epoch and what is assigned to it."""
+    """Encodes a member's epoch and assignment."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=each.member_epoch,
         previous_member_epoch=each.previous_member_epoch,
@@ -145,7 +145,7 @@ def regex(group_id: str, pattern: str, found: ResolvedRegex) -> Record:
 
 
 def regex_tombstone(group_id: str, pattern: str) -> Record:
-    """Encodes that nobody subscribes with a regular expression any more."""
+    """Encodes that no member subscribes with a regular expression any more."""
     return _regex_key(group_id, pattern), None
 
 

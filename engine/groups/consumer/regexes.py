@@ -39,7 +39,7 @@ _NO_CHANGE: Final = RegexChange(changed=False, bumps=False)
 def change(
     state: ShardState, group: ConsumerGroup, member: Member, updated: Member, changes: Changes
 ) -> RegexChange:
-    """Checks a member's new regular expression, and forgets the old one if nobody else has it.
+    """Checks a member's new regular expression, and forgets the old one if no other member has it.
 
     A member with an expression that has not been looked up yet gets no new epoch: the lookup makes one.
 
@@ -83,7 +83,7 @@ def refresh(state: ShardState, group: ConsumerGroup, member: Member, updated: Me
         (new and new not in group.regex_counts)
         or len(wanted) != len(group.resolved)
         or group.resolved_at != state.cluster.created_version
-        # The clock may have been set back by days: what was looked up in the future is old, too.
+        # The clock may have been set back by days: lookups in the future are old, too.
         or not last_ms <= now_ms <= last_ms + state.config.group_consumer_regex_refresh_interval_ms
     )
     if due and wanted:
@@ -92,7 +92,7 @@ def refresh(state: ShardState, group: ConsumerGroup, member: Member, updated: Me
 
 
 class Lookup(NamedTuple):
-    """What was found. `created_version` and `version` are those of the cluster when the search began."""
+    """The result of a search. `created_version` and `version` are the cluster's when the search began."""
 
     topics: Mapping[str, frozenset[str]]
     created_version: int

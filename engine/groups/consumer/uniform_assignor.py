@@ -41,7 +41,7 @@ def _assign_alike(
         kept = _kept(spec.assigned, may_have, unassigned)
         size = sum(map(len, kept.values()))
         takes_extra = extra > 0
-        # It leaves the additional partition to others, unless all who follow must take one.
+        # It leaves the additional partition to later members, unless all of them must take one.
         if takes_extra and size < may_have and len(members) - position > extra:
             takes_extra = False
         extra -= takes_extra

@@ -51,7 +51,7 @@ class Changes:
 
         Args:
             state: The shard.
-            token: The request; None if nobody waits.
+            token: The request; None if there is none.
             body: The answer.
             refused: Returns the answer if the records could not be written.
             committed: Called before the answer, when the records are committed.

@@ -8,9 +8,9 @@ from xxhash import xxh3_64_intdigest
 
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ClusterImage, ImageSource, TopicImage
 
-# A byte before what is hashed of a topic; Kafka counts it up when it hashes differently.
+# A byte before the hashed data of a topic; Kafka increments it when it hashes differently.
 _HASH_VERSION: Final = b"\x00"
-# Hashes of deleted topics are forgotten when there are so many more hashes than topics.
+# Hashes of deleted topics are dropped when there are this many more hashes than topics.
 _SPARE_HASHES: Final = 1_000
 _SIGN: Final = 1 << 63
 
@@ -105,7 +105,7 @@ class ClusterView:
         return found
 
     def _hashed(self, topic: TopicImage) -> bytes:
-        """Returns what is hashed: id, name, number of partitions, and the racks of each partition."""
+        """Returns the data to hash: id, name, number of partitions, and the racks of each partition."""
         brokers = self._source.image.brokers
         parts = [_HASH_VERSION, topic.id[7::-1], topic.id[:7:-1], _string(topic.name)]
         parts.append(len(topic.partitions).to_bytes(4, "little"))

@@ -46,7 +46,7 @@ T = TypeVar("T")
 class ModernGroup(Generic[M, T]):
     """Members, epochs and target assignment of one group. Implements most of `group.Group`.
 
-    Change members only with `put_member` and `remove_member`, which keep what is counted about them.
+    Change members only with `put_member` and `remove_member`, which keep the counts of them.
 
     Attributes:
         epoch: Group epoch. It rises when members, subscriptions or subscribed topics change.
@@ -128,7 +128,7 @@ class ModernGroup(Generic[M, T]):
             self._member_changed(old, None)
 
     def _member_changed(self, old: M | None, new: M | None) -> None:
-        """Updates what is counted. A subclass that counts more calls this one, too."""
+        """Updates the counts. A subclass with more counts calls this one, too."""
 
 
 class SubscribingGroup(ModernGroup[S, Assignment]):

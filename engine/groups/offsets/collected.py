@@ -28,7 +28,7 @@ class CollectedOffsets:
     def add(
         self, topic: str, topic_id: bytes, partitions: Iterable[Any], answer: Callable[..., A]
     ) -> list[A]:
-        """Adds the partitions of a topic; returns an answer for each, with an error for what is refused."""
+        """Adds the partitions of a topic; returns an answer for each, with an error for refused ones."""
         answers = []
         for part in partitions:
             index, metadata = part.partition_index, part.committed_metadata or ""

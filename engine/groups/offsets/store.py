@@ -77,7 +77,7 @@ class OffsetStore:
     # ---- writing
 
     def forget(self, most: int) -> bool:
-        """Forgets at least `most` offsets if there are so many. Returns whether some are left.
+        """Forgets at least `most` offsets if there are that many. Returns whether some are left.
 
         A shard that has moved away is freed in steps, because a million offsets take too long for one.
         """

@@ -247,7 +247,7 @@ class _Heartbeat:
     def _reconciled(
         self, member: ShareMember, epoch: int, target: Assignment, *, subscription_changed: bool
     ) -> ShareMember:
-        """Returns the member with its target assignment, as far as it subscribes to the topics."""
+        """Returns the member with its target assignment, restricted to its subscribed topics."""
         if member.member_epoch == epoch and not subscription_changed:
             return member
         topics = self._topic_ids(member.subscribed_topics)

@@ -6,11 +6,11 @@ from bowstring.engine.groups.modern.group import NO_ASSIGNMENT, Assignment
 
 NEVER = -1
 STABLE = 0
-"""The only state of members: partitions are shared, so nobody waits for another to give them up."""
+"""The only state of members: partitions are shared, so no member waits for another to give them up."""
 
 
 class ShareMember(NamedTuple):
-    """One member. `assigned` is what it has to use."""
+    """One member. `assigned` is its assignment."""
 
     member_id: str
     member_epoch: int = 0

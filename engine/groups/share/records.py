@@ -87,7 +87,7 @@ def _target_key(group_id: str, member_id: str) -> bytes:
 
 
 def assignment(group_id: str, each: ShareMember) -> Record:
-    """Encodes a member's epoch and what is assigned to it."""
+    """Encodes a member's epoch and assignment."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=each.member_epoch,
         previous_member_epoch=each.previous_member_epoch,

@@ -90,7 +90,7 @@ def _state_partitions(state: ShardState, key: bytes, value: bytes) -> None:
 
 
 def _topics(topics: Iterable[TopicPartitionsInfo]) -> dict[bytes, StateTopic]:
-    """Returns the topics, as if written long ago: what was being initialized is tried again."""
+    """Returns the topics, as if written long ago: unfinished initializations are tried again."""
     return {each.topic_id: StateTopic(each.topic_name, frozenset(each.partitions)) for each in topics}
 
 

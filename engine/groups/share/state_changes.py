@@ -137,7 +137,7 @@ class Alteration(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """Share partitions whose state is to be deleted, and why topics are refused."""
+    """Share partitions whose state will be deleted, and why topics are refused."""
 
     partitions: tuple[tuple[bytes, int], ...]
     refused: Mapping[str, Error]

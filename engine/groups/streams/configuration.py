@@ -130,7 +130,7 @@ def _missing(
 
 
 class _Decided:
-    """Numbers of partitions: of existing topics what they have, of others what was decided."""
+    """Numbers of partitions: the actual ones of existing topics, the planned ones of others."""
 
     def __init__(self, topology: Topology, partitions_of: PartitionsOf) -> None:
         self._existing = partitions_of

@@ -58,7 +58,7 @@ def heartbeat(
 
 
 def refusal(error: Error, detail: str | None = None) -> HeartbeatAnswer:
-    """Returns an answer that says only what is wrong."""
+    """Returns an answer that has only the error."""
     return HeartbeatAnswer(Response(error_code=error.code, error_message=detail or error.message))
 
 
@@ -415,7 +415,7 @@ class _Heartbeat:
         member: StreamsMember,
         configured: ConfiguredTopology,
     ) -> None:
-        """Notifies the member what is served where, if that has changed since the last time."""
+        """Informs the member which endpoints serve which tasks, if that has changed since the last time."""
         if member.user_endpoint != before.user_endpoint or (
             member.user_endpoint is not None and member.tasks != before.tasks
         ):

@@ -38,7 +38,7 @@ class StreamsMember:
     previous_member_epoch: int = 0
     state: MemberState = MemberState.STABLE
     tasks: CurrentTasks = NO_CURRENT_TASKS
-    # tasks that the member must give up; nobody else gets them before
+    # tasks that the member must give up; no other member gets them before
     revoked: CurrentTasks = NO_CURRENT_TASKS
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:

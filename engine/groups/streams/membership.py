@@ -72,11 +72,11 @@ def timer_fired(state: ShardState, group: StreamsGroup, key: TimerKey, now_ms: i
 
 
 def _nobody(error: Error) -> None:
-    """Answers nobody."""
+    """Answers no request."""
 
 
 def _assign_first(state: ShardState, group: StreamsGroup, now_ms: int) -> None:
-    """Computes the assignment of all who joined during the initial delay; their heartbeats fetch it."""
+    """Computes the assignment of all members of the initial delay; their heartbeats fetch it."""
     group.is_delayed = False
     if not group.members or group.configured is None or group.epoch <= group.assignment_epoch:
         return

@@ -6,7 +6,7 @@ no copy.
 
 A task whose role changes stays with its member, so that its state need not be restored: an active task
 becomes a standby task while it is given up, copies become the other kind at once, and a copy becomes active
-as soon as nobody else has the active task.
+as soon as no other member has the active task.
 """
 
 from collections.abc import Callable, Iterable, Mapping

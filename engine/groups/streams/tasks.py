@@ -1,4 +1,4 @@
-"""Defines sets of tasks: what a member is to have (`Tasks`) and what it has (`CurrentTasks`)."""
+"""Defines sets of tasks: a member's target (`Tasks`) and its current ones (`CurrentTasks`)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple

@@ -293,7 +293,7 @@ class MetadataLog:
     def _undone_on_failure(self, offset: int) -> Iterator[None]:
         """Cuts the log back to where a change began that could not be written.
 
-        What is left of it would be replayed at the next start, although the image does not have it: a
+        The rest of it would be replayed at the next start, although the image does not have it: a
         repeated request would write it a second time.
         """
         try:
@@ -422,7 +422,7 @@ class LogChange:
 
     @property
     def image(self) -> ClusterImage:
-        """The cluster, which nobody else changes until this change ends."""
+        """The cluster, which nothing else changes until this change ends."""
         return self._log.image
 
     async def commit(self, records: Sequence[MetadataRecord]) -> None:

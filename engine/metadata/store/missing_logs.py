@@ -41,7 +41,7 @@ class MissingLogs:
             self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Creates nothing any more: the next start does."""
+        """Stops creating logs: the next start does it."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})

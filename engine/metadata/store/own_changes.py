@@ -77,7 +77,7 @@ class OwnChanges(ClusterChanges):
             record.directories[place] = directory_id
 
     async def _open(self, image: ClusterImage, topic: TopicImage) -> KafkaError | None:
-        """Returns why some partitions of the topic are not open yet. The topic exists all the same."""
+        """Returns why some partitions of the topic are not open yet. The topic exists nevertheless."""
         try:
             await self._logs.open_new(image, [topic])
         except (OSError, LogError) as error:

@@ -139,7 +139,7 @@ class ShareCoordinatorService(CoordinatorRuntime[ShareShard]):
     # ------------------------------------------------------------ time
 
     async def prune(self) -> None:
-        """Deletes the records that no share partition needs any more."""
+        """Deletes the records that no share partition needs."""
         for hosted in self.ready():
             # Snapshots may replace older ones only when they are committed.
             answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -67,7 +67,7 @@ class Resolved(NamedTuple):
 
 
 def resolve(data: bytes, first: int, last: int, max_bytes: int) -> Resolved:
-    """Returns the contents of records from `first` to `last`, as far as `data` has them.
+    """Returns the contents of records from `first` to `last`, if `data` has them.
 
     A record of a batch that decompresses to more than `max_bytes`, or is corrupt, has none; nor has one that
     the log does not have any more.

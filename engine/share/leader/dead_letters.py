@@ -157,7 +157,7 @@ class DeadLetters:
         """Writes a letter for each record. What cannot be written is logged and left out, as in Kafka: the
         records count as archived then, because the group would stand still otherwise.
 
-        Returns False if this broker does not lead the partition any more: the next leader writes them.
+        Returns False if this broker no longer leads the partition: the next leader writes them.
         """
         left = list(letters)
         while left:

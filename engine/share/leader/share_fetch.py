@@ -55,7 +55,7 @@ def rotated(partitions: list[SessionPartition], session_epoch: int) -> list[Sess
 
 
 class ShareFetch:
-    """One request: which partitions it waits for, and what they have given.
+    """One request: the partitions that it waits for, and their records.
 
     It is answered when at least `min_bytes` can be read, when all partitions failed, or after `max_wait_ms`.
     """
@@ -81,7 +81,7 @@ class ShareFetch:
         self._time_over = False
 
     def give_up(self) -> None:
-        """Acquires nothing more: the connection ended, and nobody would get or give back the records."""
+        """Stops acquiring: the connection ended, and no member would get or give back the records."""
         self._given_up = True
         self._woken.set()
 

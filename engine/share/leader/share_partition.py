@@ -57,7 +57,7 @@ class _Write(NamedTuple):
     """A change to store; `pending` ones are completed afterwards.
 
     Attributes:
-        of_copies: It is stored even if the state is not used any more, so that no record is copied twice.
+        of_copies: It is stored even if the state is no longer used, so that no record is copied twice.
     """
 
     change: StateChange
@@ -78,7 +78,7 @@ class LedSharePartition:
 
     Attributes:
         leader_epoch: The epoch in which it was loaded.
-        dropped: Its state is not used any more.
+        dropped: Its state is no longer used.
         waiting: Fetches to wake when there may be something for them.
         bytes_per_record: What records took in the last fetch.
         dead_letters: Copies records to the group's dead-letter topic. Set it before `load`.
@@ -137,12 +137,12 @@ class LedSharePartition:
         return [task for task in tasks if task is not None and not task.done()]
 
     async def ended(self) -> None:
-        """Waits until nothing is stored or copied any more. Call it when the partition is dropped."""
+        """Waits until all stores and copies have ended. Call it when the partition is dropped."""
         while running := self._running():
             await asyncio.wait(running)
 
     async def give_way(self) -> None:
-        """Waits as `ended` does, but not long for copies: the next one finds in the state what is left."""
+        """Waits as `ended` does, but not long for copies: the next one finds the rest in the state."""
         try:
             async with asyncio.timeout(_COPIES_S):
                 await self.ended()
@@ -309,7 +309,7 @@ class LedSharePartition:
         try:
             while self._writes:
                 together = [self._writes.popleft()]
-                # What is pending or copied cannot change before it is stored: no record is named twice.
+                # Pending and copied records cannot change before they are stored: no record is named twice.
                 while self._writes and _go_together(together[-1], self._writes[0]):
                     together.append(self._writes.popleft())
                 self._stored(together, await self._write_together(together))
@@ -358,7 +358,7 @@ class LedSharePartition:
     # ------------------------------------------------------------ dead letters
 
     def _resume_letters(self, batches: Iterable[StateBatch]) -> None:
-        """Goes on with what the last leader was copying. Letters may come twice."""
+        """Continues the last leader's copies. Letters may come twice."""
         limit = self._settings().delivery_count
         self._copy(
             DeadLetter(each.first_offset, each.last_offset, each.delivery_count, each.delivery_count < limit)

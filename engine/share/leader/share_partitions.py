@@ -39,7 +39,7 @@ class Slices(Protocol):
 class SharePartitions:
     """The share partitions and sessions of a broker. Used on the control loop.
 
-    A share partition is loaded by the first fetch. It is dropped when this broker does not lead any more,
+    A share partition is loaded by the first fetch. It is dropped when this broker no longer leads,
     when the persister fences it, and when the last session of its group ends with its connection.
 
     Attributes:
@@ -87,7 +87,7 @@ class SharePartitions:
         image = self._metadata.image
         own = image.resource_configs(GROUP_RESOURCE, group_id)
         if not own:
-            # One for all of them, because anybody can name any number of groups.
+            # One for all of them, because a client can name any number of groups.
             if self._common_settings is None:
                 self._common_settings = share_settings(group_id, image, self._configs)
             return self._common_settings
@@ -243,7 +243,7 @@ class SharePartitions:
         await self._drop_groups(stored, groups)
 
     async def _drop_groups(self, stored: list[asyncio.Future[Error]], groups: set[str]) -> None:
-        """Drops the share partitions of groups without sessions, once what was given back is stored."""
+        """Drops the share partitions of groups without sessions, once released records are stored."""
         if stored:
             await asyncio.wait(stored)
         gone = {group_id for group_id in groups if not self.sessions.has_members(group_id)}

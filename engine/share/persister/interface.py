@@ -8,7 +8,7 @@ from bowstring.protocol.ids import format_uuid, parse_uuid
 UNINITIALIZED_START_OFFSET: Final = -1
 """The group has not read the share partition yet, so share.auto.offset.reset decides where it starts."""
 UNKNOWN_COUNT: Final = -1
-"""Nobody has counted the records whose delivery is complete."""
+"""The records whose delivery is complete were not counted."""
 
 
 class SharePartitionKey(NamedTuple):

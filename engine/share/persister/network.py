@@ -231,7 +231,7 @@ class NetworkPersister:
                 call.answer.set_result(result or _failed(api, key, Errors.NETWORK_EXCEPTION))
 
     async def stop(self) -> None:
-        """Answers what waits with COORDINATOR_NOT_AVAILABLE."""
+        """Answers waiting requests with COORDINATOR_NOT_AVAILABLE."""
         self._stopped = True
         serving = list(self._serving.values())
         for task in serving:
