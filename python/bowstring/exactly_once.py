@@ -152,7 +152,7 @@ class _Transform:
         function(batch, self.producer)
 
     def commit(self) -> None:
-        """Commits what was read and sent. If the group reassigned the partitions meanwhile, undoes it."""
+        """Commits the records read and sent. If the group reassigned the partitions meanwhile, undoes it."""
         if not self.open:
             return
         positions = self.consumer.consumed()

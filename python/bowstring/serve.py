@@ -231,7 +231,7 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
     """Serves until a signal requests a stop, or the node's replica of the quorum has failed.
 
     Raises:
-        OSError: The node cannot go on.
+        OSError: The node cannot continue.
     """
     notify(STATUS="starting" if broker.quorum is None else "joining the cluster")
     if not await _start(broker, signals):

@@ -31,9 +31,9 @@ class Job(Generic[T]):
     """One call.
 
     Args:
-        undo: takes back what the call returned when nobody receives it.
+        undo: reverts the call if no caller receives its result.
         interruptible: the call waits for records, and other calls may interrupt it.
-        required: the call is made even if nobody waits for it any more.
+        required: the call is made even if its caller no longer waits.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Worker:
             raise
 
     def post(self, function: Callable[[], None]) -> None:
-        """Runs `function()` on the thread before every later call; nobody waits for it."""
+        """Runs `function()` on the thread before every later call; without waiting for it."""
         self._put(Job(function, self.bind(), required=True))
 
     def _put(self, job: Job[Any]) -> None:
@@ -221,7 +221,7 @@ class Worker:
         assert self.loop is not None
         later: list[Job[Any]] = []
         if not post(self.loop, self._start, callback):
-            return  # the loop is closed: nobody waits
+            return  # the loop is closed: no caller waits
         try:
             while True:
                 job = self._jobs.get()

@@ -119,7 +119,7 @@ def status(
 
 
 def _watch(admin: Admin, interval: float, json: bool) -> None:
-    """Goes on when brokers do not answer: that is what one watches for."""
+    """Continues when brokers do not answer: that is what one watches for."""
     from rich.live import Live
 
     from bowstring.cli.cluster_status import collect

@@ -65,7 +65,7 @@ client_lines = ClientLines()
 
 
 def print_note(message: str) -> None:
-    """Prints what was done; on standard error, so that it never mixes with data."""
+    """Prints messages on standard error, so that they never mix with data."""
     error_console().print(f"[green]✓[/] {escape(message)}")
 
 
@@ -88,7 +88,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], title: s
 
 
 def print_parts(parts: RenderableType) -> None:
-    """Prints tables and text; words that are wider than the terminal go on in its next line."""
+    """Prints tables and text; words that are wider than the terminal continue in the next line."""
     console().print(parts, crop=False)
 
 

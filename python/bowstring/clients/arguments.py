@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Elements of a collection that are checked: no step is taken for each record of many.
 ELEMENTS_MAX = 1024
 VALUE_TEXT_MAX = 80
-# What is often meant by a wrong value.
+# The likely intention behind a wrong value.
 ADVICE = {
     "timeout": "; give a number of seconds, such as timeout=1.0",
     "value": ", such as bowstring.Json(schema)",
@@ -151,7 +151,7 @@ def _collection(element: Kind | None, *, sized: bool) -> Kind:
         if isinstance(given, str | bytes | bytearray) or not hasattr(given, "__iter__"):
             return False
         if not isinstance(given, collections.abc.Collection):
-            return not sized or hasattr(given, "__len__")  # elements of an iterator are gone once looked at
+            return not sized or hasattr(given, "__len__")  # elements of an iterator are consumed by iterating
         return element is None or all(element.fits(each) for each in _first(given))
 
     return Kind(fits, f"a list of {_words(element)}")
@@ -282,7 +282,7 @@ def argument_check(function: Callable[..., Any]) -> Callable[[tuple[Any, ...], M
 
     def check(given: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
         nonlocal checks
-        if checks is None:  # not at import: annotations may name what is defined later
+        if checks is None:  # not at import: annotations may name later definitions
             checks = _checks_of(function)
         for (name, kind), value in zip(checks.places, given, strict=False):
             if kind is not None:

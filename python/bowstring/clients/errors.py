@@ -50,7 +50,7 @@ class UnresolvedNameError(BrokerUnreachableError):
 
 
 class BootstrapResolutionError(ClientError):
-    """No name of the bootstrap servers resolved in time (KIP-909). The client is of no use any more.
+    """No name of the bootstrap servers resolved in time (KIP-909). The client is unusable from then on.
 
     Args:
         hosts: the names.

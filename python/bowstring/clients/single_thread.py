@@ -47,7 +47,7 @@ class SingleThread:
             return
         if self.closed:
             raise self.closed_error()
-        # No call between a test that finds nobody and the store: neither a thread nor a signal comes between.
+        # No call between the test for an owner and the store: neither a thread nor a signal comes between.
         if self._holder is not None and not self._is_left_behind(asks[0]):
             raise ClientError(f"this {self._what} is in use by another thread; create one for each thread")
         self._holder = asks

@@ -76,7 +76,7 @@ class Troubles:
         """Records a problem, new or repeated; reports it when due.
 
         Args:
-            what: what is affected, in words, e.g. "broker localhost:9092".
+            what: the affected part, in words, e.g. "broker localhost:9092".
             grace_s: reported only after it has lasted this long.
         """
         if self._log is None:

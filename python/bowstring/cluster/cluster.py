@@ -261,7 +261,7 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._given_dir is None or error is not None:
-            self._end()  # nobody needs what a clean stop would write
+            self._end()  # the files of a clean stop are not needed
         else:
             self.stop()
 
@@ -428,7 +428,7 @@ class Cluster:
         self._cuttable().delay(self._pairs(node_id, other_id, one_way), delay_ms / 1000)
 
     def heal(self, node_id: int | None = None, other_id: int | None = None) -> None:
-        """Makes links whole, also slowed ones: what was held arrives.
+        """Heals links, including slowed ones: delayed bytes arrive.
 
         Args:
             node_id: One node; by default all links are healed.

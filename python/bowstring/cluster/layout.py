@@ -242,7 +242,7 @@ def settings_of(
 
 
 def replication_settings(brokers: int) -> dict[str, str]:
-    """Returns how often topics are replicated by default: three times, if there are so many brokers."""
+    """Returns the default replication factor of topics: three, if there are as many brokers."""
     replicas = str(min(REPLICAS_MAX, brokers))
     return {
         "default.replication.factor": replicas,

@@ -1,7 +1,8 @@
 """Carries the connections between nodes, so that the link between two of them can be cut or slowed.
 
 Every listener of a node that other nodes use has a proxy, whose address the node advertises. A node
-advertises one address to all others, so a proxy finds out who connects: the kernel's table of connections has
+advertises one address to all others, so a proxy looks up the connecting node: the kernel's table of
+    connections has
 the socket, and one of the nodes' processes has it open.
 
 A cut link loses nothing that TCP would deliver later: bytes wait until the link is healed. Whoever waits for

@@ -35,7 +35,7 @@ class Acknowledged:
         self._waiting.append(sent)
 
     def count(self, *, wait: bool = False) -> None:
-        """Counts what is acknowledged by now, or waits for all. Raises delivery errors."""
+        """Counts the records acknowledged by now, or waits for all. Raises delivery errors."""
         while self._waiting and (wait or self._waiting[0].batches[-1].done):
             sent = self._waiting.popleft()
             sent.result()

@@ -37,7 +37,7 @@ class HeadlineRead(NamedTuple):
 
 
 def read(opened: DemoSpark, bootstrap: str, written: Headline) -> HeadlineRead:
-    """Counts, sums, and compares both with what was acknowledged to the producers."""
+    """Counts, sums, and compares both with the producers' acknowledged records."""
     if opened.spark is None:
         return HeadlineRead(skipped=opened.skipped)
     from pyspark.sql import functions as F

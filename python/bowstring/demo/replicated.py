@@ -72,7 +72,7 @@ class Replicated(NamedTuple):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong."""
+        """The problems."""
         if self.problem:
             return (self.problem,)
         if self.stored == self.records:

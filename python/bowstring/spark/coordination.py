@@ -221,7 +221,7 @@ class Coordination:
             partitions: how many tasks the write has.
 
         Raises:
-            UndecidedError: a chosen one is not open any more.
+            UndecidedError: a chosen one is no longer open.
         """
         wanted = {each.transactional_id: each for each in chosen}
         names = {
@@ -240,7 +240,7 @@ class Coordination:
         return [each for name, each in found.items() if name not in wanted]
 
     def decide(self, batch: int, topic: str, chosen: Sequence[PreparedTransaction]) -> None:
-        """Stores that the transactions of a batch are to be committed.
+        """Stores the decision to commit the transactions of a batch.
 
         Raises:
             ClientError: it is not stored, or the outcome is unknown.
@@ -258,7 +258,7 @@ class Coordination:
             ) from error
 
     def commit(self, transactions: Sequence[PreparedTransaction], what: str) -> None:
-        """Commits what is decided; may be repeated.
+        """Commits the decided transactions; may be repeated.
 
         Raises:
             DecidedLostError: some are aborted.

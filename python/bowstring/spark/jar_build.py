@@ -120,7 +120,7 @@ def _write(jar: Path, classes: Path, digest: str) -> None:
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o644 << 16
                 opened.writestr(entry, content)
-        # mkstemp makes it readable by the owner only; an installed jar must be readable by everybody.
+        # mkstemp makes it readable by the owner only; an installed jar must be readable by all users.
         os.chmod(partial, 0o644)
         os.replace(partial, jar)
     except BaseException:

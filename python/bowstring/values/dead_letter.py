@@ -41,7 +41,7 @@ class DeadLetter:
     producer: ArrowProducer
 
     def send(self, batch: pa.RecordBatch, errors: pa.StringArray) -> int:
-        """Sends the records that have an error, as far as the batch has the columns key, value, headers,
+        """Sends the records that have an error, if the batch has the columns key, value, headers,
         topic, partition and offset.
 
         Args:

@@ -18,7 +18,7 @@ class ValueDecodeError(ClientError, ValueError):
         row: the value's index in the array.
         reason: why it does not decode.
         bad_values: number of bad values in the array.
-        record: topic, partition and offset, as far as they were read.
+        record: topic, partition and offset, if they were read.
     """
 
     def __init__(self, row: int, reason: str, bad_values: int = 1, record: str = ""):

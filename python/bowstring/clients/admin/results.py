@@ -104,7 +104,7 @@ class GroupMemberDescription(NamedTuple):
     """A member of a group and its partitions.
 
     Attributes:
-        member_id, group_instance_id, client_id, client_host: who it is.
+        member_id, group_instance_id, client_id, client_host: its identity.
         assignment: its partitions; of a streams group none.
         epoch: its member epoch; -1 in a classic group.
         target: the partitions that the coordinator wants it to have; those of `assignment` if they are the
@@ -162,7 +162,7 @@ class GroupLag(NamedTuple):
         log_end_offset: -1 if the partition is gone or has no leader.
         lag: records between the committed offset and the end; without a committed offset all records of the
             partition; None if the end is not known.
-        member: who reads it; None for nobody.
+        member: the member that reads it; None for none.
         log_start_offset: offset of the first record; -1 if it is not known.
     """
 

@@ -82,7 +82,7 @@ class TypedColumns:
 
 
 def _record(batch: pa.RecordBatch, name: str, row: int) -> str:
-    """Names the record of a row, as far as the batch has its topic, partition and offset."""
+    """Names the record of a row, if the batch has its topic, partition and offset."""
     parts = [
         f"{part} {batch.column(part)[row].as_py()}"
         for part in ("topic", "partition", "offset")

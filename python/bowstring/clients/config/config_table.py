@@ -1,6 +1,6 @@
 """Declares the settings of clients: one row has a setting's argument, default, names and check.
 
-What a setting means stands in the docstring of its client, which the reference page takes over.
+The meaning of a setting is in the docstring of its client, from which the reference page takes it.
 
 Each client has a table. It maps the dotted names of Java's and librdkafka's clients to our arguments;
 kafka-python's keywords are the same with underscores. `Consumer({"bootstrap.servers": …})` and

@@ -71,7 +71,7 @@ class TransactionalReading:
                     state.seek(position)
 
     def move_to_committed(self, otherwise: Mapping[TopicPartition, int]) -> None:
-        """Moves to the offsets that the group has, once no transaction may change them any more.
+        """Moves to the offsets of the group, once no transaction can change them.
 
         Args:
             otherwise: the partitions, with the position in those without an offset.

@@ -152,7 +152,7 @@ class CoordinatedMember(ABC):
             self._pause()
 
     def begin_with(self, coordinator: Node | None) -> None:
-        """Takes over the coordinator that another member of the same consumer has found."""
+        """Adopts the coordinator that another member of the same consumer has found."""
         self._coordinator = coordinator
 
     # ------------------------------------------------------------ committing

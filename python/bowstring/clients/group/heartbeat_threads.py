@@ -14,7 +14,7 @@ class HeartbeatThreads:
     """The heartbeats of one consumer.
 
     Args:
-        request_timeout_s: a request of the protocol "consumer" is repeated when no answer came for so long.
+        request_timeout_s: a request of the protocol "consumer" is repeated without an answer for this long.
         on_news: called on a thread when the next poll has something to do.
     """
 

@@ -28,7 +28,7 @@ class UndecidedMember(CoordinatedMember):
         return ConsumerGroupHeartbeatRequest.api_key in self._client.versions(node)
 
     def polled(self) -> None:
-        """See CoordinatedMember: nobody waits for this member yet."""
+        """See CoordinatedMember: no group waits for this member yet."""
 
     def tick(self, *, join: bool = True) -> float:
         """See CoordinatedMember."""

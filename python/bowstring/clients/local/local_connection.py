@@ -28,7 +28,7 @@ class LocalConnection:
         timeout_ms: time for an answer, in addition to the wait that the request allows.
 
     Raises:
-        LocalReadsUnavailableError: nobody answers there, or this user may not connect.
+        LocalReadsUnavailableError: no process answers there, or this user may not connect.
     """
 
     def __init__(self, path: str, client_id: str = "bowstring-local", timeout_ms: int = 30_000):

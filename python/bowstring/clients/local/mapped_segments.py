@@ -19,7 +19,7 @@ WINDOW_BYTES = 8 << 20
 class MappedSegment:
     """The readable part of one segment.
 
-    The descriptor is closed after mapping; the mapping is removed when nothing points into it any more.
+    The descriptor is closed after mapping; the mapping is removed when nothing refers to it.
 
     Args:
         segment: from the broker, with a descriptor, which is always closed.

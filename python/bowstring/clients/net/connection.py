@@ -158,7 +158,7 @@ class Connection:
         return self.state == READY
 
     def is_idle(self, seconds: float) -> bool:
-        """Whether nothing has been under way for so long."""
+        """Whether no request has been under way for this long."""
         busy = not self.ready or self.in_flight or self.unanswered or self.waiting
         return not busy and time.monotonic() - self.last_used >= seconds
 

@@ -236,7 +236,7 @@ class ClusterMetadata:
 
     def _meant(self, node: Node) -> Meant | None:
         """Returns the broker that `node` is taken for; None for a bootstrap server."""
-        # Whoever still has a broker that is forgotten must not reach another one at its address.
+        # A holder of a forgotten broker must not reach another one at its address.
         cluster_id = self.cluster_id or self._former_id
         return None if cluster_id is None or node.id < 0 else Meant(cluster_id, node.id)
 
@@ -253,14 +253,14 @@ class ClusterMetadata:
     def learn_leader(
         self, partition: TopicPartition, leader_id: int, leader_epoch: int, endpoints: Mapping[int, Node]
     ) -> bool:
-        """Takes over the leader that a broker named when it refused a request (KIP-951).
+        """Adopts the leader that a broker named when it refused a request (KIP-951).
 
         Args:
             leader_id, leader_epoch: -1 when the answer names no leader.
             endpoints: addresses in the same answer, by broker.
 
         Returns:
-            Whether it is newer than what was known, and its address is known.
+            Whether it is newer than the known one, and its address is known.
         """
         topic = self.topics.get(partition.topic)
         known = topic.partitions.get(partition.partition) if topic is not None else None

@@ -35,7 +35,7 @@ def require_resolvable(servers: list[Node]) -> None:
 
 
 class Resolution:
-    """Gives a client up whose bootstrap servers have not resolved in time.
+    """Gives up a client whose bootstrap servers have not resolved in time.
 
     Args:
         servers: the bootstrap servers.
@@ -74,7 +74,7 @@ class Resolution:
         left = self._began + self._timeout_s - now
         failures = [self._last_failure(server) for server in self._servers]
         if any(each is not None and not isinstance(each, UnresolvedNameError) for each in failures):
-            self._timeout_s = None  # a name has resolved: nobody answers there
+            self._timeout_s = None  # a name has resolved, but no broker answers there
             return float("inf")
         if left <= 0 and all(failures):
             self.error = BootstrapResolutionError([server.host for server in self._servers], self._timeout_s)

@@ -55,7 +55,7 @@ class ProduceBatch(Batch):
         return RecordMetadata(self.partition.topic, self.partition.partition, offset, told)
 
     def timed_out(self, timeout_s: float) -> ClientTimeoutError:
-        """The error for who has waited `timeout_s` for a record of this batch."""
+        """The error after a wait of `timeout_s` for a record of this batch."""
         return ClientTimeoutError(
             f"a record for {self.partition} was not acknowledged within {timeout_s:g} s; "
             "delivery_timeout_ms bounds how long the producer goes on trying"

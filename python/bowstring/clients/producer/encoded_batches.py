@@ -29,10 +29,10 @@ def codec_number(name: str) -> int:
 
 
 def check(batch: bytes) -> None:
-    """Refuses what is no whole record batch by its size and magic; brokers check the rest.
+    """Refuses bytes that are no complete record batch by size and magic; brokers check the rest.
 
     Raises:
-        ConfigError: says what is wrong.
+        ConfigError: the message says what is wrong.
     """
     size = len(batch)
     if size < _HEADER_BYTES or batch[_MAGIC_OFFSET] != _MAGIC:

@@ -17,7 +17,7 @@ _log = logging.getLogger("bowstring.producer")
 
 
 def watch(producer: object, sender: Sender) -> weakref.finalize[Any, Any]:
-    """Sees to it that what was sent is delivered when `producer` is forgotten or the interpreter ends.
+    """Ensures that sent records are delivered when `producer` is collected or the interpreter ends.
 
     The finalizer's `detach()` is for `close()`, which then does so itself.
     """
@@ -26,7 +26,7 @@ def watch(producer: object, sender: Sender) -> weakref.finalize[Any, Any]:
 
 
 def end(sender: Sender, timeout_s: float | None) -> None:
-    """Aborts an open transaction, sends what is left and ends the sender's thread."""
+    """Aborts an open transaction, sends the rest and ends the sender's thread."""
     transactions = sender.transactions
     if transactions is not None and transactions.active and not sender.closing and not sender.in_callback():
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -39,9 +39,9 @@ def end(sender: Sender, timeout_s: float | None) -> None:
 
 
 def _finish(sender: Sender) -> None:
-    """Delivers what waits, within delivery_timeout_ms; says how much was lost when not all could be."""
+    """Delivers waiting records within delivery_timeout_ms; logs how many were lost, if any."""
     if isinstance(sender.failure, ForkedError):
-        return  # what waits is the parent's to send
+        return  # waiting records belong to the parent
     failed_before = sender.metrics.errors
     end(sender, sender.config.delivery_timeout_s)
     lost = 0 if sender.in_callback() else sender.metrics.errors - failed_before

@@ -122,8 +122,8 @@ class Producer(TransactionalSending, RecordSender):
         client_rack: the rack that this producer is in, as the brokers' broker.rack names it.
         key_serializer, value_serializer: functions that make bytes of what `send` is given.
         key, value: formats (bowstring.Json, Avro, Protobuf) with which `send_arrow` encodes columns.
-        transactional_id: name that identifies this producer to brokers across restarts; sends are then part
-            of
+        transactional_id: name that identifies this producer to brokers across restarts; sends are then
+            part of transactions (KIP-98). A later producer of the same name fences this one.
             transactions (KIP-98). A later producer of the same name fences this one.
         transaction_timeout_ms: a transaction open for longer is aborted by its coordinator.
         on_error: called in the producer's thread with each problem that it logs and retries, such as a broker

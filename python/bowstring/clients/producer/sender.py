@@ -5,7 +5,7 @@ Calls go down this list, never up. A lower module returns what it cannot handle 
     producer.py, record_sender.pyx  callers: records in, futures out
     sender.py                       the sender's thread, for rare events: connections, metadata, the
                                     producer's id, refusals, deadlines, closing
-    sender_loop.pyx                 its native loop: sleep, complete what was acknowledged, send; and the
+    sender_loop.pyx                 its native loop: sleep, complete acknowledged batches, send; and the
                                     share of it that a caller runs with linger 0
     produce_channel.pyx             a connection's requests in flight
     produce_requests.pyx            the bytes of requests and answers
@@ -96,7 +96,7 @@ _log = logging.getLogger("bowstring.producer")
 
 
 class Sender:
-    """Owns the connections; shares `accumulator` with the producer's callers, who may be many threads.
+    """Owns the connections; shares `accumulator` with the producer's callers, possibly many threads.
 
     Everything here runs in its thread, which holds the loop's turn, except `requests_in_flight`,
     `after_fork` and `stop`.

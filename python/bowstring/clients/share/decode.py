@@ -53,7 +53,7 @@ def decode(
         else:
             records += good
         if not size:
-            break  # what follows is not complete
+            break  # the rest is incomplete
         data = data[size:]
     found: list[ShareRecord] = []
     at = 0
@@ -73,7 +73,7 @@ def decode(
 
 
 def unreadable(delivered: Delivered, data: memoryview, offset: int, error: Exception) -> Unreadable:
-    """Returns what is known about the bad batch at the start of `data`, which is read from `offset` on."""
+    """Returns the error for the bad batch at the start of `data`, which is read from `offset` on."""
     following, size = end_of_first(data), batch_bytes(data)
     if following is None:
         following, size = delivered.ranges[-1].last + 1, len(data)

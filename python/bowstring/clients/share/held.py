@@ -46,7 +46,7 @@ class HeldRange:
         self.said = bytearray([Acknowledgement.GAP]) * (last - first + 1)
 
     def has_all(self) -> None:
-        """Notes that there is a record at every offset."""
+        """Notes a record at every offset."""
         self.said = bytearray([OPEN]) * len(self.said)
 
     def has(self, offsets: Iterable[int]) -> None:
@@ -127,7 +127,7 @@ class HeldRecords:
         return None
 
     def nodes(self) -> set[Node]:
-        """Returns the brokers to which something is to be said."""
+        """Returns the brokers with unsent acknowledgements."""
         return {
             held.node
             for ranges in self._ranges.values()
@@ -136,7 +136,7 @@ class HeldRecords:
         }
 
     def renews(self, node: Node) -> bool:
-        """Whether a record of this broker is to be renewed, which no fetch may do (KIP-1222)."""
+        """Whether a record of this broker must be renewed, which no fetch may do (KIP-1222)."""
         return any(
             held.node == node and Acknowledgement.RENEW in held.said
             for ranges in self._ranges.values()
@@ -144,7 +144,7 @@ class HeldRecords:
         )
 
     def take(self, node: Node) -> dict[TopicPartition, list[Said]]:
-        """Returns what is said about records of this broker and not sent yet.
+        """Returns the unsent acknowledgements of this broker's records.
 
         Renewed records stay held; the others are no longer held.
         """
@@ -180,7 +180,7 @@ def _compact(types: bytes) -> bytes:
 
 
 def _rest(held: HeldRange) -> list[HeldRange]:
-    """Returns what is still held after all that is said is sent: open records and renewed ones."""
+    """Returns what is still held after everything is sent: open records and renewed ones."""
     found = []
     for run in _LEFT.finditer(held.said):
         first, last = held.first + run.start(), held.first + run.end() - 1

@@ -30,7 +30,7 @@ ROWS_MAX = (1 << 31) - 2
 BYTES_MAX = (1 << 31) - 1
 ITERATION_WAIT_S = 1.0
 
-# What was delivered, how many rows each of its ranges has, and its bad batches.
+# The delivered records, how many rows each of their ranges has, and their bad batches.
 Taken = list[tuple[Delivered, list[int], list[Unreadable]]]
 
 
@@ -149,7 +149,7 @@ class ShareReading:
                     found = bad.setdefault(at, unreadable(delivered, data, offset, error))
                     size, offset = found.size_bytes, max(offset, found.last + 1)
                 if not size:
-                    break  # what follows is not complete
+                    break  # the rest is incomplete
                 at += size
             sizes.append(rows.rows - before)
         return sizes, list(bad.values())
@@ -166,10 +166,10 @@ class ShareReading:
             self._postponed += tuple(reject(delivered, bad))
             self._hold(delivered)
 
-    # ------------------------------------------------------------ taking what has arrived
+    # ------------------------------------------------------------ taking arrived records
 
     def _take_delivered(self) -> Iterator[Delivered]:
-        """Yields what has arrived until it is enough for one poll."""
+        """Yields arrived records until one poll has enough."""
         count = 0
         while self._fetcher.delivered and count < self._max_poll_records:
             delivered = self._fetcher.delivered.popleft()
