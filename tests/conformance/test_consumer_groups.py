@@ -72,7 +72,7 @@ def test_static_member_comes_back_to_its_partitions(
 def test_members_change_their_protocol_one_by_one(
     session: Callable[[str], Session], make_topic: Callable[..., str], topic_name: str
 ) -> None:
-    """Each kind of client is there with the old protocol and then with the new one, and back."""
+    """Each kind of client joins with the old protocol and then with the new one, and back."""
     topic = make_topic(4)
     java, confluent = session("java"), session("confluent")
     fill(java, topic, 4, 0, 20)

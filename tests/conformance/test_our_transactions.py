@@ -284,7 +284,7 @@ def test_transform(where: str, producer: Producer, name: str) -> None:
 def test_transform_that_breaks_off_goes_on_with_the_same_consumer(
     where: str, producer: Producer, name: str, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the transaction was committed decides where the consumer goes on: nothing is lost or doubled."""
+    """The consumer continues according to the transaction's outcome: nothing is lost or doubled."""
     source, target = filled(where, 1, 5), made(where, 1)
     commit = producer.commit_transaction
     seen: list[bytes | None] = []

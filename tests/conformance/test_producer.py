@@ -55,7 +55,7 @@ def test_keys_go_where_javas_producer_puts_them(
 
 
 def test_killed_and_started_again_on_the_same_port(own_broker: Broker) -> None:
-    """Whatever was acknowledged is there, and nothing is there twice, though batches were sent again."""
+    """All acknowledged records are there, and none twice, although batches were sent again."""
     with Admin(own_broker.bootstrap, timeout_ms=int(HANG_S * 1000)) as admin:
         admin.create_topic("kept", 3)
         wait_until(lambda: "kept" in admin.topics())
@@ -74,7 +74,7 @@ def test_killed_and_started_again_on_the_same_port(own_broker: Broker) -> None:
                 pause(0.005, "the pace of the load")
 
         def more_is_acknowledged() -> None:
-            """Some hundreds of what is sent from now on, in the middle of more."""
+            """Some hundreds of the records sent from now on, in the middle of more."""
             wanted = len(futures) + 300
             wait_until(lambda: len(futures) > wanted and futures[wanted].done())
 
@@ -123,7 +123,7 @@ def test_apache_kafka_takes_it_all(kafka: KafkaBroker) -> None:
             producer.flush(HANG_S)
             assert producer.metrics()["record-error-total"] == 0
 
-        def all_records(topic: str = topic) -> Any:  # acks=0: nobody said when it is there
+        def all_records(topic: str = topic) -> Any:  # acks=0: no answer shows when it is there
             found = everything(kafka.bootstrap, topic)
             return found if len(found) >= 1001 else None
 

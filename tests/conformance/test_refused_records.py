@@ -1,4 +1,4 @@
-"""What clients make of batches that a topic refuses: which records failed, and what is divided and sent again."""
+"""Clients and batches that a topic refuses: which records failed, and which are split and sent again."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A broker that stops and dies under its clients: idempotent producers lose and double nothing, groups go on."""
+"""A broker that stops and dies under its clients: producers lose and double nothing, groups continue."""
 
 import base64
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ COUNT, RATE_PER_S, PARTITIONS = 5000, 1000, 2
 
 @dataclass
 class Aftermath:
-    """What is left after the broker was restarted under seven producers and seven groups."""
+    """The state after the broker was restarted under seven producers and seven groups."""
 
     broker: Broker
     floods: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ def aftermath(
 
 
 def put_through_restarts(left: Aftermath, drivers: Callable[[str], Driver]) -> None:
-    """Groups read and commit, floods begin, the broker stops and is killed; the floods go on."""
+    """Groups read and commit, floods begin, the broker stops and is killed; the floods continue."""
     broker = left.broker
     sessions = {name: Session(drivers(name), broker.bootstrap) for name in CLIENTS}
     for name, client in sessions.items():

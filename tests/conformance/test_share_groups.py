@@ -247,7 +247,7 @@ def test_a_record_limit(group: Callable[..., Group]) -> None:
 def test_acknowledged_records_stay_so_when_the_broker_dies(
     tmp_path: Path, drivers: Callable[[str], Driver], topic_name: str
 ) -> None:
-    """What was answered before kill -9 is never delivered again, and nothing is lost."""
+    """Acknowledgements answered before kill -9 keep their records from delivery, and nothing is lost."""
     broker = target_class()(tmp_path / "broker", SETTINGS)
     broker.start()
     java = Session(drivers("java"), broker.bootstrap)
@@ -280,7 +280,7 @@ def test_acknowledged_records_stay_so_when_the_broker_dies(
 
 
 def test_rejected_records_go_to_the_dead_letter_topic(group: Callable[..., Group], java: Session) -> None:
-    """KIP-1191: what is rejected and what was delivered too often, with key and value if the group wants them."""
+    """KIP-1191: rejected records and those delivered too often, with key and value if configured."""
     found = group(
         4,
         share_delivery_count_limit="2",

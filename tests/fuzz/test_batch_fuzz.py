@@ -45,7 +45,7 @@ def codec_of(data: bytes) -> int:
 
 
 def check_plain(data: bytes, rules: Rules) -> bool:
-    """Native and slow verdicts agree; what is accepted decodes alike; nothing else escapes. True: accepted."""
+    """Native and slow verdicts agree; accepted batches decode alike; no other error comes. True: accepted."""
     error, reason, bad_records = batch.validate(data, now_ms=NOW_MS, **asdict(rules))
     assert (reason is None) == (error == 0)
     if not 0 < codec_of(data) <= 4:

@@ -50,7 +50,7 @@ class Installed(NamedTuple):
         }
 
     def start(self, script: str, cwd: Path, *, output: int | None = subprocess.PIPE) -> subprocess.Popen[str]:
-        """A shell command that goes on."""
+        """A shell command that keeps running."""
         command = [*self.network, "bash", "-c", f"exec {script}"]
         return subprocess.Popen(
             command, cwd=cwd, env=self.environment, text=True, stdout=output, stderr=subprocess.STDOUT

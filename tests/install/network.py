@@ -1,4 +1,4 @@
-"""A network of its own, so that the addresses of README and docs (localhost:9092) are nobody else's."""
+"""A separate network, so that the addresses of README and docs (localhost:9092) are free."""
 
 from __future__ import annotations
 

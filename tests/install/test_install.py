@@ -1,4 +1,4 @@
-"""What is in the source distribution and in the wheel that pip makes of it, and what comes with the installation."""
+"""Contents of the source distribution and of pip's wheel of it, and what comes with the installation."""
 
 import re
 import zipfile

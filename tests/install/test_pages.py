@@ -13,7 +13,7 @@ from tests.install.installed import Installed
 from tests.support.page_run import PageRun, Place
 from tests.support.pages import name_of, pages_of
 
-# Runs what it reads, a JSON string a line, and answers each with what was printed and what went wrong.
+# Runs the code it reads, a JSON string a line, and answers each with its output and its error.
 INTERPRETER = """
 import contextlib, io, json, sys, traceback
 names, answers = {"__name__": "__page__"}, sys.stdout
@@ -30,7 +30,7 @@ for line in sys.stdin:
 
 
 class InstalledPlace(Place):
-    """The installed package in a network of its own, where localhost:9092 is nobody else's."""
+    """The installed package in a separate network, where localhost:9092 is free."""
 
     def __init__(self, installed: Installed, folder: Path) -> None:
         super().__init__(folder)

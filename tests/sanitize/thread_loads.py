@@ -75,7 +75,7 @@ class Crew:
 
 @contextmanager
 def staging(directory: Path, crew: Crew):
-    """Staged tails of both modes; their threads write out what has rested for 5 ms."""
+    """Staged tails of both modes; their threads write out bytes that have rested for 5 ms."""
     health = DirectoryHealth(str(directory))
     tails = StagedTails(directory, health)
     tails.pool_bytes, tails.from_bytes, tails.rest_ms = 1 << 20, 0, 5

@@ -1,4 +1,4 @@
-"""A flipped bit in any file of a log that was not closed: it opens, and serves nothing that nobody wrote."""
+"""A flipped bit in any file of a log that was not closed: it opens, and serves only what was written."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The simulated disk itself: what is durable when, and what a crash may leave."""
+"""The simulated disk itself: when data is durable, and what a crash may leave."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Every kind of failure at every operation of a short workload: what was acknowledged is there afterwards.
+"""Every kind of failure at every operation of a short workload: acknowledged records are there afterwards.
 
 BOWSTRING_EVERY_FAULT=1 tries each kind at each operation; without it they take turns, and each operation gets its
 share of them by its number.
@@ -30,7 +30,7 @@ EVERY = bool(os.environ.get("BOWSTRING_EVERY_FAULT"))
 
 
 def worked(number: int, fault: Fault, *, lasting: bool, crashes: Crashes) -> bool:
-    """The workload with a fault from one operation on; whether it struck. Checks what is left of it."""
+    """Runs with a fault from one operation on, and checks the remaining data; returns whether it struck."""
 
     def plan(at: int, operation: str) -> Fault | None:
         now = at == number or (lasting and at > number)

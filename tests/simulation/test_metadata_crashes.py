@@ -1,4 +1,4 @@
-"""The metadata log under power loss: what was committed is in the image afterwards, whole changes only."""
+"""The metadata log under power loss: committed changes are in the image afterwards, complete ones only."""
 
 import asyncio
 from pathlib import Path

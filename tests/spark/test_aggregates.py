@@ -130,7 +130,7 @@ def test_compacted_batches(spark: SparkSession, make_topic: Callable[..., str]) 
         frame = read(spark, "bowstring", servers, topic, endingOffsets=f'{{"{topic}":{{"0":{written}}}}}')
 
         def aggregated() -> Any:
-            """What is left and its aggregates, unless the cleaner has taken more away in between."""
+            """The remaining records and their aggregates, unless the cleaner has removed more in between."""
             before, found = frame.collect(), frame.agg(*aggregates()).collect()[0]
             return (before, found) if frame.collect() == before else None
 

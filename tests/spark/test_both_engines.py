@@ -163,7 +163,7 @@ def test_records_without_headers_have_null(
 def test_a_stream_that_starts_beyond_the_ends(
     spark: SparkSession, broker: bowstring.Broker, topic: str, tmp_path: Path
 ) -> None:
-    """Either engine fails, and goes on with the rest where rows may be lost. Both run in the session with the jar."""
+    """Either engine fails, or continues if rows may be lost. Both use the session with the jar."""
     for engine in ("auto", "python"):
         beyond = {"startingOffsets": offsets(50).replace("TOPIC", topic), "engine": engine}
         beyond |= {"fetchOffset.numRetries": "1"}

@@ -57,7 +57,7 @@ def test_the_batch_of_a_driver_that_died_before_it_decided_runs_again(
     query: Query, parts: list[list[str]]
 ) -> None:
     query.run(0, ["a"])
-    query.task(1, ["b"], 0)  # prepared, and nobody commits
+    query.task(1, ["b"], 0)  # prepared, but never committed
     query.task(1, ["c"], 1)
     query.run(1, *parts, [])
     query.has("a", "b", "c")

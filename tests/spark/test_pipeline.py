@@ -203,7 +203,7 @@ def test_a_wrong_column_is_one_line(broker, topics, tmp_path):
 
 
 def test_a_broker_that_goes_away_is_one_line(spark, tmp_path):
-    """While it runs; what is away at its start is found by check_topics."""
+    """While it runs; check_topics finds topics that are missing at its start."""
     with bowstring.Broker() as gone:
         servers = gone.bootstrap_servers
         with bowstring.Admin(servers) as admin:

@@ -247,7 +247,7 @@ def test_records_that_are_gone(python_spark, servers, make_topic):
 
 
 class Stream:
-    """A streaming query into a table in memory, run as far as there is data, again and again."""
+    """A streaming query into a table in memory, run repeatedly while there is data."""
 
     def __init__(self, spark, topic, checkpoint, **options):
         servers, name = topic

@@ -29,7 +29,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 def begin(
     spark: SparkSession, checkpoint: Path, sink: Callable[..., None], servers: str, **options: str
 ) -> StreamingQuery:
-    """A query that goes on until it is stopped or fails."""
+    """A query that runs until it is stopped or fails."""
     quick = {"startingOffsets": "earliest", "fetchOffset.retryIntervalMs": "50"}
     given = {"kafka.bootstrap.servers": servers, **quick, **options}
     frame = spark.readStream.format("bowstring").options(**given).load()
@@ -75,7 +75,7 @@ def test_it_ends_the_query(
             query.awaitTermination(HANG_S)
     finally:
         query.stop()
-    # The checkpoint does not say so: the topic may come back, and the query go on.
+    # The checkpoint does not show that: the topic may come back, and the query continue.
     offsets = max((tmp_path / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     assert offsets.read_text().splitlines()[-1].replace(" ", "") == f'{{"{topic}":{{"0":50}}}}'
 
@@ -111,7 +111,7 @@ def test_it_goes_on_with_what_comes(
 def test_made_anew_between_two_batches(
     spark: SparkSession, servers: str, make_topic: Callable[..., str], tmp_path: Path, engine: str
 ) -> None:
-    """Nobody saw it gone, and it ends behind where the one before was read: its id is another."""
+    """No one saw it gone, and it ends behind the position read in the one before: its id is another."""
     topic = make_topic(servers)
     fill(servers, topic, 50)
     sink, read, go_on = Sink(), threading.Event(), threading.Event()

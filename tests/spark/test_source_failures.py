@@ -130,7 +130,7 @@ def test_records_that_do_not_come(
     fill(servers, topic, 10)
     given = {"endingOffsets": f'{{"{topic}":{{"0":20}}}}', "kafkaConsumer.pollTimeoutMs": "700"}
     for local in ("false", "true"):
-        # A machine that stands still may let the time pass before the ten that are there.
+        # A machine that stalls may let the time pass before the ten that are there.
         frame = read(spark, "bowstring", servers, topic, local=local, **given)
         said = error_in_time(lambda _, frame=frame: frame.collect(), Exception, "at or after offset 10 came")
         assert re.search(r"No record of .* at or after offset 10 came within .*700 ms", str(said))
@@ -206,7 +206,7 @@ def test_real_time_mode_outlasts_a_restart(
                 own_broker.kill()
                 pause(1, "the broker is away for a while")
                 own_broker.start()
-        # The log is gone, and begins anew: what comes now is read, not waited for until offset 10.
+        # The log is gone, and begins anew: new records are read, without a wait for offset 10.
         own_broker.kill()
         for file in own_broker.data.glob("from-0/0*"):
             file.unlink()

@@ -135,7 +135,7 @@ def test_random_json_is_what_from_json_makes_of_it(
     oracle = in_order(frame.select("offset", parsed.alias("value")))
     good = 0
     for mine, expected, text in zip(ours, oracle, texts, strict=True):
-        if mine.value is None:  # from_json lets pass what follows a value, and names between single quotes.
+        if mine.value is None:  # from_json accepts trailing text, and names between single quotes.
             assert mine._error is not None
             assert expected.value._bad is not None or "follows" in mine._error, (text, mine._error)
             continue

@@ -1,4 +1,4 @@
-"""What is in a topic, read by this project's own consumer, without Spark."""
+"""Reads the contents of a topic by this project's own consumer, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotent load on some partitions while brokers come and go; what was acknowledged is compared in the end."""
+"""Idempotent load on some partitions while brokers come and go; compares acknowledged records in the end."""
 
 import itertools
 import threading
@@ -100,7 +100,7 @@ class AckedLoad:
         return sum(map(len, self.acked.values()))
 
     def wait_for_more(self, partitions: Sequence[int] | None = None, count: int = 50) -> None:
-        """Waits until each partition has so many more acknowledged records."""
+        """Waits until each partition has that many more acknowledged records."""
         chosen = range(self.partitions) if partitions is None else partitions
         before = {partition: len(self.acked[partition]) for partition in chosen}
         wait_until(

@@ -108,7 +108,7 @@ class Coordinators(list[Coordinator]):
                 each.served.close()
 
     def lead(self, leader: int, isr=None, *, epoch: int | None = None, tell: bool = True) -> None:
-        """Lets a broker lead in the next epoch, or in the given one. Nobody follows it yet."""
+        """Lets a broker lead in the next epoch, or in the given one. It has no followers yet."""
         self.leader = leader
         self.leader_epoch = self.leader_epoch + 1 if epoch is None else epoch
         everyone = range(len(self))

@@ -12,7 +12,7 @@ from tests.support import peers
 from tests.support.waiting import HANG_S
 
 TOOLS = "org.apache.kafka.tools"
-# The producing and consuming tools read standard input, or count what they have read in static fields.
+# The producing and consuming tools read standard input, or count the records read in static fields.
 OF_ONE_USE = {
     f"{TOOLS}.{name}"
     for name in (

@@ -35,7 +35,7 @@ class LogMachine(RuleBasedStateMachine):
         )
 
     def killed(self):
-        """The process dies: what is not in the files is lost."""
+        """The process dies: data that is not in the files is lost."""
         crash(self.log)
 
     def teardown(self):
@@ -88,7 +88,7 @@ class LogMachine(RuleBasedStateMachine):
     # ------------------------------------------------------------ what makes it shorter
 
     def cut_epochs_and_producers(self):
-        """Producers of whom no batch is left may begin anywhere; the others go on where they are now."""
+        """Producers without a remaining batch may begin anywhere; the others continue where they are now."""
         known = {p[0]: (p[1], p[2] + 1) for p in self.log.active_producers()}
         self.sequences = {p: known.get(p, (e, s)) for p, (e, s) in self.sequences.items()}
 

@@ -95,7 +95,7 @@ class Script:
     pieces: float = 0.0
     refuse: float = 0.0  # retriable, not stored
     refuse_stored: float = 0.0  # retriable, stored
-    sequence_error: float = 0.0  # of what is not stored
+    sequence_error: float = 0.0  # of unstored batches
     fatal: float = 0.0
     omit: float = 0.0
     duplicate_code: float = 0.0  # of repeats: that code instead of the offset of the stored batch
@@ -189,7 +189,7 @@ class ProduceCluster:
     """Some brokers with one topic.
 
     Attributes:
-        logs: what is stored, by partition.
+        logs: the stored values, by partition.
         script: how the brokers behave; may be replaced at any time.
         bugs: problems in the brokers themselves.
         trace: for each batch the partition, the broker, the batch's description, the error and its offset.

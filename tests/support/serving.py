@@ -14,7 +14,7 @@ from tests.support.waiting import HANG_S, wait_until
 
 PORTS = ClaimedPorts()
 PORTS_MAX = 200
-"""So many claims of ports a process of tests keeps: more than one test needs."""
+"""A process of tests keeps this many claims of ports: more than one test needs."""
 
 
 def steady_port(beside: Sequence[int] = ()) -> int:

@@ -89,7 +89,7 @@ class Counts:
         return sum(map(len, self.by_word.values()))
 
     def read(self) -> int:
-        """Reads what is there, and returns `total`."""
+        """Reads the existing records, and returns `total`."""
         for message in self._consumer.consume(1000, 0.1):
             assert message.error() is None, message.error()
             word = (message.key() or b"").decode()
@@ -97,7 +97,7 @@ class Counts:
         return self.total
 
     def wait_for(self, total: int, why: Any) -> None:
-        """Waits until there are so many counts."""
+        """Waits until there are that many counts."""
         wait_until(lambda: self.read() >= total, lambda: f"{self.total} of {total} counts\n{why()}")
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ class StreamsMember:
         self.standby: Owned = {}
 
     def step(self) -> StreamsGroupHeartbeatResponse:
-        """Joins, or says what it has; takes tasks over at once."""
+        """Joins, or reports what it has; adopts tasks at once."""
         owned = {"active_tasks": ids(self.active), "standby_tasks": ids(self.standby), "warmup_tasks": []}
         told = owned | self.identity | (self.joining if self.epoch == 0 else {})
         answer = self.shell.streams_beat(self.member_id, self.epoch, **told)

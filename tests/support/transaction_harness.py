@@ -20,7 +20,7 @@ T1 = ("t", 1)
 
 
 class TransactionHarness:
-    """One shard. Attributes: `log`, the records that are committed; `markers`, what was to be sent."""
+    """One shard. Attributes: `log`, the committed records; `markers`, the markers to be sent."""
 
     def __init__(self, level: int = 2, **config: int) -> None:
         self.level = level
@@ -140,7 +140,7 @@ class TransactionHarness:
         return Errors.of(self.answers[self.ask_init(expected, **how)].error_code)
 
     def end(self, producer: tuple[int, int], **how: Any) -> tuple[int, int]:
-        """Returns the producer id and epoch that the client goes on with."""
+        """Returns the producer id and epoch with which the client continues."""
         answer = self.answers[self.ask_end(producer, **how)]
         assert answer.error_code == 0, Errors.of(answer.error_code)
         return answer.producer_id, answer.producer_epoch

@@ -127,7 +127,7 @@ class Transfers:
                     self._topic, f"{self._id} {number} {partition}".encode(), partition=partition
                 )
             if not commit:
-                self._producer.flush(HANG_S)  # else an abort drops what is not sent yet
+                self._producer.flush(HANG_S)  # else an abort drops unsent records
         done = end(self._producer, commit=commit)
         (self.committed if done else self.aborted).append(number)
 
@@ -143,7 +143,7 @@ class Transfers:
             raise self.error
 
     def check(self, values: list[bytes]) -> None:
-        """Every committed transfer is there once and whole, and nothing else."""
+        """Every committed transfer is there once and complete, and nothing else."""
         expected = Counter(
             f"{self._id} {number} {partition}".encode() for number in self.committed for partition in (0, 1)
         )

@@ -1,4 +1,4 @@
-"""Administrators and clients that use a cluster as nobody should, in processes: it survives, and its nodes agree.
+"""Administrators and clients that misuse a cluster, in processes: it survives, and its nodes agree.
 
 Each scenario is a test with a cluster of its own: the same topics created, deleted and grown at once; requests that
 keep the controller busy. BOWSTRING_SOAK_SECONDS sets for how long each goes on (`make soak`), BOWSTRING_SEED other
@@ -55,7 +55,7 @@ def connected(cluster: bowstring.Cluster, broker_id: int, client_id: str = "chao
 
 
 class Threads:
-    """Threads that go on until `seconds` have passed. The first failure of one ends all."""
+    """Threads that run until `seconds` have passed. The first failure of one ends all."""
 
     def __init__(self, seconds: float) -> None:
         self.over = threading.Event()

@@ -1,4 +1,4 @@
-"""Clocks of brokers that somebody sets by days, forward and back, in processes: nothing that was begun ends by it."""
+"""Brokers' clocks that jump by days, forward and back, in processes: no unfinished work ends by it."""
 
 import os
 import struct

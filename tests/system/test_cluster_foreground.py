@@ -55,7 +55,7 @@ class Started:
 
 @pytest.fixture
 def start():
-    """Starts the command; what is left of it ends with the test."""
+    """Starts the command; its remaining processes end with the test."""
     made = []
 
     def started(directory, port, *options):

@@ -44,7 +44,7 @@ def reject(cluster, numbers):
             member.reject(records)
             failed = any(member.commit_sync().values())
             (unsure if failed else sure).update(each.value for each in records)
-            # what was not answered may be stored nevertheless, and is not delivered again then
+            # an unanswered copy may be stored nevertheless, and is not delivered again then
             return wanted <= sure or (wanted <= sure | unsure and lag(cluster) == 0)
 
         wait_until(done)
@@ -79,7 +79,7 @@ def letters(cluster):
 
 
 def test_every_rejected_record_has_a_letter(cluster):
-    """The leader is killed as soon as it has answered: what it has not copied then, the next one copies."""
+    """The leader is killed as soon as it has answered: the next one makes its remaining copies."""
     with bowstring.Admin(cluster.bootstrap_servers) as admin:
         admin.create_topic("source", partitions=1, replication_factor=3)
         admin.alter_configs("group", "jobs", set=CONFIGS)

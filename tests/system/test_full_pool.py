@@ -110,7 +110,7 @@ def produce_until_full_and_kill(process: Process, mode: str) -> Rounds:
 
 
 def check(port: int, rounds: Rounds) -> None:
-    """Every partition has what was acknowledged, once and in order; perhaps also the request without an answer."""
+    """Every partition has its acknowledged records, once and in order; perhaps also unanswered ones."""
     found: list[list[int]] = [[] for _ in range(PARTITIONS)]
     deadline = time.monotonic() + HANG_S
     with bowstring.Consumer(f"127.0.0.1:{port}", auto_offset_reset="earliest") as consumer:

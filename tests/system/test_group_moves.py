@@ -95,7 +95,7 @@ def test_members_and_offsets_move(cluster, how):
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_members_of_the_new_protocol_move(cluster, how):
-    """A group of KIP-848: the member goes on in its epoch with its partitions, and keeps what it committed."""
+    """A group of KIP-848: the member continues in its epoch with its partitions, and keeps its commits."""
     group, bootstrap = f"new-{how}", cluster.bootstrap_servers
     topic, partition = f"topic-{how}", TopicPartition(f"topic-{how}", 0)
     settings = {

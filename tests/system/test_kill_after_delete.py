@@ -1,4 +1,4 @@
-"""A broker in commit mode is killed as soon as it has answered DeleteRecords: what is deleted stays deleted."""
+"""A broker in commit mode is killed right after it answered DeleteRecords: deleted records stay deleted."""
 
 import signal
 

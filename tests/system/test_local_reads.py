@@ -1,4 +1,4 @@
-"""Local reads of a broker process that is killed, and by a user who may not have its files."""
+"""Local reads of a broker process that is killed, and by a user without access to its files."""
 
 import os
 import signal
@@ -120,7 +120,7 @@ def connection_of(path) -> str:
 
 
 def test_only_the_brokers_user_is_let_in():
-    """Only root can become another user; for others, the permissions alone are looked at."""
+    """Only root can become another user; for others, only the permissions are checked."""
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:  # TMPDIR may be closed to others
         os.chmod(directory, 0o755)
         broker = serve(Path(directory) / "data", 0, "os")

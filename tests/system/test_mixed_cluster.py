@@ -143,7 +143,7 @@ class Behind:
         self._delete(20)
 
     def check(self) -> None:
-        """The follower begins where the other one does, leads, and has what is left."""
+        """The follower begins where the other one does, leads, and has the remaining records."""
         self._cluster.wait_for_isr(self._topic, 0, self._replicas)
         self._delete(22)
         self._cluster.wait_for_preferred(self._topic, [self._replicas])
@@ -152,7 +152,7 @@ class Behind:
         assert found == [(i, b"%d" % i) for i in range(24, 30)]
 
     def _delete(self, offset) -> None:
-        """Deletes what is below an offset; the answer comes when all live replicas have done so."""
+        """Deletes records below an offset; the answer comes when all live replicas have done so."""
         partition = dr.DeleteRecordsPartition(partition_index=0, offset=offset)
         request = dr.DeleteRecordsRequest(
             topics=[dr.DeleteRecordsTopic(name=self._topic, partitions=[partition])], timeout_ms=30_000
@@ -182,7 +182,7 @@ def test_all_goes_on_while_brokers_of_both_stop(cluster, pair):
         loads = [Transfers(cluster.bootstrap, key_of(transfers, each), transfers) for each in (0, 1)]
         for each in loads:
             stack.callback(each.end)
-        # Their coordinators do not depend on who the controllers are.
+        # Their coordinators do not depend on the controllers.
         groups = groups_of(cluster, pair, stack) if cluster.nodes[THIRD].program == KAFKA else []
         for id, other in (pair, pair[::-1]):
             behind = Behind(cluster, id, other)
@@ -249,7 +249,7 @@ def diverged(cluster, attempt, leader, follower) -> str | None:
     produce_one_by_one(cluster.bootstrap, topic, [b"kept %d" % i for i in range(20)])
     cluster.send(follower, signal.SIGSTOP)
     try:
-        # A fetch is waiting at the leader: the follower gets the first of these when it goes on.
+        # A fetch is waiting at the leader: the follower gets the first of these when it continues.
         produce_one_by_one(cluster.bootstrap, topic, [b"lost %d" % i for i in range(5)], acks=1)
         cluster.kill(leader)
     finally:
@@ -262,7 +262,7 @@ def diverged(cluster, attempt, leader, follower) -> str | None:
 
 
 def decided(cluster, topic, leader, follower) -> int:
-    """The follower once it leads; the old leader if nobody can."""
+    """The follower once it leads; the old leader if none can."""
     (partition,) = cluster.partitions(topic, follower)
     if partition.leader_id == -1 and partition.isr_nodes == [leader]:
         return leader
@@ -320,7 +320,7 @@ def committed_offset(cluster, group, topic) -> int:
 
 
 def is_coordinator(cluster, id, key, key_type) -> bool:
-    """Whether both programs say so."""
+    """Whether both programs report that."""
     return {coordinator_of(cluster, through, key, key_type) for through in pair_of(cluster)} == {id}
 
 

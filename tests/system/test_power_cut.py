@@ -1,4 +1,4 @@
-"""Power cuts under real clients on ext4 and xfs: what was acknowledged is there, and every partition can be read.
+"""Power cuts under real clients on ext4 and xfs: acknowledged records stay, and every partition can be read.
 
 The scenario is the package power_cut. It needs to mount an image of a file system: as root, with loop devices. `make soak`
 lets it run for BOWSTRING_SOAK_SECONDS on each file system, BOWSTRING_SEED chooses other moments.

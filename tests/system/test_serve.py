@@ -408,7 +408,7 @@ def test_an_idle_broker_uses_no_processor_and_little_memory(start):
         pause(2.0, "nothing happens")
         return cpu_ticks() - before
 
-    wait_until(lambda: ticks_of_two_seconds() <= 1, "it is never idle")  # its start may go on for a while
+    wait_until(lambda: ticks_of_two_seconds() <= 1, "it is never idle")  # its start may continue for a while
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         resident_kib = int(next(line for line in file if line.startswith("VmRSS")).split()[1])
     assert resident_kib <= 40 * 1024

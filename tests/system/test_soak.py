@@ -145,7 +145,7 @@ class Soak:
         return all(self.read.get(at, 0) >= number for at, number in dict(self.acknowledged).items())
 
     def note(self, partition: int, offset: int) -> None:
-        """A member of the group had this record. What was committed is covered, so no gap can be."""
+        """A member of the group had this record. Commits cover it, so there can be no gap."""
         with self.lock:
             if offset > self.covered[partition]:
                 self.fail(f"the group had {partition}-{offset}, and nobody {self.covered[partition]}")
@@ -175,7 +175,7 @@ class Soak:
             try:
                 consumer.close()
             except ClientError:
-                continue  # the broker is away: what is not committed is read again
+                continue  # the broker is away: uncommitted records are read again
 
     def count_rebalance(self, _) -> None:
         self.rebalances += 1
@@ -216,7 +216,7 @@ def test_soak(tmp_path: Path) -> None:
     def enough() -> bool:
         return restarts >= 2 and soak.rebalances >= 2 and min(soak.member_records.values()) > 0
 
-    # A slow machine gets more time for what has to happen.
+    # A slow machine gets more time for the required steps.
     while not soak.over.is_set() and (
         (now := time.monotonic()) < started + SECONDS or (not enough() and now < started + SECONDS + HANG_S)
     ):

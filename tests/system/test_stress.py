@@ -38,7 +38,7 @@ from tests.support.wire_client import WireClient
 SECONDS = float(os.environ.get("BOWSTRING_STRESS_SECONDS", "8"))
 PRODUCE, FETCH = 13, 17
 UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, OUT_OF_RANGE = 3, 100, 1
-HEAD = struct.Struct(">QII")  # batch, record in it, CRC-32 of what follows
+HEAD = struct.Struct(">QII")  # batch, record in it, CRC-32 of the rest
 SMALL = {"internal.segment.bytes": "60000", "index.interval.bytes": "500", "file.delete.delay.ms": "300"}
 KINDS = [
     SMALL,

@@ -1,4 +1,4 @@
-"""Classes and files have one name, so that who searches for one finds the other."""
+"""Classes and files have one name, so that a search for one finds the other."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# A file with a class of so many lines, or with nothing public but one class, is named after it.
+# A file with a class of this many lines, or with only one public class, is named after it.
 NAMESAKE_LINES = 80
 OTHERWISE_NAMED = {
     "engine/controller/service.py": "QuorumController is Kafka's name; `service.py` is what runs a pure core",

@@ -1,6 +1,6 @@
 """Product code that nothing uses, and product code that only tests use.
 
-A name counts as used where it stands as a word, whatever it means there: this finds what is certainly dead.
+A name counts as used wherever it occurs as a word: this finds only names that are certainly dead.
 """
 
 import ast
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("_native", "engine", "python", "bench", "docs")
 # A message or record is its declaration: codecs find it in its module.
 DECLARED = ("python/bowstring/protocol/messages/", "python/bowstring/protocol/records/")
-# Names that product code does not use, each with who does.
+# Names that product code does not use, each with its user.
 CALLED_FROM_OUTSIDE = {
     "_missing_": "enum",
     "_index_key": "Numba, of its cache",

@@ -335,7 +335,7 @@ class TestList:
 
 
 def complaints(listed, today):
-    """Returns what is wrong with rows of the list on a day."""
+    """Returns the problems of the list's rows on a day."""
     found = []
     for row in listed:
         file, _, name = row.test.partition("::")

@@ -636,7 +636,7 @@ def test_file_lengths():
 
 
 def tracked() -> list[Path]:
-    """Files of the repository that are there: a change that is not committed yet may have removed some."""
+    """Existing files of the repository: an uncommitted change may have removed some."""
     names = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

@@ -94,7 +94,7 @@ def alter(
 
 
 def settled(talk: Talk, name: str, key: str, value: str | None, kind: int = TOPIC) -> None:
-    """Waits until DescribeConfigs shows what was acknowledged."""
+    """Waits until DescribeConfigs shows the acknowledged value."""
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": [key]}
     talk.until(
         lambda answer: any(each.value == value for each in answer.results[0].configs),
@@ -293,7 +293,7 @@ def listed(talk: Talk, kind: int, name: str) -> None:
 
 
 def replace(talk: Talk, note: str, kind: int, name: str, *configs: tuple[str, str | None]) -> None:
-    """AlterConfigs: what is not named goes back to its default."""
+    """AlterConfigs: unnamed configs return to their defaults."""
     rows = [{"name": key, "value": value} for key, value in configs]
     wanted = {"resource_type": kind, "resource_name": name, "configs": rows}
     talk.ask("AlterConfigs", 2, note=note, resources=[wanted])

@@ -379,7 +379,7 @@ def test_where_a_group_starts(talk: Talk) -> None:
 
 
 def letters(talk: Talk, topic: str, count: int) -> list[tuple[Any, ...]]:
-    """Returns key, value and headers of the records of a dead-letter topic, once there are so many."""
+    """Returns key, value and headers of the records of a dead-letter topic, once there are that many."""
     found: list[Any] = []
 
     def enough() -> bool:

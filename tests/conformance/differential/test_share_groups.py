@@ -41,7 +41,7 @@ class Members:
         return self.beat("joins", member, member_epoch=0, subscribed_topic_names=list(topics), **fields)
 
     def assigned(self, count: int, member: str = "m") -> None:
-        """Sends heartbeats until the member has so many partitions; then describes the group."""
+        """Sends heartbeats until the member has that many partitions; then describes the group."""
 
         def held() -> int:
             self.beat("", member, quiet=True)

@@ -1,4 +1,4 @@
-"""What is committed in each partition, as the high watermarks of leaders say: the truth that the rules compare with."""
+"""The committed records of each partition, by the high watermarks of leaders: the reference of the rules."""
 
 from typing import NamedTuple
 

@@ -175,7 +175,7 @@ class SimulatedController:
         "assign": assign,
     }
 
-    # ---- what is due in time
+    # ---- timed work
 
     def fence_stale(self, epoch):
         if self.state is None or self.epoch != epoch:

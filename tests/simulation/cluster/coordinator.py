@@ -28,7 +28,7 @@ class Coordinator:
         self.shard: GroupShard | None = None
         self.term = -1
         self.waiting: deque[tuple] = deque()
-        # What was loaded reaches up to here: answers that may rest on it wait until it is committed.
+        # Loaded records reach up to here: answers that may depend on them wait until they are committed.
         self.end = 0
 
     # ---- life
@@ -127,7 +127,7 @@ class Coordinator:
 
     def give_up(self, part, shard, append_id):
         if self.shard is shard and any(item == append_id for _, item in self.waiting):
-            # The record is in the log; later answers, which may rest on it, wait for its offset all the same.
+            # The record is in the log; later answers, which may depend on it, wait for its offset.
             self.waiting = deque((end, None if item == append_id else item) for end, item in self.waiting)
             self.carry(part, shard.append_finished(append_id, Errors.REQUEST_TIMED_OUT, self.now()))
 

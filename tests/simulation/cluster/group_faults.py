@@ -87,7 +87,7 @@ def heartbeats_answered_too_early(patches):
 @fault("A coordinator that takes over reads members up to the high watermark only", *ANSWERS)
 def members_loaded_too_little(patches):
     class Below:
-        """A log as far as its high watermark."""
+        """A log up to its high watermark."""
 
         def __init__(self, log):
             self.log_start_offset, self.log_end_offset = log.log_start_offset, log.high_watermark

@@ -413,7 +413,7 @@ class OneAcknowledgedIsLostOnlyWithItsLeader(Invariant):
         image = self.world.newest_image()
         for key, waiting in self.acknowledged:
             if image.topics[key[0]].partitions[key[1]].leader < 0:
-                continue  # its last leader lost its disk, and nobody has taken over
+                continue  # its last leader lost its disk, and no other has taken over
             at = {each.base: each for each in self.world.log_of(key).batches}.get(waiting.base)
             if (at is None or at.epoch != waiting.epoch) and self.newest[key] == waiting.epoch:
                 self.fail(f"{waiting[:3]} of {key} is lost, and its leader still leads")

@@ -1,4 +1,4 @@
-"""The logs of a node's replicas: real ones, on a medium that loses what was not synced when the power fails."""
+"""The logs of a node's replicas: real ones, on a medium that loses unsynced data when the power fails."""
 
 import os
 import shutil
@@ -83,7 +83,7 @@ class ReplicaLog:
             self._write_kept()
         self.log = PartitionLog(self.path, CONFIG, recovery_point=self._recovery_point)
         self.log.advance_high_watermark(self.checkpoint)
-        # In commit mode, a start syncs what it has found.
+        # In commit mode, a start syncs the data that it found.
         end = self.log.log_end_offset
         self.durable = end if is_commit_mode else min(self.durable, end)
 
@@ -132,17 +132,17 @@ class ReplicaLog:
     # ---- while it is open
 
     def flush(self):
-        """The system writes what is in the page cache."""
+        """The system writes the page cache."""
         self.durable = max(self.durable, self.log.flush())
 
     def begin_sync(self):
-        """Begins to make durable what is there now; returns what `end_sync` needs."""
+        """Begins to make the current data durable; returns what `end_sync` needs."""
         sync = [self.log.log_end_offset]
         self._syncing.append(sync)
         return sync
 
     def end_sync(self, sync):
-        """What was cut meanwhile does not count."""
+        """Records cut meanwhile do not count."""
         if sync in self._syncing:
             self._syncing.remove(sync)
             self.durable = max(self.durable, sync[0])

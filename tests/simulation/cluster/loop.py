@@ -5,10 +5,10 @@ from collections import deque
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
-    """The loop of one life of a broker: what is scheduled here ends with that life, and a pause delays it.
+    """The loop of one life of a broker: its scheduled work ends with that life, and a pause delays it.
 
     Attributes:
-        broken: Called with what an exception came from that nobody handled.
+        broken: Called with the source of an unhandled exception.
     """
 
     def __init__(self, node, pause_ms, broken):
@@ -24,7 +24,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     @property
     def is_alive(self):
-        """Whether the broker's life, and the run, go on."""
+        """Whether the broker's life, and the run, continue."""
         return self.world.nodes and self.node.life == self._life
 
     # ---- time

@@ -14,7 +14,7 @@ class ClusterPlan(Plan):
     """What a run is like; the fields of `Plan` are those of the quorum and of the network."""
 
     nodes: int = 3
-    # what counts as written: what is on the medium, or what is in the page cache
+    # what counts as written: data on the medium, or in the page cache
     commit_mode: bool = False
     eligible_leaders: bool = True
     min_in_sync: int = 2
@@ -66,7 +66,7 @@ TROUBLES = {
 
 
 def draw(seed, **forced):
-    """Returns the plan of a seed; `forced` overrides what was drawn, not what happens."""
+    """Returns the plan of a seed; `forced` overrides its fields, not its events."""
     random = Random(seed)
     nodes = random.choice([3, 3, 3, 4, 5])
     lossy = random.random() < 0.5

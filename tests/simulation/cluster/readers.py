@@ -28,7 +28,7 @@ def committed_records(key, found, position):
 
 
 class CommittedReader(Reader):
-    """Reads what is committed, at leaders and followers."""
+    """Reads committed records, at leaders and followers."""
 
     def start(self):
         if not self.rests:

@@ -302,7 +302,7 @@ class ShareMember(Instance):
     # ---- acknowledgements
 
     def work(self):
-        """Processes what it has; sometimes for longer than the lock lasts."""
+        """Processes its records; sometimes for longer than the lock lasts."""
         if not self.held:
             return
         plan = self.world.plan

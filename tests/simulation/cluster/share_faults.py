@@ -132,7 +132,7 @@ def share_coordinator_answers_too_early(patches):
 @fault("A share coordinator loads its partition up to the high watermark only", *KEPT, first=7)
 def share_state_loaded_too_little(patches):
     class Below:
-        """A log as far as its high watermark."""
+        """A log up to its high watermark."""
 
         def __init__(self, log):
             self.log_start_offset, self.log_end_offset = log.log_start_offset, log.high_watermark

@@ -65,7 +65,7 @@ def transactions_loaded_too_little(patches):
     right = TransactionCoordinatorService._replay
 
     class Below:
-        """A log as far as its high watermark."""
+        """A log up to its high watermark."""
 
         def __init__(self, log):
             self.log_start_offset, self.log_end_offset = log.log_start_offset, log.high_watermark

@@ -217,7 +217,7 @@ class ClusterWorld(World):
         return self.grown.get(topic.name, topic.partitions)
 
     def is_due(self, topic):
-        """Whether a topic is to be created already."""
+        """Whether it is time to create a topic."""
         return topic.name != LATE_WORK or self.now >= LATE_MS
 
     @property
@@ -236,7 +236,7 @@ class ClusterWorld(World):
         return None if owned == wanted else f"{owned} have owners"
 
     def is_written_to(self):
-        """Whether somebody may still write, once all rest: a client, or the end of a transaction."""
+        """Whether writes may still come once all rest: from a client, or from a transaction's end."""
         writers = [each for each in self.clients if each not in self.sharers]
         return not all(each.is_idle() for each in writers) or bool(self.rule(Ledger).still_open())
 
@@ -387,7 +387,7 @@ class ClusterWorld(World):
         self.slowed = {}
 
     def act_flush(self, node, numbers):
-        """The system writes what is in the page cache."""
+        """The system writes the page cache."""
         for _, log in node.logs.opened():
             log.flush()
 

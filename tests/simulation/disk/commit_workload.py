@@ -132,7 +132,7 @@ class CommitBroker:
 
 
 class CommitWorkload:
-    """A workload of appends, group commits, checkpoints and restarts; notes record what was acknowledged."""
+    """A workload of appends, group commits, checkpoints and restarts; notes record acknowledgements."""
 
     def __init__(self, disk: Disk, seed: int) -> None:
         self.disk = disk
@@ -204,7 +204,7 @@ class CommitWorkload:
         assert write_rested(self.broker.tails, 0) == (0, 0)
 
     def kill(self) -> None:
-        """The process dies: what is staged, and not in the write-ahead log yet, is lost."""
+        """The process dies: staged data that is not in the write-ahead log yet is lost."""
         marks = {name: log.high_watermark for name, log in self.broker.logs.items()}
         abandon_tails(self.broker.tails)
         self.broker = CommitBroker(self.disk.root)
@@ -230,7 +230,7 @@ class CommitWorkload:
             self.broker.commit()
 
     def take_sequences(self, name: str) -> None:
-        """Goes on where the log's producers are."""
+        """Continues where the log's producers are."""
         known = {p[0]: p[2] + 1 for p in self.broker.logs[name].active_producers()}
         self.sequences |= {(name, p): known.get(p, 0) for n, p in self.sequences if n == name}
 

@@ -195,7 +195,7 @@ class Disk:
             return fault
 
     def look_at_mapped(self) -> None:
-        """Adds what was stored in mapped files since the last time."""
+        """Adds the stores to mapped files since the last time."""
         for path, file in self._mapped.items():
             inode = self._paths.get(path)
             if self.is_off:

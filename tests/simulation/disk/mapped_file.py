@@ -1,4 +1,4 @@
-"""A file that a process maps into its memory: what is stored there reaches the page cache without a call.
+"""A file that a process maps into its memory: its stores reach the page cache without a call.
 
 `MappedFile` finds the stores between two moments. The process may die between any two of them, and nothing but the
 release store of a length says in which order they come: the caller puts them in any.
@@ -38,7 +38,7 @@ class MappedFile:
         self._inode = self._file = self._map = None
 
     def _read(self, inode: int) -> bytes:
-        # It is looked at before each operation, so it stays open and mapped.
+        # It is checked before each operation, so it stays open and mapped.
         if self._file is None or self._inode != inode:
             self._close()
             self._inode, self._file = inode, FileIO(str(self.path))

@@ -18,7 +18,7 @@ HEADER_BYTES = 512
 SLAB_BYTES = 256 << 10
 SLAB_UNITS = 16
 UNIT_BYTES = SLAB_BYTES // SLAB_UNITS
-# length, magic, CRC; the CRC covers what follows: inode, position, base offset, name
+# length, magic, CRC; the CRC covers the rest: inode, position, base offset, name
 HEADER = struct.Struct("<qII")
 FIELDS = struct.Struct("<qqq384s")
 CRC_FROM = HEADER.size
@@ -49,7 +49,7 @@ def header_crc(pool: bytes | bytearray, header: int) -> int:
 
 
 def with_inodes(pool: bytes, numbers: Mapping[int, int]) -> bytes:
-    """Returns the pool with other inodes in its headers; those without a number become nobody's."""
+    """Returns the pool with other inodes in its headers; those without a number belong to no file."""
     changed = bytearray(pool)
     for header in headers_of(pool):
         _, magic, crc = HEADER.unpack_from(pool, header)
@@ -76,7 +76,7 @@ def put_staged(root: Path, image: Image, *, same_boot: bool, path: str = TAILS_F
     """Writes an image of `placed` to an empty directory.
 
     Args:
-        same_boot: The system still runs. After a power cut another boot id is there.
+        same_boot: The system still runs. After a power cut there is another boot id.
     """
     put_tree(root, image)
     settle_staged(root, image, same_boot=same_boot, path=path)

@@ -151,7 +151,7 @@ class Workload:
             directory.close()
 
     def adopt(self, name: str, log: PartitionLog) -> None:
-        """Goes on with the log of a partition that was opened anew."""
+        """Continues with the log of a partition that was opened anew."""
         log.advance_high_watermark(log.log_end_offset)
         old = self.partitions.get(name)
         made = self.partitions[name] = Partition(name, log, ever=self.ever[name])

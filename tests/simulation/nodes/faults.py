@@ -97,7 +97,7 @@ def _in_module(changed, function):
 
 
 def end_whoever_has_it(self):
-    """A turn's end that ends the turn of whoever has it by now."""
+    """A turn's end that ends the turn of its current owner."""
     if self._turns.holder is not None:
         self._turns.pass_on(self._turns.holder)
 

@@ -1,4 +1,4 @@
-"""Random members of groups of all types, which share few group ids, and those who look at groups and delete them."""
+"""Random members of groups of all types, with few group ids, and clients that inspect and delete groups."""
 
 from bowstring.protocol.messages import (
     consumer_group_describe,

@@ -36,7 +36,7 @@ class NothingIsLeft(Rule):
 
 
 def replicas(image, topic, index):
-    """Who has a partition; nobody when there is none."""
+    """The brokers of a partition; none if it does not exist."""
     partitions = image.topics[topic].partitions if topic in image.topics else []
     return partitions[index].replicas if index < len(partitions) else ()
 

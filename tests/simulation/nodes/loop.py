@@ -44,7 +44,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
 
     Attributes:
         name: Of its node.
-        is_dead: Its process has ended: nothing runs here any more.
+        is_dead: Its process has ended: nothing more runs here.
         is_paused: Its process stands still.
         clock_off_ns: How far its time of day is off.
     """
@@ -74,7 +74,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
     # ---- time
 
     def read_clock(self):
-        """Simulated time within a callback: it goes on while code runs, sometimes by a lot."""
+        """Simulated time within a callback: it advances while code runs, sometimes by a lot."""
         self._spend()
         return self.kernel.now + self._elapsed
 
@@ -115,7 +115,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
         pass
 
     def arrives(self, source, callback, *args):
-        """Something came from outside; what comes from one source keeps its order."""
+        """An event came from outside; those of one source keep their order."""
         if not self.is_dead:
             self._arrived.setdefault(source, deque()).append((callback, args))
             self._wake(self.kernel.now)
@@ -181,7 +181,7 @@ class NodeLoop(asyncio.AbstractEventLoop):
         self.is_paused = True
 
     def go_on(self):
-        """Goes on after a pause."""
+        """Continues after a pause."""
         self.is_paused = False
         self._due = None
         self._wake(self.kernel.now)

@@ -9,7 +9,7 @@ PIECES = 0.1
 
 
 class Network:
-    """The links between nodes, and who listens at which address.
+    """The links between nodes, and the listener at each address.
 
     Attributes:
         listeners: By host and port: the one that takes connections (`accept(end)`), and its node's name.
@@ -45,7 +45,7 @@ class Network:
             call(*args)
 
     def set_cut(self, pairs):
-        """Cuts these links, and mends all others: what was held back arrives then."""
+        """Cuts these links, and heals all others: held-back data arrives then."""
         self.cut = set(pairs)
         held, self._held = self._held, []
         for link, call, args in held:
@@ -64,7 +64,7 @@ class Network:
         """Returns a transport of a new connection.
 
         Raises:
-            ConnectionRefusedError: Nobody listens there.
+            ConnectionRefusedError: No process listens there.
         """
         done = loop.create_future()
         source = loop.name
@@ -127,7 +127,7 @@ class End:
         self._post("received", data)
 
     def close(self, error=None):
-        """Ends the connection: the other end gets what was sent before, and then its end."""
+        """Ends the connection: the other end gets the data sent before, and then the end."""
         if self.is_open:
             self.is_open = False
             self.network.ends[self.name].pop(self.number, None)

@@ -87,7 +87,7 @@ class Node:
 
     @property
     def is_up(self):
-        """Whether its process is there and serves, or starts to."""
+        """Whether its process runs and serves, or starts to."""
         return self.broker is not None
 
     def say(self, text):
@@ -241,7 +241,7 @@ class Node:
         self._end()
 
     def lose_power(self, random):
-        """Ends the process; what was not synced is gone."""
+        """Ends the process; unsynced data is gone."""
         if self.broker is None:
             return
         medium = None if self.broker is _Starting else Medium(self.broker)
@@ -250,7 +250,7 @@ class Node:
             self.say(f"loses its power and {medium.cut(random)} bytes")
 
     def move_clock(self, off_ns):
-        """Has the time of day be off by so much from now on; steady time goes on."""
+        """Shifts the time of day by this much from now on; steady time continues."""
         self.say(f"has a clock that is off by {off_ns // MS} ms")
         self.clock_off_ns = off_ns
         if self.loop is not None:

@@ -13,7 +13,8 @@ FEWEST_BYTES = 61
 class Medium:
     """What of a node's logs is on the medium. Take it while the node runs, use it once its files are closed.
 
-    In os mode that is what was flushed; the simulation cuts power in commit mode only, where more must be there.
+    In os mode that is the flushed data; the simulation cuts power in commit mode only, where more must be
+    there.
     """
 
     def __init__(self, broker):
@@ -26,7 +27,7 @@ class Medium:
                 self._logs.append((Path(log.directory), max(log.durable, log.recovery_point)))
 
     def cut(self, random):
-        """Takes what was not synced out of the files, all of it or from some byte on; returns the bytes lost."""
+        """Removes unsynced data from the files, all of it or from some byte on; returns the bytes lost."""
         return sum(_cut(path, offset, random) for path, offset in self._logs)
 
 
@@ -36,7 +37,7 @@ def _cut(path, offset, random):
         data = segment.read_bytes()
         at = synced_bytes(data, offset)
         if at < len(data):
-            # What was written and not synced may have reached the medium by itself, a part of a batch, too.
+            # Written, unsynced data may have reached the medium by itself, a part of a batch, too.
             keep = random.choice([at, at, random.randrange(at, len(data) + 1)])
             os.truncate(segment, keep)
             lost += len(data) - keep

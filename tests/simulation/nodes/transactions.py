@@ -87,7 +87,7 @@ async def write(client):
 
 
 async def write_in_order(client):
-    """An idempotent producer: it sends a batch again, to whoever leads by then, until that is answered."""
+    """An idempotent producer: it sends a batch again, to the current leader, until it is answered."""
     answer = await client.ask(
         init_producer_id.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
     )

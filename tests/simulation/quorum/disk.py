@@ -1,8 +1,8 @@
-"""A node's disk: the log, the snapshots and quorum-state, with what is durable apart from what is only written.
+"""A node's disk: the log, the snapshots and quorum-state; separates durable data from merely written data.
 
 Writes are operations in order. A sync makes those durable that were there when it began. A crash keeps the durable
 ones and a prefix of the others; the batch after the prefix may be torn. Damage in the medium is found at the next
-start; below what was synced, a node must not start again with it.
+start; below the synced data, a node must not start again with it.
 """
 
 from bisect import bisect_right
@@ -236,7 +236,7 @@ class Disk:
     # ---- crashes
 
     def crash(self, kept, torn, part_is_whole):
-        """Loses what was not synced but the first `kept` operations, and half of the next batch with `torn`."""
+        """Loses unsynced data except the first `kept` operations, and half of the next batch with `torn`."""
         self.durable_end = self.durable.end
         self.view = self.durable.copy()
         rest = self.pending[kept:]
@@ -269,7 +269,7 @@ class Disk:
         """Checks everything, as a start does; cuts a torn end off.
 
         Raises:
-            DiskDamaged: What was synced is not whole.
+            DiskDamaged: Synced data is incomplete.
         """
         good = LogView()
         good.start = self.view.start

@@ -73,7 +73,7 @@ class SimulatedNode:
     # ---- lives
 
     def start(self):
-        """Begins a life; a node whose disk lost what was synced stays down."""
+        """Begins a life; a node whose disk lost synced data stays down."""
         self.life += 1
         self.disk.on_append = self.appended
         self.disk.on_truncate = self.truncated
@@ -302,7 +302,7 @@ class SimulatedNode:
             self.world.loaded(self)
 
     def apply_to(self, offset):
-        """Applies what is committed; a snapshot first when the log does not have it any more."""
+        """Applies committed records; a snapshot first if the log no longer has them."""
         if self.applied < self.disk.start_offset:
             self.load_state()
         while self.applied < offset:

@@ -69,7 +69,7 @@ TROUBLES = {
 
 
 def draw(seed, **forced):
-    """Returns the plan of a seed; `forced` overrides what was drawn, not what happens."""
+    """Returns the plan of a seed; `forced` overrides its fields, not its events."""
     random = Random(seed)
     voters = random.choice([1, 2, 3, 3, 3, 3, 4, 5, 5])
     dynamic = random.random() < 0.6

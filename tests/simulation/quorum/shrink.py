@@ -31,7 +31,8 @@ def run_to_end(world):
 def shrink(plan, rule, runs=200, outcome=outcome):
     """Returns the plan with as few actions as `runs` tries find that still break the rule.
 
-    It leaves out halves, then quarters and so on: what is left when nothing can go is the least that this finds.
+    It leaves out halves, then quarters and so on: if nothing more can go, the rest is the least that this
+    finds.
     """
     actions, size = plan.actions, max(1, len(plan.actions) // 2)
     while runs > 0:

@@ -38,7 +38,7 @@ class Home:
         self.start()
 
     def start(self) -> None:
-        """Restores what is staged, and maps the pool."""
+        """Restores the staged batches, and maps the pool."""
         self.restored = restore(self.file, self.root)
         self.pool = TailMemory(
             self.pool_bytes, self.file, from_bytes=self.from_bytes, rest_ms=NEVER_AT_REST_MS

@@ -62,7 +62,7 @@ class Lives:
     """One simulation.
 
     Attributes:
-        story: What was done, to see why a seed fails.
+        story: The steps, to see why a seed fails.
         restored: How many chunks starts have restored.
     """
 
@@ -78,7 +78,7 @@ class Lives:
         """Runs the whole simulation.
 
         Raises:
-            AssertionError: A log is not like its model; the story says what came before.
+            AssertionError: A log differs from its model; the story has the steps before.
         """
         try:
             with scratch() as root:
@@ -158,7 +158,7 @@ class Lives:
             self._append(partition, size_bytes)
 
     def fill(self, partition: Partition) -> None:
-        """So many batches that the tail goes on in a chunk that was full."""
+        """So many batches that the tail continues in a chunk that was full."""
         for _ in range(18):
             self._append(partition, 4000)
 
@@ -288,7 +288,7 @@ class Lives:
                 start=each.model.start,
                 recovery_point=self.chance.choice([0, each.flushed]),
             )
-            # What is restored are whole batches: recovery has nothing to cut.
+            # Restored batches are complete: recovery truncates nothing.
             assert each.log.stats()["truncated_bytes"] == 0
 
     def _check(self) -> None:
@@ -305,13 +305,13 @@ class Lives:
         self._check()
 
     def kill(self, partition: Partition) -> None:
-        """The process dies between two steps: all is there."""
+        """The process dies between two steps: everything is there."""
         self.home.kill()
         self._reopen(clean=False)
         self._check()
 
     def kill_within(self, partition: Partition) -> None:
-        """The process dies in the midst of a step: what was there before is there."""
+        """The process dies in the middle of a step: everything from before is there."""
         step = self.chance.choice(WITHIN)
         before = partition.model.truncated_to(partition.model.end)
         moment = self.chance.randrange(1, 60 if step == "fill" else self.chance.choice([7, 40]))

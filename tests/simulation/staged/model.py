@@ -66,7 +66,7 @@ class Model:
         return other
 
     def take_sequences(self, log: PartitionLog) -> None:
-        """Goes on where the log's producers are. Those that have a batch must be where it ends."""
+        """Continues where the log's producers are. Those that have a batch must be where it ends."""
         known = {each[0]: each[2] + 1 for each in log.active_producers()}
         newest = {put.producer: put for put in self.readable() if put.producer >= 0}
         for producer, put in newest.items():

@@ -122,7 +122,7 @@ class Lives:
                     end = self._live(disk, broker, end)
             if end == "kill at start":
                 self.story.append("  killed at its start")
-                disk = after_power_loss(disk, KILLED)  # it had to survive what came before this start
+                disk = after_power_loss(disk, KILLED)  # it had to survive the events before this start
             else:
                 disk, survived, safe = self._next(disk, end)
 

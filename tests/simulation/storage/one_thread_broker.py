@@ -51,7 +51,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
     """An event loop whose executor is its own thread.
 
     Attributes:
-        delay: How many turns of the loop an executor's thread waits for a processor: then other tasks go on.
+        delay: How many turns of the loop an executor's thread waits for a processor: then other tasks run.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class SteadyBroker:
         return self.broker.logs.durability.wals[os.path.dirname(log.directory)].wal
 
     def commit(self) -> None:
-        """Writes staged batches to the medium, as far as there is room.
+        """Writes staged batches to the medium, if there is room.
 
         Raises:
             OSError: The write-ahead log could not be written, or got no room although there was some.
@@ -162,7 +162,7 @@ class SteadyBroker:
         return self._group_fits(wal)
 
     def _group_fits(self, wal: DirectoryWal) -> bool:
-        """The thread of the write-ahead log waits for a second segment in the middle of a group; nobody else may."""
+        """The write-ahead log's thread waits for a second segment in the middle of a group; no other may."""
         if (
             wal.wal.staged_frame - wal.wal.durable_frame < GROUP_FRAMES
             or wal.wal.stats()["free_segments"] > 1

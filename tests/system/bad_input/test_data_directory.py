@@ -173,7 +173,7 @@ def refusal_after_the_start(data):
 
 
 def as_nobody(data):
-    """What `bowstring serve` says to a user who is not root."""
+    """The output of `bowstring serve` for a user who is not root."""
     if os.geteuid() != 0:
         return serve(data)
     code = (
@@ -243,7 +243,7 @@ def test_permissions(reachable, name, mode):
     assert "Traceback" not in said
     kept = {key: value for key, value in tree(reachable).items() if key in before}
     changed = {key for key in before if kept.get(key) != before[key]}
-    # A partition's files are looked at after the metadata log has been begun with.
+    # A partition's files are checked after the metadata log has been started.
     assert all(key.startswith("__cluster_metadata-0/") and "orders" in name for key in changed), changed
 
 
@@ -275,7 +275,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
     again.close()
 
 
-# ---------------------------------------------------------------- what a broker starts with all the same
+# ---------------------------------------------------------------- what a broker starts with nevertheless
 
 
 def test_checkpoints_that_are_damaged(data, caplog):

@@ -62,7 +62,7 @@ class TransactionalClient:
             self.end(commit=goes_on and self.random.random() < 0.8)
 
     def work(self) -> bool:
-        """Does what belongs to a transaction; False: it is to be aborted."""
+        """Does the work of a transaction; returns False if it must be aborted."""
         raise NotImplementedError
 
     def send(self, topic: str, partition: int, value: str) -> None:
@@ -87,7 +87,7 @@ class TransactionalClient:
                     commit = False
 
     def _refuse(self, error: KafkaException) -> None:
-        """Goes on with an abort if that is possible; ends the process when it is fenced."""
+        """Continues with an abort if that is possible; ends the process when it is fenced."""
         reason = error.args[0]
         print("refused", self.name, reason, file=sys.stderr, flush=True)
         if not (reason.txn_requires_abort() or reason.retriable()):
@@ -128,7 +128,7 @@ class Copier(TransactionalClient):
         self.seek()
 
     def seek(self) -> None:
-        """Goes on where the group is."""
+        """Continues at the group's offsets."""
         while True:
             try:
                 (found,) = self.consumer.committed([self.place], CALL_S)

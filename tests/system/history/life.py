@@ -81,7 +81,7 @@ class OneBroker:
 
 
 class Life:
-    """One life. Call `run`, which returns what is wrong.
+    """One life. Call `run`, which returns the problems.
 
     Attributes:
         counts: How many transactions ended how.
@@ -266,7 +266,7 @@ class Life:
         return check.problems()
 
     def _wait_for_clients(self) -> list[str]:
-        """Waits until no client works any more."""
+        """Waits until no client works."""
         until_s = time.monotonic() + STANDS_STILL_S
         working = {**self._clients, **{f"zombie {each.pid}": each for each in self._zombies}}
         while working := {id: each for id, each in working.items() if each.poll() is None}:
@@ -305,7 +305,7 @@ class Life:
         )
 
     def _read(self, places: list[Place], isolation: str) -> dict[Place, list[Seen]]:
-        """Reads everything that there is."""
+        """Reads every existing record."""
         consumer = self._consumer(isolation)
         consumer.assign([TopicPartition(*place, 0) for place in places])
         found: dict[Place, list[Seen]] = {place: [] for place in places}

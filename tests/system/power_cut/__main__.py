@@ -118,7 +118,8 @@ class Load:
     def __init__(self, port: int, chance: random.Random) -> None:
         self._where = f"127.0.0.1:{port}"
         self._over = threading.Event()
-        # topic -> {(partition, offset): (key, number)} of what was acknowledged; the newest commit by partition
+        # topic -> {(partition, offset): (key, number)} of acknowledged records; the newest commit by
+        # partition
         self.acknowledged: dict[str, dict[tuple[int, int], Record]] = {t: {} for t in PARTITIONS}
         self.committed: dict[int, int] = {}
         self.refusals: dict[str, str] = {}
@@ -225,7 +226,7 @@ class Load:
 
 
 def contents(port: int, topic: str) -> dict[tuple[int, int], Record]:
-    """(partition, offset) -> (key, number) of every record that is there now."""
+    """(partition, offset) -> (key, number) of every existing record."""
     consumer = Consumer(
         {
             "bootstrap.servers": f"127.0.0.1:{port}",

@@ -32,7 +32,7 @@ class Sharing:
             thread.start()
 
     def count(self) -> dict[str, int]:
-        """What was answered so far."""
+        """The number of answers so far."""
         return {"shared": len(self._done)}
 
     def end(self) -> None:

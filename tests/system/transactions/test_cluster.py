@@ -62,7 +62,7 @@ def test_markers_go_to_all_leaders(cluster):
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_the_coordinator_goes(cluster, how):
-    """Transactions are whole, and go on with another coordinator, which ends what was decided."""
+    """Transactions are complete, and continue with another coordinator, which ends decided ones."""
     topic = f"pairs-{how}"
     create(cluster, topic, 2)
     transfers = Transfers(cluster.bootstrap_servers, f"x-{how}", topic)

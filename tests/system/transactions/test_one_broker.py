@@ -41,7 +41,7 @@ def test_committed_and_aborted_records(broker):
         producer.begin_transaction()
         for partition in (0, 1):
             producer.produce("t", b"%d %d" % (number, partition), partition=partition)
-        producer.flush(HANG_S)  # an abort drops what is not sent yet
+        producer.flush(HANG_S)  # an abort drops unsent records
         end(producer, commit=number % 2 == 0)
     expected = sorted(b"%d %d" % (number, partition) for number in range(0, 10, 2) for partition in (0, 1))
     assert sorted(read_committed(address, "t", 2, until=10)) == expected
@@ -91,7 +91,7 @@ def test_a_second_producer_fences_the_first(broker):
 
 
 def test_kill_nine(broker):
-    """Whenever the broker dies, a transaction is there whole or not at all."""
+    """Whenever the broker dies, a transaction is there completely or not at all."""
     address, restart = broker
     create(address, t=2)
     transfers = [Transfers(address, f"p{number}", "t") for number in range(2)]

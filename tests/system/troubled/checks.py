@@ -58,7 +58,7 @@ def replicas_in_sync(admin: Admin, topics: Iterable[str]) -> dict[Place, Sequenc
 
 
 def check_records(notes: Notes, bootstrap: str, topics: Mapping[str, int], kinds: Mapping[str, str]) -> None:
-    """All acknowledged records are there once and in order, as far as their topic keeps them."""
+    """All acknowledged records are there once and in order, unless their topic deletes them."""
     for topic, partitions in topics.items():
         found = read_all(bootstrap, topic, partitions, from_start=True)
         for partition in range(partitions):
@@ -135,7 +135,7 @@ def check_committed(notes: Notes, bootstrap: str, partitions: int, group: str) -
 
 
 def _committed(bootstrap: str, partitions: int, group: str) -> dict[Place, list[int]]:
-    """Committed offsets in the order of the coordinator's log, as far as it is not compacted."""
+    """Committed offsets in the order of the coordinator's log, unless compaction removed them."""
     found: dict[Place, list[int]] = defaultdict(list)
     for key, value in _offset_records(bootstrap, partitions):
         kind, size = struct.unpack_from(">hh", key)
@@ -182,7 +182,7 @@ def batches(folders: Iterable[Path]) -> dict[int, bytes]:
 
 
 def check_replicas(notes: Notes, name: str, kind: str, replicas: Mapping[int, dict[int, bytes]]) -> None:
-    """All replicas have the same bytes, as far as they have not deleted them. Each compacts for itself."""
+    """All replicas have the same bytes, except deleted ones. Each compacts for itself."""
     last = {id: max(each, default=-1) for id, each in replicas.items()}
     if len(set(last.values())) != 1:
         notes.fail(f"{name}: last batches differ: {last}")

@@ -36,7 +36,7 @@ CONFIGS = {
 }
 OFFSETS_PARTITIONS = 3
 SETTINGS = {
-    # Kafka's defaults: on a busy machine nobody would lead with shorter ones.
+    # Kafka's defaults: on a busy machine, shorter ones leave the quorum without a leader.
     "controller.quorum.election.timeout.ms": 1000,
     "controller.quorum.fetch.timeout.ms": 2000,
     "log.retention.check.interval.ms": 1000,
@@ -74,7 +74,7 @@ class Life:
     """One life, in a directory that is left as it is in the end.
 
     Attributes:
-        notes: What went wrong, and what was acknowledged.
+        notes: Problems and acknowledgements.
     """
 
     def __init__(self, plan: Plan, directory: Path) -> None:

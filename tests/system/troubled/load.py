@@ -1,4 +1,4 @@
-"""Producers and consumer groups that go on while a cluster is in trouble, and note what they saw."""
+"""Producers and consumer groups that keep working while a cluster is in trouble, and note what they saw."""
 
 import contextlib
 import threading
@@ -67,7 +67,7 @@ class Notes:
             self.fail(f"two records at {place}: {offset}")
 
     def read(self, group: str, place: Place, offset: int) -> None:
-        """A member of a group had this record. What is committed was read, so there can be no gap."""
+        """A member of a group had this record. Committed records were read, so there can be no gap."""
         with self._lock:
             covered = self.covered[group, place]
             self.covered[group, place] = max(covered, offset + 1)

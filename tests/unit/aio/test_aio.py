@@ -62,7 +62,7 @@ def runner(kind):
 
 
 async def watch(stalls, stall_s):
-    """Notes when the loop's thread did not come back in time, although it computed, or another thread went on.
+    """Notes when the loop's thread did not return in time, although it computed, or another thread ran.
 
     When the machine is busy, all threads of the process stand still.
     """

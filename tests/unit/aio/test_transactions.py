@@ -22,7 +22,7 @@ def committed(bootstrap, topic, count):
 
 
 async def cancelled_after(task, steps):
-    """Lets the loop run for so many steps, then cancels the task and waits for its end."""
+    """Lets the loop run for this many steps, then cancels the task and waits for its end."""
     for _ in range(steps):
         await asyncio.sleep(0)
     task.cancel()

@@ -92,7 +92,7 @@ def test_a_version_too_new_is_answered_in_version_0(served, version):
     assert (correlation_id, response.error_code) == (7, Errors.UNSUPPORTED_VERSION.code)
     (only,) = response.api_keys
     assert (only.api_key, only.min_version, only.max_version) == (18, 0, API_VERSIONS[18].highest)
-    assert offered(served)[1].error_code == 0  # the connection goes on
+    assert offered(served)[1].error_code == 0  # the connection stays open
 
 
 @pytest.mark.parametrize("key", [key for key in BY_BROKER_ALONE.offered if key not in (0, 1)])

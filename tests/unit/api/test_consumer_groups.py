@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: what is refused before a group sees it, and one whole life."""
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: early refusals, and one whole life."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_a_life(served):
 
 
 def test_many_topics_and_partitions(served):
-    """What is large is taken in slices; what no append and no member can hold is refused."""
+    """Large requests are taken in slices; those beyond any append or member are refused."""
     served.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
     names = [f"{'t' * 40}{number}" for number in range(20_000)]
     assert beat(served, **{**JOIN, "subscribed_topic_names": names[:10_000] * 2}).error_code == 0

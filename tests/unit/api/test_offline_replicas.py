@@ -1,4 +1,4 @@
-"""Replicas that nobody can reach."""
+"""Replicas that are unreachable."""
 
 from bowstring.engine.api.offline_replicas import offline_replicas
 from bowstring.engine.metadata.image import PartitionImage

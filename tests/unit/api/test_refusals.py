@@ -1,4 +1,4 @@
-"""What is not there yet is refused in the way by which clients of each version give up (docs/guide/other-clients.md)."""
+"""Unsupported features are refused so that clients of each version give up (docs/guide/other-clients.md)."""
 
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest

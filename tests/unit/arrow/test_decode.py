@@ -232,4 +232,4 @@ def test_what_short_values_leave_behind_is_let_go():
     rows.append(source, 0)
     _, columns = rows.take()
     assert len(columns["value"][1]) == 2, "every value is inside its view"
-    source.append(0)  # and nobody holds the bytes
+    source.append(0)  # and nothing holds the bytes

@@ -9,6 +9,6 @@ from bench import lab
 
 @pytest.fixture(autouse=True)
 def a_machine_that_need_not_be_calm(monkeypatch):
-    """Neither waits until others do little, nor writes out what they have written."""
+    """Neither waits for an idle machine, nor writes out the page cache."""
     monkeypatch.setattr(lab, "CALM_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr(os, "sync", lambda: None)

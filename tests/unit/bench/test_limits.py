@@ -1,4 +1,4 @@
-"""The bare loops compile without a warning, give sane figures, and write what is sent."""
+"""The bare loops compile without a warning, give sane figures, and write the sent bytes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_loop_moves_what_it_says(tmp_path, loop, options):
 @pytest.mark.parametrize("staged", [0, 1])
 def test_commit_answers_and_stores(tmp_path, io_uring, staged):
     found = run_loop("commit", COMMIT | {"io_uring": io_uring, "staged": staged, "in_flight": 3}, tmp_path)
-    # What was on its way when the clock started does not count.
+    # Records in flight when the clock started do not count.
     assert_sane(found, "commit", found.bytes)
     assert 4 * MIB - 3 * 65536 <= found.bytes <= 4 * MIB
     others = found.others

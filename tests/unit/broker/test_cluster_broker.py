@@ -173,7 +173,7 @@ def test_a_broker_follows_topics_leaders_and_configs(tmp_path):
 
 
 def test_a_change_that_cannot_be_carried_out_stays_until_it_can(tmp_path, caplog):
-    """Nobody restarts the broker, and other changes do not wait."""
+    """The broker is not restarted, and other changes do not wait."""
     other_id, kept_id = b"other-topic-of-a", b"topic-kept-as-is"
 
     def topic(name, topic_id, count):

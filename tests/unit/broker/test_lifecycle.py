@@ -112,7 +112,7 @@ def test_a_broker_that_stops_does_not_wait_for_the_intervals_of_others():
         await lifecycle.register()
         await lifecycle.unfence(FOR_EVER)
         before = len(quorum.heard)
-        lifecycle.note_applied((), 8, 1)  # nobody stops
+        lifecycle.note_applied((), 8, 1)  # no broker stops
         quorum.other.in_controlled_shutdown, quorum.end_offset = True, 9
         lifecycle.note_applied((), 9, 1)
         async with asyncio.timeout(HANG_S):

@@ -1,4 +1,4 @@
-"""A node whose log directories have all failed says so and ends, as Kafka's does."""
+"""A node whose log directories have all failed logs that and ends, as Kafka's does."""
 
 import errno
 import os
@@ -95,7 +95,7 @@ def test_a_process_whose_metadata_log_fails_while_it_joins_ends(tmp_path):
 
 
 def test_an_embedded_broker_is_not_ready(tmp_path):
-    """Its process belongs to others: it goes on, and answers with errors."""
+    """Its process belongs to others: it continues, and answers with errors."""
     broker = Broker(data_dir=str(tmp_path)).start()
     engine = engine_of(broker)
     assert engine.why_not_ready() is None

@@ -46,7 +46,7 @@ TYPES = frozenset(("counter", "gauge", "histogram", "summary"))
 
 
 def complaints(name, kind, help_text):
-    """Returns what is wrong with a family of this name, without the suffix of its samples."""
+    """Returns the problems of a family of this name, without the suffix of its samples."""
     found = []
     words = set(name.split("_"))
     if not re.fullmatch(r"bowstring(_[a-z0-9]+)+", name):

@@ -82,7 +82,7 @@ class Noted:
 
 
 def request_of(key, topic_id):
-    """A request of every API: of Produce and Fetch one of a record, of others what is declared as default."""
+    """A request of every API: Produce and Fetch with a record, others with their declared defaults."""
     if key == 0:
         return produce(batch(b"v"), API_VERSIONS[0].highest, topic="t", topic_id=topic_id, partition=1)
     if key == 1:

@@ -1,4 +1,4 @@
-"""Roles that the data plane takes over: in pieces that take little time, in order, each partition by itself."""
+"""Roles that the data plane applies: in short pieces, in order, each partition by itself."""
 
 import asyncio
 from collections import defaultdict
@@ -12,7 +12,7 @@ COST_NS = 160_000  # of one change, on the clock of the double
 
 
 class Plane:
-    """Takes roles over, each for some time on a clock of its own, and notes them by partition."""
+    """Applies roles, each for some time on a clock of its own, and notes them by partition."""
 
     def __init__(self) -> None:
         self.now_ns = 0

@@ -80,7 +80,7 @@ def controlled(directory, work=work_on, codec=GZIP, **settings):
 
 
 class Gate:
-    """Work that stands still until it is let go; `begun` counts what has reached it."""
+    """Work that stands still until it is released; `begun` counts the started items."""
 
     def __init__(self, then=work_on):
         self.then, self.begun, self.open = then, 0, threading.Event()
@@ -100,7 +100,7 @@ def send(client, data, partition=0):
 
 
 def test_memory_while_the_codecs_stand_still(tmp_path):
-    """Everything together: 160 MB to send, and half a megabyte each for what waits and what is worked on."""
+    """Everything together: 160 MB to send, and half a megabyte each for waiting and running work."""
     gate, most = Gate(), 512 << 10
     with controlled(tmp_path, gate, slow_max_bytes=most) as (served, _):
         before = resident_bytes()
@@ -142,7 +142,7 @@ def test_compressed_batches_share_the_memory_there_is(tmp_path, codec, wanted):
 
 
 def test_a_batch_that_is_larger_than_it_says_gets_more_memory(tmp_path):
-    """Lz4 does not say: what is behind it is tried with little memory first, then with more, then alone."""
+    """Lz4 does not state its size: it is tried with little memory first, then with more, then alone."""
     limits = []
 
     def noted(slow, level, limit):
@@ -282,7 +282,7 @@ def test_stopping_waits_for_what_is_worked_on_and_refuses_the_rest(tmp_path):
 
 
 def test_stopping_does_not_wait_for_ever(tmp_path):
-    """What is worked on too long is answered, and its outcome dropped; its thread ends later, and breaks nothing."""
+    """Overdue work is answered, and its outcome dropped; its thread ends later, without harm."""
     gate = Gate()
     with controlled(tmp_path, gate) as (served, control):
         clients = [served.client() for _ in range(10)]

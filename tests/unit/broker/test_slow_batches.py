@@ -212,7 +212,7 @@ def test_a_batch_that_becomes_larger_than_a_segment(served):
 
 
 def test_timestamps_that_a_header_hides_are_put_right(served):
-    """Kafka writes the largest timestamp of the records into the header; so does whoever looks inside."""
+    """Kafka writes the largest timestamp into the header; so does any broker that decodes the records."""
     served.create_topic("t", cleanup_policy="compact")
     now = time.time_ns() // 1_000_000
     made = Batch(((b"k", b"v", now, ()), (b"k", b"w", now + 5, ())), attributes=GZIP, max_timestamp=now + 90)

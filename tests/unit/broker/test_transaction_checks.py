@@ -13,7 +13,7 @@ OLD, NEW = 10, 12  # versions of Produce
 
 
 class Checked:
-    """Checks whose coordinator answers when the test says so."""
+    """Checks whose coordinator answers when the test releases it."""
 
     def __init__(self):
         self.questions = []

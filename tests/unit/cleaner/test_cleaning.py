@@ -1,4 +1,4 @@
-"""One run at a time: what it does to files, what it leaves alone, and what goes on meanwhile."""
+"""One run at a time: its effects on files, what it leaves alone, and what may happen meanwhile."""
 
 import os
 import random
@@ -211,7 +211,7 @@ def test_truncation_deletion_and_stop_end_it(tmp_path):
         thread = threading.Thread(target=go)
         with replaced("pread", seen):
             thread.start()
-            assert begun.wait(HANG_S)  # it would go on for many seconds
+            assert begun.wait(HANG_S)  # it would run for many seconds
             change(log, run)
             thread.join(HANG_S)
         assert len(failed) == 1

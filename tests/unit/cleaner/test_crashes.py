@@ -1,4 +1,4 @@
-"""A crash, or a failing file operation, after each single step: what is left opens, and holds every key's newest."""
+"""A crash, or a failing file operation, after each step: the log opens, and holds every key's newest."""
 
 import errno
 import itertools
@@ -27,7 +27,7 @@ def filled(directory):
 
 
 def cut_after(operation: str, n: int):
-    """From the n-th call on nothing changes the disk any more: the calls fail."""
+    """From the n-th call on, no call changes the disk: the calls fail."""
     counter = itertools.count()
 
     def make(original):

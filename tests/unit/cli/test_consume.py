@@ -133,7 +133,7 @@ def test_a_pipe_that_is_closed(admin, filled, start):
 
 
 def test_an_error_in_the_middle(bootstrap, admin, filled, monkeypatch, capsys):
-    """What was printed before it is committed."""
+    """Records printed before it are committed."""
     from bowstring.cli import run
     from bowstring.clients.errors import CorruptBatchError
 

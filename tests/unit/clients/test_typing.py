@@ -1,4 +1,4 @@
-"""Users' programs are checked as ours are: everything has its type, and what is wrong is found."""
+"""Users' programs are checked like ours: everything has its type, and errors are found."""
 
 from pathlib import Path
 

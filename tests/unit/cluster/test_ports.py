@@ -1,4 +1,4 @@
-"""Ports of nodes belong to whom they were given, also while nobody listens there."""
+"""A node's ports stay its own, even while nothing listens there."""
 
 import errno
 import socket

@@ -217,7 +217,7 @@ def check_change(life: Life, old: PartitionImage | None, new: PartitionImage) ->
         assert new.leader_epoch > old.leader_epoch
         clean = set(old.in_sync) | set(old.eligible_leaders)
         if new.leader != NO_LEADER and old.leader_recovery_state == new.leader_recovery_state == 0:
-            # Besides those who were in sync, one that joined in the same event's records.
+            # Besides the in-sync ones, one that joined in the same event's records.
             assert new.leader in clean | set(new.replicas)
     if not set(old.replicas) <= set(new.replicas):
         assert new.leader_epoch > old.leader_epoch

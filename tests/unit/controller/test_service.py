@@ -390,7 +390,7 @@ def test_a_controller_that_stood_still_fences_nobody_for_that():
         await wait_until_async(lambda: controller._leadership.looked_ms == clock.ms)
         await controller.run(lambda state, now_ms: Decision([], None))
         assert not quorum.image.brokers[1].fenced
-        for _ in range(10):  # but it is fenced when time goes on without a heartbeat
+        for _ in range(10):  # but it is fenced when time passes without a heartbeat
             clock.ms += 15
             await wait_until_async(lambda: controller._leadership.looked_ms == clock.ms)
         await wait_until_async(lambda: quorum.image.brokers[1].fenced)

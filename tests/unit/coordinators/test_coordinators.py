@@ -8,7 +8,7 @@ from bowstring.engine.requests.broker_services import BrokerServices
 
 
 class Noted:
-    """A coordinator that notes what is called, and does something when it starts."""
+    """A coordinator that notes its calls, and does something when it starts."""
 
     def __init__(self, name, log, when_started=lambda: None):
         self.name, self.log, self.when_started = name, log, when_started

@@ -126,7 +126,7 @@ def test_configuration():
     reason="MkDocs is not installed: `make docs` installs it and builds the site",
 )
 def test_the_strict_build(tmp_path):
-    """A dead link fails it, and the pages are there."""
+    """A dead link fails it, and the pages exist."""
     command = [
         sys.executable,
         "-m",

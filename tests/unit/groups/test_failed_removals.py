@@ -133,7 +133,7 @@ def test_a_downgraded_group_rebalances_although_the_coordinator_moves():
 
 
 def test_classic_members_alone_in_a_consumer_group_share_all_partitions():
-    """Nobody sends heartbeats of the new protocol then, which assign; Kafka 4.3.1 leaves partitions to nobody."""
+    """No member sends the new protocol's heartbeats, which assign; Kafka 4.3.1 assigns nothing."""
     shell = ConsumerShell(group_initial_rebalance_delay_ms=0, group_consumer_migration_policy="upgrade")
     shell.create("t", 4)
     olds = [shell.classic_member("t") for _ in range(2)]

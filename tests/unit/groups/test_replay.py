@@ -1,4 +1,4 @@
-"""Replay of very many keys: what is decoded on the way is what would be decoded at the end."""
+"""Replay of very many keys: those decoded on the way equal those decoded at the end."""
 
 import random
 

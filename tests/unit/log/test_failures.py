@@ -1,4 +1,4 @@
-"""I/O errors: the log refuses appends, keeps what is whole, serves reads, and recovers at the next start.
+"""I/O errors: the log refuses appends, keeps intact data, serves reads, and recovers at the next start.
 
 A limit on file sizes stands in for a full disk: the write that passes it is short, the next one fails.
 """
@@ -126,7 +126,7 @@ while True:
 
 
 def test_kill_dash_nine(tmp_path):
-    """What the process had written when it died is there, whole."""
+    """Everything that the process had written when it died is there, complete."""
     for _ in range(5):
         process = subprocess.Popen([sys.executable, "-c", CRASHING, str(tmp_path)], stdout=subprocess.PIPE)
         lines = [process.stdout.readline() for _ in range(50)]

@@ -1,4 +1,4 @@
-"""File operations that fail one by one: what is acknowledged is there afterwards, whatever failed."""
+"""File operations that fail one by one: acknowledged data is there afterwards, whatever failed."""
 
 import errno
 
@@ -44,7 +44,7 @@ def test_a_batch_that_cannot_be_flushed_is_refused(tmp_path):
 
 
 def test_a_write_cut_short_again_and_again(tmp_path):
-    """Not an error: the write goes on where it stopped."""
+    """Not an error: the write continues where it stopped."""
     log = open_log(tmp_path)
 
     def make(pwritev):

@@ -1,4 +1,4 @@
-"""Logs that meet errors which pass: they refuse what they cannot take, and go on without a start."""
+"""Logs that meet passing errors: they refuse what they cannot take, and continue without a restart."""
 
 import errno
 
@@ -59,7 +59,7 @@ def test_a_roll_without_descriptors_is_tried_again(tmp_path, after, error):
 
 
 def test_an_abort_marker_waits_for_its_index(tmp_path):
-    """In the log without an entry of the index, readers of committed records would get what was aborted."""
+    """In the log without an entry of the index, readers of committed records would get aborted ones."""
     log = open_log(tmp_path)
     log.append(batch([b"a"], producer_id=7, epoch=0, sequence=0, attributes=TRANSACTIONAL), 0, NOW_MS)
     with faults.failing("open", errno.EMFILE), pytest.raises(LogError):

@@ -1,4 +1,4 @@
-"""Logs whose last bytes are staged: what can be read, what is in the files, and what outlives the process."""
+"""Logs with staged last bytes: what can be read, what is in the files, and what outlives the process."""
 
 import ctypes
 import errno
@@ -149,7 +149,7 @@ def test_a_file_below_from_bytes_has_no_tail(tmp_path):
 
 
 def test_only_bytes_whose_blocks_are_reserved_are_staged(tmp_path):
-    """Else a full disk could refuse later what was acknowledged; also at the batch that crosses what was reserved."""
+    """Otherwise a full disk could refuse acknowledged bytes later, also of a batch beyond the reserved end."""
     home = Home(tmp_path, from_bytes=200_000)
     log = home.open()
     ranges: list[tuple[int, int]] = []
@@ -248,7 +248,7 @@ def test_what_a_closed_log_could_not_write_is_there_at_the_next_start(home):
 
 
 def test_a_chunk_is_not_restored_over_what_others_appended(home):
-    """After the kill a broker without staged tails appended to the log: what was staged belongs nowhere now."""
+    """After the kill, a broker without staged tails appended to the log: the staged bytes are void."""
     log = home.open()
     staged(log)
     home.kill(log)

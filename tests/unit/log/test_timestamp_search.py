@@ -1,4 +1,4 @@
-"""Searches by timestamp: they find what a look at every record finds, and hold nobody up while the disk works."""
+"""Searches by timestamp: they find what a full scan finds, and hold nothing up while the disk works."""
 
 import random
 import threading
@@ -55,7 +55,7 @@ def test_the_first_record_that_is_not_older(tmp_path, reopen):
 
 
 class Gate:
-    """Reads of the threads that are named wait until they may go on."""
+    """Blocks reads of the named threads until they are released."""
 
     def __init__(self) -> None:
         self.entered, self.go = threading.Event(), threading.Event()
@@ -89,11 +89,11 @@ SEARCHES = {
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_nobody_waits_for_a_search_that_waits_for_the_disk(tmp_path, gate, search):
-    """Appends, reads of what is in memory and everything else that wants the log's lock go on."""
+    """Appends, reads from memory and everything else that needs the log's lock continue."""
     log = open_log(tmp_path, **SMALL)
     fill(log, 200)
     log = reopened(log, tmp_path, retention_ms=500)
-    log.append(batch(), 0, NOW_MS)  # its end has been looked at
+    log.append(batch(), 0, NOW_MS)  # its end has been checked
     before = SEARCHES[search](log) if search != "retention" else None
     log = reopened(log, tmp_path, retention_ms=500)
     log.append(batch(), 0, NOW_MS)
@@ -124,7 +124,7 @@ def test_searches_beside_retention_truncation_and_appends(tmp_path):
         chance, end = random.Random(3), log.log_end_offset
         while not stop.is_set():
             for _ in range(20):
-                # Every record's timestamp says its offset, whoever wrote it last.
+                # Every record's timestamp is its offset, whoever wrote it last.
                 end = log.append(batch([b"x" * 60], timestamp=NOW_MS + end), 0, NOW_MS) + 1
             log.advance_high_watermark(end)
             if chance.random() < 0.3:

@@ -159,7 +159,7 @@ def test_truncation_reopens_a_transaction(tmp_path):
 
 
 def test_a_truncation_opens_no_transaction_that_has_ended(tmp_path):
-    """What is read again ended below the high watermark, which may not move again for long."""
+    """The records read again ended below the high watermark, which may not move again for long."""
     log = open_log(tmp_path)
     write(log, 5, 0)
     end(log, 5, abort=True)

@@ -145,7 +145,7 @@ def test_assigned_epochs(tmp_path):
     assert log.leader_epoch == 3 and log.end_offset_for_epoch(0) == (0, 10)
     log.assign_epoch(4, 10)  # nothing was written in epoch 3
     assert log.epochs() == [(0, 0), (4, 10)]
-    log.assign_epoch(2, 5)  # contradicts what comes after it
+    log.assign_epoch(2, 5)  # contradicts the entries after it
     assert log.epochs() == [(0, 0), (2, 5)]
     with pytest.raises(ValueError, match="negative"):
         log.assign_epoch(-1, 5)

@@ -1,4 +1,4 @@
-"""What is appended is written back in steps, and then leaves the page cache: of followers' logs, or of all."""
+"""Appended data is written back in steps, and then leaves the page cache: of followers' logs, or of all."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Creating topics and partitions: what is refused and with which error, and the records of what is not."""
+"""Creating topics and partitions: refusals and their errors, and the records of accepted changes."""
 
 import pytest
 

@@ -89,7 +89,7 @@ def test_the_units_protection():
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
 def test_systemd_accepts_the_unit(tmp_path):
-    """With a command that is there: systemd-analyze looks for it."""
+    """With an existing command: systemd-analyze looks for it."""
     copy = tmp_path / UNIT.name
     (command,) = re.findall(r"^ExecStart=(\S+)", UNIT.read_text(), re.M)
     copy.write_text(UNIT.read_text().replace(f"ExecStart={command}", f"ExecStart={sys.executable}"))

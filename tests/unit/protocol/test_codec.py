@@ -1,4 +1,4 @@
-"""What the codec refuses, and how it says so."""
+"""The codec's refusals and their messages."""
 
 import copy
 import pickle
@@ -222,7 +222,7 @@ class TestDecode:
         assert "32768 bytes" in refused(decode, MetadataRequest, 9, data).reason
 
     def test_text_that_could_not_be_written_again(self):
-        """Each byte that is not UTF-8 becomes three: what is stored or answered would be too long."""
+        """Each byte that is not UTF-8 becomes three: the stored or answered text would be too long."""
         head = b"\x00\x00\x00\x01"
         assert decode(MetadataRequest, 0, head + b"\x2a\xaa" + b"\xff" * 10922).topics
         for text in (b"\xff" * 10923, b"\xff" * 5000 + b"x" * 27767):

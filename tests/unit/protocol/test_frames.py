@@ -50,7 +50,7 @@ def test_api_versions_answers_always_have_header_v0():
 
 
 def test_the_header_of_a_version_from_the_future_is_read():
-    """So that ApiVersions can be answered with what is known."""
+    """So that ApiVersions can be answered with the known fields."""
     frame = encode_request(ApiVersionsRequest(client_software_name="new"), 4, 3, "client")
     future = frame[:2] + b"\x00\x63" + frame[4:]
     assert decode_request_header(future)[:4] == (18, 99, 3, "client")

@@ -1,4 +1,4 @@
-"""Frames of local reads: both ends agree, and what is cut short or made up is refused by name."""
+"""Frames of local reads: both ends agree, and truncated or invented ones are refused by name."""
 
 import contextlib
 

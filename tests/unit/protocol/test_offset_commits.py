@@ -16,7 +16,7 @@ TOPIC_ID = bytes(range(16))
 
 
 def decoded(items, most=1000):
-    """Returns the offsets by group, topic and partition, and what is left to the codec."""
+    """Returns the offsets by group, topic and partition, and the rest, which is left to the codec."""
     found = {}
     first_seen = {}
 
@@ -107,7 +107,7 @@ def test_other_records_are_left_to_the_codec():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_damaged_records(seed):
-    """Nothing is read beyond the record, and what is taken is what the codec takes."""
+    """Nothing is read beyond the record, and it accepts what the codec accepts."""
     chance = random.Random(seed)
     for _ in range(300):
         key, value = (bytearray(each) for each in chance.choice(COMMITS))

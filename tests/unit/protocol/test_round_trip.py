@@ -34,7 +34,7 @@ def test_every_version(declared, chance):
 
 @pytest.mark.parametrize("declared", all_messages(), ids=name_of)
 def test_defaults(declared):
-    """An instance nobody filled can be sent in every version, and is the same on the other side."""
+    """An empty instance can be sent in every version, and is the same on the other side."""
     for version in versions(declared):
         data = encode(declared(), version)
         assert data == reference_codec.encode(declared(), version)

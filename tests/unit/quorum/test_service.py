@@ -78,7 +78,7 @@ def test_records_carry_the_time_of_day(tmp_path):
 
 
 def test_what_is_due_is_done_where_the_kraft_version_stays(tmp_path):
-    """A request for the level that the cluster has writes what was collected, and answers who waits for it."""
+    """A request for the cluster's level writes the collected records, and answers the waiting request."""
 
     async def scenario(controllers):
         await controllers.start()

@@ -1,4 +1,4 @@
-"""Vote, BeginQuorumEpoch, EndQuorumEpoch; who may vote for whom."""
+"""Vote, BeginQuorumEpoch, EndQuorumEpoch; which replica may vote for which."""
 
 import pytest
 

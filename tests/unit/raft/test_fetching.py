@@ -190,7 +190,7 @@ def test_a_follower_takes_over_where_its_leader_listens_now():
 
 
 def test_a_leader_that_cannot_write_takes_all_back_and_resigns():
-    """The records before the one that did not fit are gone as well, and nobody has seen them."""
+    """The records before the one that did not fit are gone as well, and no reader has seen them."""
     node = Harness().lead()
     end, voters = node.disk.end_offset, node.replica.voters
     assert node.ask(fetch(1, end, 1, high_watermark=end, wait=500)) is None

@@ -1,4 +1,4 @@
-"""Snapshots: who gets one, piece by piece, and how it is installed."""
+"""Snapshots: which replica gets one, piece by piece, and how it is installed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Messages survive the wire in every version, but for what a version lacks."""
+"""Messages survive the wire in every version, except fields that a version lacks."""
 
 import pytest
 

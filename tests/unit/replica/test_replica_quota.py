@@ -1,4 +1,4 @@
-"""The quota of throttled replicas: what was copied is paid for with time (KIP-73)."""
+"""The quota of throttled replicas: copied bytes are paid for with time (KIP-73)."""
 
 from hypothesis import given
 from hypothesis import strategies as st

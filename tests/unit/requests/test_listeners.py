@@ -75,7 +75,7 @@ def test_listeners_that_cannot_be_are_refused(settings, message):
         ("10.1.2.3", False),
         ("::ffff:10.1.2.3", False),
         ("fe80::1", False),
-        ("no-such-name.invalid", True),  # nothing can listen there, and what tries says so
+        ("no-such-name.invalid", True),  # nothing can listen there, and the attempt reports that
     ],
 )
 def test_what_is_loopback(host, loopback):

@@ -118,7 +118,7 @@ def watched(served):
 def served(tmp_path_factory):
     served = Served(tmp_path_factory.mktemp("turns"))
     served.create_topic(TOPIC)
-    # With all of the coordinator's partitions, and what is imported at first use.
+    # With all of the coordinator's partitions, and the modules imported at first use.
     committed = OffsetCommitRequest(
         group_id="g",
         topics=[
@@ -141,7 +141,7 @@ def test_the_control_thread_is_never_away_for_long(served, key, version, path):
         for correlation_id, count in ((1, FEW), (2, COUNT))
     )
     client = served.connect()
-    client.send(few)  # what is imported at first use is there
+    client.send(few)  # the modules imported at first use are there
     client.receive()
     longest_ms = []
     # The least of eight at most. Work that is done in one go is in each of them. A full collection, or time that a

@@ -1,4 +1,4 @@
-"""A batch that fails its CRC is never served: what is before and behind it is, and the partition says where it is."""
+"""A batch that fails its CRC is never served; those around it are, and the partition reports its place."""
 
 import struct
 from random import Random
@@ -252,7 +252,7 @@ def test_truncation_and_retention_forget_what_was_bad_there(stopped):
 
 
 def test_a_range_marked_from_elsewhere_is_not_served(tmp_path):
-    """What the scrubber finds is kept back even while the page cache still has what was written."""
+    """Batches that the scrubber finds are kept back even while the page cache still has the written bytes."""
     before = recent_bytes(64 << 20)
     served = Served(tmp_path)
     try:

@@ -1,4 +1,4 @@
-"""Large requests for the control thread: how many bytes of them the broker has in hand, and who waits."""
+"""Large requests for the control thread: how many bytes of them the broker holds, and which requests wait."""
 
 import struct
 import threading
@@ -27,7 +27,7 @@ def metadata(size_bytes: int) -> bytes:
 
 @pytest.fixture
 def small(tmp_path):
-    """A plane that takes 200 kB of large requests at once, and nobody who answers but the test."""
+    """A plane that takes 200 kB of large requests at once, answered by the test only."""
     served = Served(tmp_path, reactors=2, slow_max_bytes=200_000)
     yield served
     served.close()

@@ -1,4 +1,4 @@
-"""What outlives what: topics recreated or deleted under those who wait, planes dropped in the middle of things."""
+"""What outlives what: topics recreated or deleted under waiting requests, planes dropped during work."""
 
 import contextlib
 import errno
@@ -243,7 +243,7 @@ def test_deleted_logs_give_their_files_back_though_a_session_still_names_them(tm
 
 
 def test_timers_of_answered_fetches_do_not_pile_up(tmp_path):
-    """Waits of 24 days that end at once: what is kept of each may not stay for 24 days."""
+    """Waits of 24 days that end at once: no memory of them may stay for 24 days."""
     served = Served(tmp_path)
     try:
         client, writer = served.client(), served.client()
@@ -463,7 +463,7 @@ def test_requests_nobody_answers_yet_are_not_heaped_up(served, client):
 
 
 def test_acks_that_wait_while_the_high_watermark_moves(tmp_path):
-    """Whoever moves it may do so between a look at it and the wait for it."""
+    """It may be moved between a check of it and the wait for it."""
     served = Served(tmp_path, reactors=2)
     try:
         served.add_topic("copied", uuid.uuid4().bytes, 1, {"replicated": True})

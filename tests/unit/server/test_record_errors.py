@@ -20,7 +20,7 @@ COMPACTED_ID = uuid.uuid5(uuid.NAMESPACE_DNS, "compacted").bytes
 
 
 def keyless(count, every=1, codec=0, timestamp=NOW_MS):
-    """A batch in which every so many records have no key."""
+    """A batch in which every n-th record has no key."""
     return encode_batch(
         [(None if i % every == 0 else b"k", b"", timestamp, None) for i in range(count)], codec
     )

@@ -121,7 +121,7 @@ def test_records_on_their_way_to_the_old_medium_say_nothing_of_the_new_one(movin
 
 
 def test_what_a_move_in_vain_has_staged_does_not_count(moving):
-    """The copy has too much left, so that the log goes on, and is truncated later."""
+    """The copy has too many records, so that the log continues, and is truncated later."""
     append(moving.source, 4)
     moving.copy_all()
     for _ in range(6):

@@ -62,7 +62,7 @@ def test_a_produce_that_names_too_many_partitions_is_refused(tmp_path, partition
 
 
 def test_produce_requests_that_wait_count_with_all_they_take(tmp_path):
-    """Twenty megabytes of small entries, each request kept by one batch that nobody acknowledges."""
+    """Twenty megabytes of small entries, each request kept by one batch without an acknowledgement."""
     served = Served(tmp_path)
     served.add_topic("strict", bytes(15) + b"s", 1, serve={"replicated": True})
     records = batch(b"x")
@@ -159,7 +159,7 @@ def test_a_fetch_that_names_too_many_partitions_is_refused(tmp_path):
 
 
 def test_a_partition_that_is_named_twice_is_fetched_once(tmp_path):
-    """As Kafka does it: by what is said of it last."""
+    """As in Kafka: the last entry counts."""
     served = Served(tmp_path)
     try:
         client = served.client()

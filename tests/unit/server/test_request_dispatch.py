@@ -1,4 +1,4 @@
-"""What is not a proper request: refused with one event, the connection closed, everyone else served."""
+"""Invalid requests: refused with one event, the connection closed, all others served."""
 
 import contextlib
 import random

@@ -25,7 +25,7 @@ def produced(planes: Planes, count: int) -> None:
 
 
 def committed(planes: Planes, offset: int, *, epoch: int) -> None:
-    """Followers come, and the high watermark reaches what was produced."""
+    """Followers come, and the high watermark reaches the produced records."""
     for broker in (1, 2):
         planes.follow(broker, 0, epoch)
     wait_until(lambda: planes.log(0).high_watermark == offset)

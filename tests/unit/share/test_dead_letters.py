@@ -29,7 +29,7 @@ COPY = "errors.deadletterqueue.copy.record.enable"
 ON = {"errors.deadletterqueue.group.enable": "true"}
 
 
-# ---- what is in a letter
+# ---- contents of a letter
 
 
 def test_headers_are_kafkas():

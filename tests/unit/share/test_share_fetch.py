@@ -202,7 +202,7 @@ def test_partitions_that_are_not_there(topic):
 
 
 def in_background(work):
-    """Runs work on a thread; returns what waits for its result."""
+    """Runs work on a thread; returns a function that waits for its result."""
     found = []
     thread = threading.Thread(target=lambda: found.append(work()))
     thread.start()
@@ -242,7 +242,7 @@ def test_a_fetch_waits_for_what_another_member_gives_back(topic):
 
 
 def sent_without_waiting(member):
-    """Sends a fetch that waits for records, whose answer nobody reads."""
+    """Sends a fetch that waits for records, whose answer is never read."""
     partition = sf.FetchPartition(partition_index=0)
     request = sf.ShareFetchRequest(
         group_id=member.group,
@@ -258,7 +258,7 @@ def sent_without_waiting(member):
 
 
 def test_a_fetch_ends_with_its_connection(served, topic):
-    """Records that nobody would read are not acquired, so another member need not wait for a lock."""
+    """Records without a reader are not acquired, so another member need not wait for a lock."""
     records = topic()
     share = served.engine.share_partitions.find(records.group, records.id, 0)
     ann = records.member()

@@ -17,7 +17,7 @@ ACCEPT, ARCHIVED = 1, 4
 
 
 class HeldPersister:
-    """Attributes: `written`, what was to be stored; `may_store`, so many writes are let through."""
+    """Attributes: `written`, the writes so far; `may_store`, how many writes succeed."""
 
     def __init__(self):
         self.written = []

@@ -70,7 +70,7 @@ def test_an_assigned_partition_that_vanishes(servers):
 
 
 def test_a_topic_that_is_made_anew_between_two_looks(servers):
-    """Its offsets say nothing about what was read before, even if there are more of them now."""
+    """Its offsets are unrelated to those read before, even if there are more of them now."""
     strict, bold = (planner(servers, subscribe="anew", failOnDataLoss=loss) for loss in ("true", "false"))
     anew = TopicPartition("anew", 0)
     with bowstring.Admin(servers) as admin, bowstring.Producer(servers) as producer:

@@ -15,7 +15,7 @@ SPARK_HOME = Path(sysconfig.get_path("purelib"), "pyspark")
 
 @pytest.fixture
 def environment(monkeypatch):
-    """Without a choice of anybody's."""
+    """Without any explicit choice."""
     for name in (PYTHON_VARIABLE, LAUNCHED_VARIABLE, "SPARK_HOME"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)

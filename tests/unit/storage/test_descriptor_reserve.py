@@ -1,4 +1,4 @@
-"""Descriptors that are kept for files: who gets them, and what is said about it."""
+"""Descriptors that are kept for files: their users, and the log lines about them."""
 
 import errno
 import subprocess

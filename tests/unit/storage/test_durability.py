@@ -99,7 +99,7 @@ def test_waiting_for_the_medium(made):
 
 
 def run_ready(wal):
-    """Lets the control loop run what is ready."""
+    """Lets the control loop run ready callbacks."""
     wal._loop.call_soon(wal._loop.stop)
     wal._loop.run_forever()
 
@@ -169,7 +169,7 @@ def test_room_that_cannot_be_made_is_asked_for_again(made, caplog):
         for _ in range(25):
             append(log, 10, size=100_000)
         wait_until(lambda: any("no free segment" in record.message for record in caplog.records))
-    # What was appended so far may have had room: the end of this test is that there is more.
+    # Records appended so far may have had room: this test ends when there is more.
     wait_until(lambda: any("has free segments again" in record.message for record in caplog.records))
     wait_until(lambda: wal.wal.durable_frame >= staged_frame(log))
 
@@ -274,7 +274,7 @@ def test_liburing_is_found():
 
 
 def fill_segments(wal, log, count):
-    """Appends until the write-ahead log has so many segments that are full."""
+    """Appends until the write-ahead log has that many full segments."""
     while wal.wal.stats()["full_segments"] < count:
         append(log, 10, size=100_000)
         wait_until(lambda: wal.wal.stats()["staged_bytes"] < 16 << 20)
@@ -435,7 +435,7 @@ def test_what_is_appended_while_a_topic_leaves_commit_mode_is_synced(serve):
 
 
 def test_a_stalled_disk_keeps_the_control_thread_answering(serve):
-    """Producers fill the write-ahead log; heartbeats and everything else go on before the disk does."""
+    """Producers fill the write-ahead log; heartbeats and everything else continue before the disk does."""
     served = serve(bowstring_durability="commit", bowstring_wal_io="pwrite")
     served.create_topic("t")
     large = batch([bytes(1_000_000)])

@@ -1,4 +1,4 @@
-"""Several log directories: identity, placement, what is offline, and one that fails while others live."""
+"""Several log directories: identity, placement, offline partitions, and one that fails while others live."""
 
 import errno
 import shutil
@@ -200,7 +200,7 @@ def test_a_failed_directory_takes_no_writes_and_the_others_live(serve_on, tmp_pa
         wanted = STORAGE_ERROR if index in failed else 0
         assert served.produce("t", batch(), index).error_code == wanted
         log = served.engine.logs.get("t", index)
-        assert len(log.read(0, 1 << 20)) > 0  # reads go on
+        assert len(log.read(0, 1 << 20)) > 0  # reads continue
     (topic,) = served.ask(MetadataRequest(topics=None)).topics
     assert [p.partition_index for p in topic.partitions if p.offline_replicas] == failed
     assert all(p.error_code == 0 and p.leader_id == 1 for p in topic.partitions)

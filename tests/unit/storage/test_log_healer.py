@@ -107,7 +107,7 @@ def test_a_log_that_refuses_records_is_given_up_and_returns(tmp_path, monkeypatc
 
 
 def test_logs_without_room_are_given_up_until_there_is_some(tmp_path, monkeypatch, caplog):
-    """Their write-ahead log tries itself, and says so."""
+    """Their write-ahead log retries by itself, and logs that."""
     monkeypatch.setattr(log_healer, "GIVE_UP_S", 0.2)
 
     async def scenario():

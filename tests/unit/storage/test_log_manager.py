@@ -58,7 +58,7 @@ def test_a_newer_image_does_not_end_the_change_of_the_other_topics(logs):
 
 
 class Removal:
-    """Removes topics of many partitions that are all being moved, and notes what comes in between."""
+    """Removes topics of many partitions that are all being moved, and notes calls in between."""
 
     def __init__(self, partitions=200, failing=()):
         self.logs = LogManager.__new__(LogManager)

@@ -112,7 +112,7 @@ def test_deleted_while_its_directories_are_renamed(served, tmp_path, monkeypatch
 
 
 def test_turned_round_and_deleted_while_its_directories_are_renamed(served, tmp_path, monkeypatch):
-    """Who waits to turn it round leaves the removed copy alone."""
+    """A move that waits to be reversed leaves the removed copy alone."""
     discarded = []
     original = replica_moves.discard
     monkeypatch.setattr(

@@ -89,7 +89,7 @@ def other(served, tmp_path):
 
 
 def is_copied_to(served, there) -> bool:
-    """Whether a part of the partition is there, but not all."""
+    """Whether the partition is partly there."""
     topics = described(served)[there.name].topics
     return bool(topics) and topics[0].partitions[0].partition_size > 0
 
@@ -119,7 +119,7 @@ def test_everything_moves(serve_on, tmp_path, durability):
     assert values(log) == list(range(333, 1000))
     assert homes(served) == {0: there.name}
     wait_until(lambda: len(list(tmp_path.glob("[ab]/t-0*"))) == 1)  # the old one is deleted
-    # a duplicate is still known as one, and appends go on
+    # a duplicate is still detected, and appends continue
     assert served.produce("t", with_producer(batch(990), 7, 0, 990)).base_offset == 990
     fill(served, 5)
     served.restart()
@@ -181,7 +181,7 @@ def test_where_a_partition_is_made_may_be_said_before(serve_on, tmp_path):
 
 
 def test_of_partitions_to_be_made_the_last_are_remembered(serve_on, tmp_path, monkeypatch):
-    """Whoever names partitions without end does not fill the broker's memory."""
+    """Requests that name endless partitions do not fill the broker's memory."""
     monkeypatch.setattr(log_directories, "MOST_PREFERRED", 2)
     served = serve_on()
     for index in (0, 1, 0, 2):
@@ -223,7 +223,7 @@ def test_the_throttle_is_for_all_moves_together(serve_on, tmp_path):
         there = "b" if homes(served, topic)[0] == "a" else "a"
         assert move(served, tmp_path / there, topic=topic) == 0
     wait_for_move(served)
-    # What is left at the end, and one turn of each, need not wait.
+    # The rest at the end, and one turn of each, need not wait.
     free_bytes = 2 * (1 << 18) + 2 * 100_000
     assert time.monotonic() - started >= (copied_bytes - free_bytes) / 400_000
 

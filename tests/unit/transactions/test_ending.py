@@ -182,7 +182,7 @@ def test_a_completion_whose_write_fails_is_tried_again():
 
 
 def test_an_unknown_outcome_is_not_decided_again():
-    """The record may be committed later: until then nobody may decide otherwise."""
+    """The record may be committed later: until then, no other decision is possible."""
     harness, producer = ongoing()
     harness.held = []
     token = harness.ask_end(producer)

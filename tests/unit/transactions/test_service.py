@@ -64,7 +64,7 @@ def status(broker):
 
 
 def test_a_marker_in_its_own_log_hides_no_transaction(log):
-    """An admin client can have one written (WriteTxnMarkers). What was read together with it counts as well."""
+    """An admin client can have one written (WriteTxnMarkers). Records read together with it count as well."""
 
     async def run():
         marker = Marker(producer_id=70, epoch=1, commit=True, coordinator_epoch=1, version=2)
@@ -130,7 +130,7 @@ def test_who_leads_no_more_does_not_begin(log):
 
 
 class AtOnce:
-    """Records that are on the medium: who waits is called back before the registration returns."""
+    """Records that are on the medium: a waiter is called back before the registration returns."""
 
     def __init__(self):
         self.asked = 0

@@ -99,7 +99,7 @@ def test_two_gibibytes_of_strings_are_a_named_error():
     value = b"\xc0\xb8\x02" + bytes(20000) + b"\0"  # a block of 20,000 items
     with pytest.raises(ValuesTooLargeError, match="2 GiB"):
         form.decode(pa.array([value]))
-    structs, errors = form.decode(pa.array([b"\x02\x02\0"]))  # the decoder goes on
+    structs, errors = form.decode(pa.array([b"\x02\x02\0"]))  # the decoder continues
     assert errors is None and structs.to_pylist() == [{"a": ["y"]}]
 
 

@@ -56,7 +56,7 @@ def decode(schema: pa.Schema, *values: bytes | None) -> tuple[list[object], list
 
 
 def error_of(schema: pa.Schema, value: bytes) -> str:
-    """What is wrong with a value; its neighbours stay as they are."""
+    """The error of a value; its neighbours stay as they are."""
     good = b"{}"
     rows, errors = decode(schema, good, value, good, value)
     assert rows[0] == rows[2] == {name: None for name in schema.names} and rows[1] is rows[3] is None

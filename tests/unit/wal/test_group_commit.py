@@ -1,4 +1,4 @@
-"""Group commit: what counts as durable, who is woken, where frames go, and what happens when they cannot."""
+"""Group commit: what counts as durable, which waiters wake, where frames go, and the failures."""
 
 import errno
 import os
@@ -145,7 +145,7 @@ def test_the_thread_commits_and_wakes(tmp_path, io):
 
 
 def test_nobody_waits_for_a_trailer_to_be_written(tmp_path):
-    """A device that stalls while the log goes on in a recycled segment: staging and figures do not wait for it."""
+    """A device stalls while the log continues in a recycled segment: staging and figures do not wait."""
     wal = wal_on(tmp_path, segments=2)
     writing, leave = threading.Event(), threading.Event()
     waited = []

@@ -1,6 +1,6 @@
 """Makes a broker wrong on purpose: Python imports this in a broker's process that has its folder in PYTHONPATH.
 
-BOWSTRING_BREAK names what is broken.
+BOWSTRING_BREAK names the broken part.
 """
 
 import os

@@ -210,7 +210,7 @@ def test_a_closed_consumer(consumer_for):
 
 
 def told_of_another(consumer):
-    """Whether a call says that another thread is in the consumer; it is there soon."""
+    """Whether a call reports that another thread is in the consumer; it will be soon."""
     try:
         consumer.poll(timeout=0)
     except ClientError as error:

@@ -375,7 +375,7 @@ def test_bits_that_flip_under_the_mapping(files, layout):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_file_cut_off_under_the_mapping(files, layout, monkeypatch):
-    """No broker does it; a damaged disk, or somebody with an editor, may."""
+    """No broker does it; a damaged disk, or a person with an editor, may."""
     monkeypatch.setattr(local_reader, "WINDOW_BYTES", 200_000)
     topic = files.topic()
     files.fill(topic, 400)

@@ -208,7 +208,7 @@ def test_bad_bootstrap_servers(text):
 
 
 def test_a_request_that_fails_at_once_completes_in_poll(client):
-    """Else who sends it notes it as under way after it has failed, and waits for it ever after."""
+    """Otherwise its sender notes it as under way after it has failed, and waits for it for ever."""
     done = []
     for _ in range(2):  # the second finds the node left alone for a moment
         pending = client.send(
@@ -264,7 +264,7 @@ def test_a_client_id_that_no_request_can_carry():
 
 
 class Breaks:
-    """The socket takes what is sent, `times` times; then it is broken."""
+    """The socket accepts `times` sends; then it is broken."""
 
     def __init__(self, monkeypatch, times):
         self.left = times

@@ -60,7 +60,7 @@ def test_a_connection_names_the_broker_that_metadata_has_there(client):
 @pytest.mark.parametrize("checks", [True, False])
 def test_a_broker_of_another_cluster_is_left_for_the_bootstrap_servers(client, checks):
     with Checking("c", 1) as first, Checking("another", 1) as wrong:
-        first.leads = (1, wrong.port)  # as when its address belongs to somebody else meanwhile
+        first.leads = (1, wrong.port)  # as if its address belongs to another broker by now
         cluster = ClusterMetadata(client, parse_bootstrap(first.bootstrap), check_cluster=checks)
         cluster.refresh(HANG_S)
         first.leads = (1, first.port)

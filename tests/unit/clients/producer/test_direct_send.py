@@ -113,7 +113,7 @@ def test_a_broker_without_a_version_of_produce(monkeypatch):
 
 
 def test_a_stack_that_is_full_when_a_record_is_taken():
-    """It cannot be sent from here: the sender does that, and goes on with those after it."""
+    """It cannot be sent from here: the sender does that, and continues with those after it."""
     with FakeBroker() as broker:
         store = Store(broker, 1, 0.0)
         with Producer(broker.bootstrap, linger_ms=0) as producer:
@@ -214,7 +214,7 @@ def test_a_signal_handler_that_raises(kind):
                         alarms.arm()
                         while (
                             time.monotonic() < ends or not refused
-                        ) and number < MANY:  # finalizers lose what is raised in them
+                        ) and number < MANY:  # finalizers lose exceptions
                             number += 1
                             accepted.append(producer.send("t", b"n%d" % number, b"key"))
                             if not number % 7:

@@ -1,4 +1,4 @@
-"""Topics that brokers do not have yet: the grace to create one counts only while they say so."""
+"""Topics that brokers do not have yet: the grace to create one counts only while they report that."""
 
 import threading
 import time

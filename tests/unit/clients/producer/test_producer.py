@@ -1,4 +1,4 @@
-"""The producer against a broker: what was sent is what is there."""
+"""The producer against a broker: sent records are stored."""
 
 import gc
 import threading

@@ -57,7 +57,7 @@ def test_at_exit_what_is_lost_is_said(broker):
             producer.send("t", b"x")
         """
 
-    def is_said():  # a process that is slow loses some of them, and says so, before its end
+    def is_said():  # a slow process loses some of them, and logs that, before its end
         status, said = run(code, broker.bootstrap)
         assert status == 0
         return "7 records were not delivered before the end" in said

@@ -194,7 +194,7 @@ def test_an_upgrade_waits_for_what_a_member_is_about_to_give_up():
 
 
 def test_a_downgrade_by_a_static_member_rebalances_who_waits():
-    """A classic group that is stable leaves partitions to nobody if a member still waited for them."""
+    """A stable classic group leaves partitions unassigned if a member still waited for them."""
     shell = shell_with()
     static = Member(shell, "s1", "t", instance_id="i")
     together(shell, static)
@@ -212,7 +212,7 @@ def test_a_downgrade_by_a_static_member_rebalances_who_waits():
 
 
 def test_a_classic_member_that_was_removed_hears_so_when_it_rejoins():
-    """A cooperative one would go on with its partitions until it has synced."""
+    """A cooperative one would keep its partitions until it has synced."""
     shell = shell_with()
     old, new = classic(shell), Member(shell, "new", "t")
     new.step()

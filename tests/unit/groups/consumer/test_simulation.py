@@ -111,7 +111,7 @@ class Life:
         assert not self.shell.held
 
     def settle(self):
-        """Everyone who is left heartbeats until nothing changes; those who vanished are removed."""
+        """All remaining members heartbeat until nothing changes; vanished ones are removed."""
         for _ in range(SETTLE_ROUNDS):
             for member in self.members:
                 member.step()

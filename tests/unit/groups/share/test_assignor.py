@@ -1,4 +1,4 @@
-"""The simple assignor: who gets which partitions, and what stays."""
+"""The simple assignor: which member gets which partitions, and which stay."""
 
 import random
 from collections import Counter

@@ -185,7 +185,7 @@ def test_initialization_goes_on_after_a_restart(shell):
 
 
 def test_partitions_that_are_added_begin_at_their_start(shell):
-    """With share.auto.offset.reset=latest, what comes before their state is there would be left out."""
+    """With share.auto.offset.reset=latest, records from before their state would be left out."""
     member = ShareMember(shell, "a", "t")
     member.step()
     assert shell.asked[0].from_start == frozenset(), "a new topic begins where the group's config says"

@@ -1,4 +1,4 @@
-"""Random lives of a share group: after each step epochs have only grown, and nobody has what has no state."""
+"""Random lives of a share group: epochs only grow, and no member has a partition without state."""
 
 import random
 
@@ -69,7 +69,7 @@ class Life:
     def restart(self) -> None:
         self.shell.restart()
         if self.chance.random() < 0.5:
-            self.shell.asked.clear()  # nobody reports to the new coordinator
+            self.shell.asked.clear()  # no member reports to the new coordinator
 
     def check(self) -> None:
         group = self.shell.shard.state.groups.get("g")
@@ -91,8 +91,8 @@ class Life:
             assert not partitions.initializing.keys() & partitions.deleting.keys()
 
     def settle(self) -> None:
-        """Lets everything succeed, and checks what comes of it."""
-        self.shell.advance(46_000)  # those who are silent are gone, those who go on rejoin
+        """Lets everything succeed, and checks the result."""
+        self.shell.advance(46_000)  # silent members are gone, the others rejoin
         for member in self.members.values():
             member.step()
         for _ in range(5):

@@ -1,4 +1,4 @@
-"""A member moves towards its target; what it has in another role stays with it."""
+"""A member moves towards its target; tasks that it has in another role stay with it."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ UNREVOKED, UNRELEASED, STABLE = MemberState.UNREVOKED_TASKS, MemberState.UNRELEA
 
 
 class Held:
-    """Who holds tasks of subtopology 0: the member itself, in process p, and others."""
+    """The holders of tasks of subtopology 0: the member itself, in process p, and others."""
 
     def __init__(self, member, active=None, copies=()):
         self.active = dict(active or {})
@@ -41,7 +41,7 @@ def member(active=(), standby=(), warmup=()):
 
 
 def has(member):
-    """Returns the partitions of each role, and of the active tasks that are to be given up."""
+    """Returns the partitions of each role, and of the active tasks to be given up."""
     roles = (*member.tasks, member.revoked.active)
     return tuple(sorted(partition for _, partition in flat(role)) for role in roles)
 

@@ -18,7 +18,7 @@ STEPS = 120
 
 
 class Life:
-    """A group, and who is alive."""
+    """A group, and its live members."""
 
     def __init__(self, seed):
         self.rng = random.Random(seed)
@@ -76,7 +76,7 @@ class Life:
             self.shell.create(topic, self.rng.randrange(1, 6))
         elif len(self.shell.image.topics[topic].partitions) < 8:
             self.shell.grow(topic, len(self.shell.image.topics[topic].partitions) + 1)
-        # Kafka's coordinator never adds partitions to internal topics: who grows an input does.
+        # Kafka's coordinator never adds partitions to internal topics: the one who grows an input does.
         for internal in ("r", "s", "u"):
             for name in [internal] if internal in self.shell.image.topics else []:
                 self.shell.delete(name)
@@ -111,7 +111,7 @@ class Life:
                 assert owned <= {*flat(known.tasks.active), *flat(known.revoked.active)}
 
     def settle(self):
-        """Everybody stays from now on; sessions of the others end."""
+        """All members stay from now on; sessions of the others end."""
         if not self.members:
             self.members["last"] = StreamsMember(self.shell, "last", TOPOLOGY)
         if "side" not in self.shell.image.topics:

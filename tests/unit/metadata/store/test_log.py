@@ -1,4 +1,4 @@
-"""The metadata log on disk: epochs, snapshots, their retention, and what is done about damage."""
+"""The metadata log on disk: epochs, snapshots, their retention, and the handling of damage."""
 
 import asyncio
 import errno
