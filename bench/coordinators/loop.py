@@ -57,7 +57,7 @@ class Wire:
         self.send(frame_of(body, version), lambda frame, seconds: answered(answer_of(kind, version, frame)))
 
     def receive(self, now: float) -> None:
-        """Takes what has arrived at the time `now`.
+        """Takes the answers that have arrived at the time `now`.
 
         Raises:
             ConnectionError: The broker closed the connection.

@@ -142,7 +142,7 @@ class ClassicMember(Member):
         self._soon(lambda: self._send_beat(beats), self._first_wait_s())
 
     def _send_beat(self, beats: int) -> None:
-        if beats == self._beats:  # else those of a later generation have begun
+        if beats == self._beats:  # otherwise those of a later generation have begun
             self.wire.send(self._beat, self._alive)
             self._soon(lambda: self._send_beat(beats), self.interval_s)
 

@@ -133,7 +133,7 @@ def _fill(loop: Loop, wire: Wire, topic: str, records: int) -> None:
 
 
 def shared_records(order: Order) -> dict[str, float]:
-    """Lets `members` of a share group read `records` of one partition, each acknowledged by itself."""
+    """Lets `members` of a share group read `records` of one partition, each acknowledged separately."""
     records, warm = order.count("records"), order.count("warm_records")
     group = f"{order.topic}-group"
     with Loop(order.bootstrap) as loop:

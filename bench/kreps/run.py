@@ -18,7 +18,7 @@ from bench.lab import EXPECTED_FAILURES
 from bench.peers.install import PeerError
 
 NO_BROKERS = "it needs 3 replicas, but the cluster has {} (--brokers 3)"
-# Disk bytes of a record beside its value, and bytes that brokers write beside records.
+# Disk bytes of a record besides its value, and bytes that brokers write besides records.
 RECORD_OVERHEAD_BYTES = 12
 REPLICATION_MAX = 3
 BROKER_OVERHEAD_BYTES = 500_000_000

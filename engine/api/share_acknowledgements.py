@@ -110,7 +110,7 @@ class Acknowledgements:
             error = await stored
             self._note(key, Outcome(error.code, error.message if error is not Errors.NONE else None))
         if self._any:
-            # As in Kafka: partitions without acknowledgements are named beside those that have some.
+            # As in Kafka: partitions without acknowledgements are named along with those that have some.
             for key in self._empty:
                 self._note(key, _DONE)
         return self._outcomes

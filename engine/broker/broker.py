@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Broker(BrokerServices, ABC):
-    """A broker on its log directories; `LoneBroker` and `ClusterBroker` say where its metadata comes from.
+    """A broker on its log directories; `LoneBroker` and `ClusterBroker` add the source of its metadata.
 
     `open` does what needs no event loop. `start` begins to serve, on the control loop. `stop` shuts down
     cleanly.

@@ -85,7 +85,7 @@ class Dispatcher:
             self._looking_over.shutdown(wait=False)
 
     def _take(self) -> None:
-        """Takes what the reactors queue. It comes once, so a failure of one thing ends nothing else."""
+        """Takes the queue of the reactors. Items come once, so a failure of one ends no other."""
         plane = self._services.plane
         self.time_slices.begin()
         for item in plane.take_requests():
@@ -97,7 +97,7 @@ class Dispatcher:
         self._try(self._log_events)
         self._try(self._take_replica_events)
         if ended := plane.take_ended():
-            # Later: a request that came before may only now be taken up.
+            # Later: an earlier request may only now be taken up.
             asyncio.get_running_loop().call_soon(self._services.connections_ended, ended)
         for topic, partition in plane.take_advanced():
             self._advanced(topic, partition)
@@ -110,7 +110,7 @@ class Dispatcher:
             self._spawn(self._answer(item))
 
     def _drop(self, item: ControlRequest | SlowBatch) -> None:
-        """Answers what could not be taken up: those behind it on its connection would wait for ever."""
+        """Answers an item that could not be taken up: those behind it would wait for ever."""
         facts: dict[str, object] = {}
         if isinstance(item, ControlRequest):
             facts = {"api_key": item.api_key, "version": item.api_version, "peer": item.peer}

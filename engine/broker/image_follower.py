@@ -221,7 +221,7 @@ class ImageFollower:
             event_log.info("all changes of the cluster are carried out")
 
     def _next(self) -> _Change:
-        """Returns all that waits: changes are carried out upon the newest image. Removals come alone."""
+        """Returns all waiting changes: they are applied from the newest image. Removals come alone."""
         change = self._waiting.popleft()
         while self._waiting and not change.removed and not self._waiting[0].removed:
             change |= self._waiting.popleft()

@@ -27,7 +27,7 @@ _NO_LEVELS: Final = (0, 0)
 
 
 class FeatureState(Protocol):
-    """What decisions about features read: of an active controller, or of a node alone.
+    """The state that decisions about features read: of an active controller, or of a single node.
 
     Attributes:
         image: The cluster.

@@ -1,4 +1,4 @@
-"""Changes leaders and ISRs of all partitions of a broker or a directory that comes or goes."""
+"""Changes leaders and ISRs of all partitions of a broker or a directory that appears or disappears."""
 
 from collections.abc import Iterable
 from typing import Final

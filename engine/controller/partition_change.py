@@ -44,7 +44,7 @@ class Election(Enum):
 
 
 class Rules(NamedTuple):
-    """What a change depends on beside the partition.
+    """The inputs of a change besides the partition.
 
     Attributes:
         brokers: The registered brokers.
@@ -236,7 +236,8 @@ class PartitionChange:
         elif last_known and (record.leader >= 0 or not self._last_known()):
             record.last_known_elr = []
         elif not last_known and record.leader < 0 and not self.in_sync and not self._eligible:
-            # Eligible leaders came while it had no leader. Kafka names no one then, and no one leads again.
+            # Eligible leaders appeared while it had no leader. Kafka elects none then, and the partition
+            # stays without.
             last = [*self._partition.in_sync, *self._partition.eligible_leaders]
             record.last_known_elr = [each for each in last if self._may_be_last_known(each)][:1] or None
 

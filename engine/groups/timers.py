@@ -55,7 +55,7 @@ class TimerQueue(Generic[K]):
             self._entries.clear()
 
     def _tidy(self) -> None:
-        """Makes the heap anew when most entries are of cancelled keys: their deadlines may be days away."""
+        """Rebuilds the heap when most entries are of cancelled keys: their deadlines may be days away."""
         if len(self._heap) > 2 * len(self._deadlines) + _SPARE_ENTRIES:
             self._heap = [(deadline_ms, key) for key, deadline_ms in self._deadlines.items()]
             heapq.heapify(self._heap)

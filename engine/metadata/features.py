@@ -47,7 +47,7 @@ KIP-890, KIP-848, KIP-966, KIP-932 with dead-letter topics in level 2 (KIP-1191)
 
 
 def missing_levels(named: Mapping[str, int]) -> dict[str, int]:
-    """Returns the levels that a new cluster gets beside those that its bootstrap records name.
+    """Returns the levels that a new cluster gets besides those that its bootstrap records name.
 
     Formatting with an explicit metadata.version has chosen all levels: others are 0 then.
     """

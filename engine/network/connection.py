@@ -106,7 +106,7 @@ class PeerConnection:
             raise NoAnswerError(str(error) or type(error).__name__, refused=refused) from error
         except asyncio.CancelledError:
             if has_turn:
-                self.close()  # the answer may still come, and would be taken for that of the next request
+                self.close()  # the answer may still come, and would be mistaken for that of the next request
             raise
 
     def _version(self, key: int, versions: tuple[int, int]) -> int:

@@ -106,8 +106,7 @@ class ImageApplier:
         are applied.
 
         A batch counts as a whole: no reader sees some partitions of a new topic without the others. Decoding
-        is
-        most of the work, and takes as many calls as it needs; the decoded batch is applied in one.
+        is most of the work, and takes as many calls as it needs; the decoded batch is applied in one.
 
         Raises:
             DataDirectoryError: A record cannot be read or applied.

@@ -226,7 +226,7 @@ class QuorumService:
 
     @property
     def _connections(self) -> "Connections":
-        """Those to other nodes, whose code is loaded only where there are others."""
+        """The connections to other nodes, whose code is loaded only if there are others."""
         if self._made_connections is None:
             from bowstring.engine.quorum.connections import Connections
 

@@ -82,7 +82,7 @@ class ControlState:
 
     @property
     def voters(self) -> VoterSet:
-        """The latest voters: those in the log, else the configured ones."""
+        """The latest voters: those in the log, otherwise the configured ones."""
         last = self._voters.last()
         return self._configured if last is None else last[1]
 
@@ -153,7 +153,7 @@ class ControlState:
         self._next_offset = headers[-1].last_offset + 1
 
     def truncated(self, end_offset: int) -> None:
-        """Takes back what the removed records have set."""
+        """Reverts the values that the removed records had set."""
         self._voters.truncate_new(end_offset)
         self._versions.truncate_new(end_offset)
         self._next_offset = min(self._next_offset, end_offset)

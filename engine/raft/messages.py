@@ -150,7 +150,7 @@ class RemoveVoterResponse(NamedTuple):
 
 
 class UpdateVoterRequest(NamedTuple):
-    """Reports to the leader where a voter listens now, and what it supports."""
+    """Reports to the leader a voter's current addresses and supported versions."""
 
     cluster_id: str | None
     leader_epoch: int

@@ -13,7 +13,7 @@ from bowstring.engine.raft.voters import Node, node_at
 
 
 def poll(core: RaftCore, now_ms: int) -> float:
-    """Does what is due; returns when to come again. Ends when the state no longer changes."""
+    """Does the due work; returns when to come again. Ends when the state no longer changes."""
     while True:
         state = core.quorum.state
         due_ms = _POLL[type(state)](core, state, now_ms)

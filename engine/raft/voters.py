@@ -100,7 +100,7 @@ class VoterSet:
         return len(self._voters) == 1 and self.is_voter(key)
 
     def endpoints(self, id: int) -> Endpoints:
-        """Where a voter listens; nothing when there is no such voter."""
+        """The addresses of a voter; none if there is no such voter."""
         voter = self._voters.get(id)
         return () if voter is None else voter.endpoints
 

@@ -37,7 +37,7 @@ _PRE_VOTE_FROM: Final = 2
 
 
 class UnsupportedVersionError(Exception):
-    """A request that the version cannot express, and that means something else without what it cannot."""
+    """The version lacks a field that this request needs."""
 
 
 def request_class(request: Request) -> type[Message]:

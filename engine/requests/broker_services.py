@@ -250,7 +250,7 @@ class BrokerServices:
         return self._share_partitions
 
     def connections_ended(self, connection_ids: list[int]) -> None:
-        """Ends what depends on connections, those that sent a ShareFetch."""
+        """Ends the state of connections, those that sent a ShareFetch."""
         if self._share_partitions is not None:
             for connection_id in connection_ids:
                 self._share_partitions.connection_ended(connection_id)

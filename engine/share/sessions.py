@@ -80,9 +80,7 @@ class ShareSession:
         return self._partitions.pop(key, None) is not None
 
     def must_answer(self, topic_id: bytes, partition: int, *, has_records: bool, failed: bool) -> bool:
-        """Returns whether an answer names a partition, and notes what was said. What had records moves to
-        the end.
-        """
+        """Returns whether an answer names a partition, and notes its values. One with records goes last."""
         key = (topic_id, partition)
         found = self._partitions.get(key)
         if found is None:

@@ -52,7 +52,7 @@ def descriptor_counters() -> tuple[int, int, int]:
 
 
 class _RoomForImports(MetaPathFinder):
-    """Finds no module, but makes room for those behind it, which open what they find: handlers of requests
+    """Finds no module, but makes room for the next finders, which open files: handlers of requests
     and other code are imported on first use, and a request must not fail because that comes in a shortage.
     """
 

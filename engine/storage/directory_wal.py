@@ -172,7 +172,7 @@ class DirectoryWal:
         loop.add_reader(self._control_fd, self._woken)
         self.wal.start()
         self._thread.start()
-        loop.call_soon(self.call_waiters)  # who has come before
+        loop.call_soon(self.call_waiters)  # earlier waiters
 
     # ------------------------------------------------------------ logs
 
@@ -192,7 +192,7 @@ class DirectoryWal:
         self._held[log] = self.wal.closed_frame
 
     def let_go(self, log: PartitionLog) -> None:
-        """Lets the next checkpoint free what `hold` kept."""
+        """Lets the next checkpoint free the segments that `hold` kept."""
         self._held.pop(log, None)
 
     def serves(self, log: PartitionLog) -> bool:
@@ -336,7 +336,7 @@ class DirectoryWal:
         return list(self._logs) if self.is_stuck else []
 
     def make_room(self, least: int = 1) -> None:
-        """Frees a segment by a checkpoint if that helps, else makes a new segment.
+        """Frees a segment by a checkpoint if that helps, otherwise makes a new segment.
 
         Args:
             least: Does nothing if at least this many segments are free; otherwise adds segments once.

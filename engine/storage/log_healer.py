@@ -119,7 +119,7 @@ class LogHealer:
         return [each for each in self._logs if each[2] in without and not each[2].failed] if without else []
 
     def _report(self, since_s: dict[tuple[str, int], float], rest: list[_Found]) -> None:
-        """Forgets those that wait no more, also by their own next append, and reports those in service."""
+        """Forgets logs that no longer wait, also by their own append, and reports those in service."""
         still = {(topic, index) for topic, index, _ in rest}
         gone = [key for key in since_s if key not in still]
         for key in gone:

@@ -232,7 +232,7 @@ class LogManager:
     def _openings(
         self, opener: LogOpener, places: Places, work: list[tuple[TopicImage, int]], image: ClusterImage
     ) -> list[_Opening]:
-        """Divides partitions into tasks for threads: those that are where they belong are opened together."""
+        """Divides partitions into tasks for threads: those in assigned directories are opened together."""
         alike: dict[tuple[LogDirectory | None, int], _Opening] = {}
         tasks: list[_Opening] = []
         plain = self._directories.all_online

@@ -25,7 +25,7 @@ with socket.socket() as any_socket:
 
 @contextlib.contextmanager
 def private_network() -> Iterator[list[str]]:
-    """What stands before a command that is to run in it; nothing where the system grants no namespaces.
+    """The prefix of a command that runs in it; nothing if the system grants no namespaces.
 
     Then the pages' port is this machine's: one test at a time has it.
     """

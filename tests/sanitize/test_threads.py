@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / ".sanitize" / "thread"
 BUILD_TIMEOUT_S = 1_800
 LOAD_S = 4
-# What threads share, and what it imports. The rest of the native code belongs to one thread at a time.
+# The modules that threads share, and their imports. The rest of the native code belongs to one thread at a
+# time.
 PACKAGES = ("base", "disk", "log", "record", "server", "wal", "protocol")
 LOADS = ("commits", "modes", "closes", "logs")
 EXIT_CODE = 66

@@ -117,7 +117,7 @@ def either(request: pytest.FixtureRequest) -> SparkSession:
 
 
 def count(spark: SparkSession, servers: str, topic: str, options: dict[str, Any]) -> int:
-    """Counts the rows that come, not what a pushed count says."""
+    """Counts the actual rows rather than using a pushed-down count."""
     given = {name: str(value).replace("TOPIC", topic) for name, value in options.items()}
     frame = (
         spark.read.format("bowstring")

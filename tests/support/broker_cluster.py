@@ -45,7 +45,7 @@ class Cluster:
         await broker.start()
 
     async def ask(self, request):
-        """Sends a request to the active controller, and again where no answer comes, as a broker forwards it."""
+        """Sends a request to the active controller, and again without an answer, as a broker forwards it."""
         quorum = next(iter(self.brokers.values())).quorum
         until_s = asyncio.get_running_loop().time() + HANG_S
         while True:

@@ -85,7 +85,7 @@ class LogMachine(RuleBasedStateMachine):
         self.epoch += 1
         self.log.assign_epoch(self.epoch, self.end_offset)
 
-    # ------------------------------------------------------------ what makes it shorter
+    # ------------------------------------------------------------ operations that shorten it
 
     def cut_epochs_and_producers(self):
         """Producers without a remaining batch may begin anywhere; the others continue where they are now."""

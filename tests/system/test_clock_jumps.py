@@ -17,7 +17,7 @@ from tests.support.waiting import HANG_S, wait_until
 SHIM = Path(__file__).parents[1] / "support" / "clock_shim.c"
 TIMEOUT_MS = int(HANG_S * 1000)
 DAY_S = 24 * 3600
-# Further back than an hour, brokers refuse what clients stamp: it seems to come from the future.
+# Further back than an hour, brokers refuse clients' timestamps: they seem to come from the future.
 JUMPS_S = (3600, 8 * DAY_S, 0, -1800, 0)
 
 

@@ -24,7 +24,7 @@ TIMEOUT_MS = int(HANG_S * 1000)
 
 
 class Started:
-    """The command in a process of its own; what it says is read as it comes."""
+    """The command in a separate process; its output is read as it comes."""
 
     def __init__(self, directory, port, *options):
         self.text = ""

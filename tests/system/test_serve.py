@@ -64,7 +64,7 @@ def test_a_broker_starts_says_so_and_stops_cleanly(start, tmp_path, number):
 
 @pytest.mark.parametrize("others", [[signal.SIGTERM], [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT]])
 def test_signals_after_the_first_do_not_hurry_a_clean_end(start, tmp_path, others):
-    """They come too late where this process has to wait for its turn: then another broker gets them."""
+    """They come too late if this process has to wait for its turn: then another broker gets them."""
     first = start()
     client = WireClient(first.port)
     topic = ct.CreatableTopic(name="t", num_partitions=50, replication_factor=1)

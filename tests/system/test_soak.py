@@ -246,7 +246,7 @@ def test_soak(tmp_path: Path) -> None:
 
 
 def check_memory(memory: list[tuple[float, int]]) -> None:
-    """What the process holds at the end is what it held when it had warmed up."""
+    """The process holds at the end what it held when it had warmed up."""
     warm = [size for at, size in memory if at >= WARM_UP_S]
     part = max(1, len(warm) // 4)
     before, after = statistics.median(warm[:part]), statistics.median(warm[-part:])

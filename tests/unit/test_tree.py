@@ -760,7 +760,8 @@ def test_broker_start_imports_are_light():
     assert ran.stdout.strip() == "[]"
 
 
-# Each is a shared object that every start loads. What a fresh broker does not need is imported where it is first used
+# Each is a shared object that every start loads. Modules that a fresh broker does not need are imported on
+# first use
 # (docs/decisions/0014-lazy-imports.md).
 NATIVE_MODULES_MAX = 61
 

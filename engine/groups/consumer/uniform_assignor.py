@@ -106,7 +106,7 @@ class _Balance:
     def result(self) -> dict[str, Assignment]:
         """Returns the assignment."""
         self._keep()
-        # Topics with most partitions for each subscriber come first: later ones balance what they leave.
+        # Topics with most partitions for each subscriber come first: later ones balance the rest.
         topics = sorted(
             self._subscribers,
             key=lambda each: (

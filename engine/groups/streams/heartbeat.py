@@ -291,7 +291,7 @@ class _Heartbeat:
         self.statuses.append(messages.Status(status_code=status, status_detail=detail))
 
     def _configured(self, group: StreamsGroup, topology: Topology) -> tuple[ConfiguredTopology, int]:
-        """Returns what the topology means with the present topics, and the hash of those."""
+        """Returns the topology as applied to the present topics, and the hash of those."""
         cluster = self.cluster
         version = cluster.topics_version
         configured = group.configured

@@ -93,7 +93,7 @@ class ShareFetch:
         self._woken.set()
 
     async def run(self) -> dict[SessionPartition, Fetched]:
-        """Returns what each partition gave; without those that had nothing before the time was over."""
+        """Returns the records of each partition; without those that had none before the time was over."""
         if not self._wanted or self._options.max_records <= 0 or self._options.max_bytes <= 0:
             return {}
         loop = asyncio.get_running_loop()

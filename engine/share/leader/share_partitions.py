@@ -185,7 +185,7 @@ class SharePartitions:
             del self._ending[partition.key]
 
     def role_changed(self, topic: str, partition: int) -> None:
-        """Drops what a new leader epoch makes invalid. Call it when the data plane has the new role."""
+        """Drops state that a new leader epoch makes invalid. Call it when the data plane has the new role."""
         image = self._metadata.image.topics.get(topic)
         if image is None:
             return
@@ -207,7 +207,7 @@ class SharePartitions:
     # ------------------------------------------------------------ sessions
 
     async def release(self, session: ShareSession) -> None:
-        """Gives back what the member of an ended session holds. Storing it takes longer than this call."""
+        """Releases the records of an ended session's member. Storing that takes longer than this call."""
         stored = await self._release(session)
         if groups := self.sessions.left_groups(session.connection_id):
             self._spawn(self._drop_groups(stored, groups))

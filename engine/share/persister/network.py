@@ -1,4 +1,4 @@
-"""Queries share coordinators: directly when this broker is the one, else over the network."""
+"""Queries share coordinators: directly if this broker is one, otherwise over the network."""
 
 import asyncio
 from collections import defaultdict

@@ -123,7 +123,7 @@ def roles_in(directory: Path) -> dict[int, tuple[str, ...]]:
 
 
 def check_roles(directory: Path, roles: Mapping[int, tuple[str, ...]]) -> None:
-    """A directory keeps its nodes: other voters could agree on something else than those before.
+    """A directory keeps its nodes: other voters could decide differently from the previous ones.
 
     Raises:
         ConfigError: The directory has other nodes.

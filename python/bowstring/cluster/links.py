@@ -2,8 +2,7 @@
 
 Every listener of a node that other nodes use has a proxy, whose address the node advertises. A node
 advertises one address to all others, so a proxy looks up the connecting node: the kernel's table of
-    connections has
-the socket, and one of the nodes' processes has it open.
+connections has the socket, and one of the nodes' processes has it open.
 
 A cut link loses nothing that TCP would deliver later: bytes wait until the link is healed. Whoever waits for
 them sees what it would see in a network that drops packets.
@@ -94,7 +93,7 @@ class Links:
         self._do(self._each(pairs, _Link.cut))
 
     def heal(self, pairs: Iterable[tuple[int, int]] | None = None) -> None:
-        """Lets the bytes pass at once, those that were held before; without pairs on all links."""
+        """Lets bytes pass at once, delayed ones included; without pairs, on all links."""
         self._do(self._each(pairs, _Link.heal))
 
     def delay(self, pairs: Iterable[tuple[int, int]], delay_s: float) -> None:
@@ -151,7 +150,7 @@ class Links:
         outgoing.setblocking(False)
         with incoming, outgoing:
             if _is_closed_by_peer(incoming):
-                return  # to look it up takes longer than to try again: a queue of those would never end
+                return  # a lookup takes longer than another attempt: a queue of those would never end
             source_id = _node_of(source, incoming.getsockname(), self._pids())
             if source_id == _UNKNOWN:
                 return  # it has gone already

@@ -48,7 +48,7 @@ def say(**what: Any) -> None:
 
 
 class Order(NamedTuple):
-    """What to send, from `first_partition` on; fewer records if they take longer than `seconds_max`."""
+    """A producer's plan, from `first_partition` on; fewer records if they take longer than `seconds_max`."""
 
     bootstrap: str
     topic: str

@@ -17,7 +17,7 @@ STARTED_BY_SPARK = ("PYTHON_WORKER_FACTORY_", "PYTHON_UNIX_DOMAIN_")
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Makes a ClientError raised inside the block reach Spark's users with its message alone."""
+    """Makes a ClientError raised inside the block reach Spark's users with only its message."""
     try:
         yield
     except ClientError:

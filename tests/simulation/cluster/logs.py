@@ -35,7 +35,7 @@ CONFIG = {
 
 
 class Medium:
-    """The files of a run, in memory where the machine has such a directory."""
+    """The files of a run, in memory if the machine has such a directory."""
 
     def __init__(self):
         self.path = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
@@ -172,7 +172,7 @@ class ReplicaLog:
             sync[0] = min(sync[0], offset)
 
     def batches(self):
-        """Base offset and epoch of each batch; of a node that is down, of those that it had when it went down."""
+        """Base offset and epoch of each batch; for a node that is down, as of its last moment."""
         if self.log is None:
             return self._batches_when_down
         return [(each.base_offset, each.leader_epoch) for each in batch_headers(self.read_all())]

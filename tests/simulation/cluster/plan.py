@@ -1,4 +1,4 @@
-"""Draws from a seed what a run is like, and what happens in it, before it begins."""
+"""Draws a run's conditions and events from a seed before it begins."""
 
 from dataclasses import dataclass
 from random import Random
@@ -11,7 +11,7 @@ CALM_MS = 25_000
 
 @dataclass
 class ClusterPlan(Plan):
-    """What a run is like; the fields of `Plan` are those of the quorum and of the network."""
+    """The conditions of a run; the fields of `Plan` are those of the quorum and of the network."""
 
     nodes: int = 3
     # what counts as written: data on the medium, or in the page cache

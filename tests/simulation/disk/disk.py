@@ -97,7 +97,7 @@ def put_tree(root: Path, files: dict[str, bytes | None]) -> None:
 
 
 def end_of_data(content: bytes) -> int:
-    """Returns where the zeros at the end of a file begin, about: a write-ahead log is mostly zeros."""
+    """Returns roughly where the zeros at the end of a file begin: a write-ahead log is mostly zeros."""
     end = len(content)
     while end >= len(ZEROS) and content.startswith(ZEROS, end - len(ZEROS)):
         end -= len(ZEROS)

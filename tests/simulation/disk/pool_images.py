@@ -64,7 +64,7 @@ def with_inodes(pool: bytes, numbers: Mapping[int, int]) -> bytes:
 
 
 def placed(image: Image, inodes: Mapping[int, str], path: str = TAILS_FILE) -> Image:
-    """Returns an image whose pool names files by their places; `inodes` says what file of the image had which."""
+    """Returns an image whose pool names files by their places; `inodes` maps files of the image to inodes."""
     pool = image.get(path)
     if not pool:
         return image

@@ -1,4 +1,4 @@
-"""What must hold where disks fail."""
+"""What must hold when disks fail."""
 
 from bowstring.engine.metadata.features import names_directories
 from tests.simulation.nodes.invariants import Rule

@@ -1,4 +1,4 @@
-"""Faults that shells of this system have had, or nearly had: patched in by tests alone.
+"""Faults that shells of this system have had, or nearly had: patched in by tests only.
 
 Most are a change in the text of a shipped function. A fault names the rules that may notice it first.
 """

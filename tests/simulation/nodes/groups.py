@@ -248,7 +248,7 @@ async def stream(client):
 
 
 async def look_at_groups(client):
-    """Describes groups as what they are, or as something else."""
+    """Describes groups by their own type, or by another one."""
     random = client.random
     groups = random.sample(client.groups, 2)
     request = random.choice(

@@ -1,4 +1,4 @@
-"""What may be left of requests and of what a broker had, once all is over."""
+"""What may remain of requests and of a broker's state once all is over."""
 
 import asyncio
 import os

@@ -306,7 +306,7 @@ class _Starting:
 
 
 def release(broker):
-    """Gives up what the kernel takes from a process that ends: its locks and descriptors."""
+    """Releases the locks and descriptors that the kernel takes from a process that ends."""
     for directory in broker.directories._with_metadata():
         directory.tails.abandon()
     broker.directories.close()

@@ -1,4 +1,4 @@
-"""Loss of power: what a node's files had and the medium did not is gone, or there in part."""
+"""Loss of power: bytes that a node's files had and the medium did not are gone, or there in part."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ FEWEST_BYTES = 61
 
 
 class Medium:
-    """What of a node's logs is on the medium. Take it while the node runs, use it once its files are closed.
+    """The durable part of a node's logs. Take it while the node runs, use it once its files are closed.
 
     In os mode that is the flushed data; the simulation cuts power in commit mode only, where more must be
     there.

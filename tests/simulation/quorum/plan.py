@@ -1,4 +1,4 @@
-"""Draws from a seed what a run is like, and what happens in it, before it begins.
+"""Draws a run's conditions and events from a seed before it begins.
 
 The actions are a list, so that a failing run can be tried again without some of them (`shrink`).
 """

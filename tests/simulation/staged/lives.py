@@ -360,7 +360,7 @@ class Lives:
             assert not appended, f"{partition.log!r} is the deleted topic's"
 
     def _cut(self, before: Model, after: Model, log: PartitionLog, end: int) -> Model:
-        """A log in the midst of a truncation: any batches of those that it was to lose, or the one that followed."""
+        """A log in the middle of a truncation: any of the batches to be lost, or the one that followed."""
         last = headers(log.read(end - 1, 1, "log_end"))[0].data[17:] if end else b""
         for cut in (after.truncated_to(end), before.truncated_to(end)):
             if cut.end == end and (end == 0 or cut.puts[-1].body == last):

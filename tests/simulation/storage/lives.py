@@ -246,7 +246,7 @@ class Lives:
     # ------------------------------------------------------------ the next life
 
     def _next(self, disk: Disk, end: str) -> tuple[Disk, Acked, Acked]:
-        """Returns the next life's disk, what acknowledged batches had to survive, and what all of its data survives from then on."""
+        """Returns the next life's disk, what acknowledged batches had to survive, and what all data now survives."""
         if end == "kill" and disk.is_off:
             return after_power_loss(disk, KILLED), Acked.KILL, Acked.KILL
         if end != "power":

@@ -45,7 +45,7 @@ def data(whole, tmp_path):
 
 
 def tree(directory):
-    """Everything in it: names, kinds, contents. `.lock` is empty and may come; nothing else may change."""
+    """Everything in it: names, kinds, contents. `.lock` is empty and may appear; nothing else may change."""
     found = {}
     for path in sorted(directory.rglob("*")):
         if path.name != ".lock":
@@ -159,7 +159,7 @@ def test_records_of_a_newer_version(data):
 
 
 def refusal_after_the_start(data):
-    """What shows only when the log is replayed: the marker of the clean stop is used up by then, nothing else."""
+    """Errors that only a replay of the log shows: by then only the clean stop's marker is used up."""
     before = tree(data)
     with pytest.raises(DataDirectoryError) as raised:
         Engine({"log.dirs": str(data), "listeners": "PLAINTEXT://127.0.0.1:0"}).open()
@@ -180,7 +180,7 @@ def as_nobody(data):
         "import os, sys\n"
         "from bowstring import Broker\n"
         "from bowstring.serve import main\n"
-        # Loads what a start needs: where the package lies, nobody may not be able to read.
+        # Loads the modules of a start: the package may be unreadable for the user nobody.
         "with Broker(): pass\n"
         "import bowstring._native.log.many_logs\n"
         f"os.setegid({NOBODY}); os.seteuid({NOBODY})\n"

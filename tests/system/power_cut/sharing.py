@@ -77,7 +77,7 @@ class Sharing:
             self._done.update(range(first, last + 1))
 
     def check(self) -> None:
-        """Nothing came again after its acknowledgement, and all that was written comes."""
+        """Nothing comes again after its acknowledgement, and everything written comes."""
         assert not self._again, f"acknowledged, and delivered again: {self._again[:5]} of {len(self._again)}"
         written = set(self._written)
         wait_until(

@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 from tests.system.troubled.load import KEYS, LIBRDKAFKA, OURS, Notes, Place
 
 KEPT, COMPACTED, SHORTENED = "kept", "compacted", "shortened"
-# What a process may hold more than when it was warm, and how many samples that takes.
+# How much more than when warm a process may hold, and how many samples that takes.
 GROWTH_MAX = {"MiB": 64, "threads": 12, "descriptors": 200}
 WARM_SAMPLES = 8
 _PROBLEM = re.compile(r"^(\S+ \S+ (ERROR|CRITICAL)\b.*|Traceback .*|\w*Error: .*)$", re.M)

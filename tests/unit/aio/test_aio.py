@@ -458,7 +458,7 @@ def test_arrow_batches(run, bootstrap, new_topic):
             batch = await consumer.poll_arrow(HANG_S, max_records=100, columns=["offset", "value"])
             assert batch.schema.names == ["offset", "value"]
             assert batch["offset"].to_pylist() == list(range(100))
-            # What iteration has taken and not handed out comes again as columns.
+            # Records that iteration has taken and not yielded come again as columns.
             assert (await anext(consumer)).offset == 100
             offsets = []
             async for batch in consumer.batches(columns=["offset"], timeout=HANG_S):

@@ -224,7 +224,7 @@ def test_timestamps_that_a_header_hides_are_put_right(served):
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize("name", ["producer", "lz4"])
 def test_a_record_too_large_once_decompressed_is_refused(served, codec, name):
-    """To the byte of what a record's length field says; records that come uncompressed are not bounded, as in Kafka."""
+    """To the byte of a record's length field; records that come uncompressed are not bounded, as in Kafka."""
     value = bytes(990)
     (plain,) = decode_batches(batch(value))
     assert plain.value == value

@@ -116,7 +116,7 @@ def test_ctrl_c(admin, filled, start, ending):
 
 
 def test_a_pipe_that_is_closed(admin, filled, start):
-    """What the pipe took is committed, at most a flush less; never what it refused."""
+    """Bytes that the pipe took are committed, at most a flush less; refused ones never are."""
     count, size = 20_000, 200
     topic = filled(count, size=size)
     process = start(topic, "--group", topic)
@@ -181,7 +181,7 @@ def test_partitions_that_go_to_another_member(bootstrap, admin, filled, start):
 
 
 def test_a_broker_that_goes_away_while_it_follows(start):
-    """It waits for as long as it takes, and says for what."""
+    """It waits as long as necessary, and reports for what."""
     with Broker() as broker:
         with Producer(broker.bootstrap_servers) as producer:
             producer.send("t", b"x").result(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""Random lives of a cluster, and what must hold after each event, whatever it was."""
+"""Random lives of a cluster, and what must hold after each event."""
 
 import random
 from contextlib import suppress

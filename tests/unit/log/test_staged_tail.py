@@ -62,7 +62,7 @@ class Home:
         )
 
     def kill(self, *logs: PartitionLog) -> None:
-        """Ends the process, as kill -9: what it had open is never written or closed."""
+        """Ends the process, as kill -9: its open files are never written or closed."""
         for each in (*logs, self.pool, self.health):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
 
@@ -306,7 +306,7 @@ def test_a_pool_that_cannot_be_trusted_restores_nothing(home, damage):
 
 
 def test_tails_are_written_out_beside_appends(home):
-    """Whatever comes first, the file gets each batch once."""
+    """In any order, the file gets each batch once."""
     logs = [home.open(f"t-{i}") for i in range(3)]
     ended = threading.Event()
 

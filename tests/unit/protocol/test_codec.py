@@ -260,7 +260,7 @@ class TestDecode:
         assert refused(decode, ResponseHeader, 0, b"1234", -1)
 
     def test_random_bytes(self):
-        """Whatever comes, it is a message or a ProtocolError."""
+        """Any input is a message or a ProtocolError."""
         chance = random.Random(11)
         for key, version, frame in request_seeds(chance):
             damaged = bytearray(frame)

@@ -1,4 +1,4 @@
-"""Offset commits that are decoded by the million are what the codec makes of them."""
+"""Offset commits decoded by the million equal those from the codec."""
 
 import random
 

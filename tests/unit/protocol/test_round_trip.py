@@ -1,4 +1,4 @@
-"""Every message and version comes back as it went in, as the bytes the reference codec makes."""
+"""Every message and version survives a round trip, with the bytes of the reference codec."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings

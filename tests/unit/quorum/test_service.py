@@ -174,7 +174,7 @@ def test_appends_fail_when_the_leader_loses_its_followers(tmp_path):
 
 
 def test_a_listener_that_fails_keeps_no_other_from_what_happens(tmp_path, caplog):
-    """The one that becomes leader resigns: what did not learn of it may be its controller."""
+    """The one that becomes leader resigns: the listener that failed may be its controller."""
 
     async def scenario(controllers):
         told, failed = [], []
@@ -311,7 +311,7 @@ def test_a_disk_that_fails_under_a_decision_is_no_bug(tmp_path, caplog, operatio
 
 
 def test_a_decision_that_finds_no_descriptors_is_taken_back(tmp_path, caplog):
-    """The controller discards what it had decided, and decides again when it leads again."""
+    """The controller discards its decisions, and decides again when it leads again."""
 
     async def scenario(controllers):
         await controllers.start()

@@ -1,4 +1,4 @@
-"""Replication: what a leader answers to fetches, what it calls committed, what followers do with answers."""
+"""Replication: a leader's answers to fetches, its high watermark, and what followers do with answers."""
 
 import pytest
 

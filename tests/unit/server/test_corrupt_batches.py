@@ -41,7 +41,7 @@ def one(client, offset: int, **how):
 
 
 def survey(client, end: int, **how) -> tuple[list[int], list[int]]:
-    """Goes through the log as a client that steps over what it can't have: offsets given, offsets refused."""
+    """Reads the log like a client that skips unreadable offsets: returns served and refused offsets."""
     given, refused, offset = [], [], 0
     while offset < end:
         error, offsets = one(client, offset, **how)
@@ -143,7 +143,7 @@ def test_damage_under_a_running_broker(tmp_path, segment):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_damage_never_reaches_a_reader(stopped, seed):
-    """Whatever is overwritten where: what is served is what was written, and what is not hit is served.
+    """Random bytes are overwritten: served data is the written data, and intact data is served.
 
     A base offset, which no CRC covers, can only be held against sound neighbours: in 2 of 300 seeds, none of them here,
     one is moved up a little and the batch behind it is hit, too.

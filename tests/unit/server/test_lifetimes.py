@@ -47,7 +47,7 @@ def test_a_session_by_name_reads_the_new_topic_from_its_batches(served, client):
 
 
 def test_a_fetch_that_cannot_be_built_closes_its_connection_at_once(served, client):
-    """Also when nothing else happens on that connection: it had been left hanging."""
+    """Even if nothing else happens on that connection: it had been left hanging."""
     client.call(produce(batch(b"gone"), 9), 9)
     path = served.directory / f"{TOPIC}-0" / f"{0:020d}.log"
     os.truncate(path, path.stat().st_size - 1)
@@ -84,7 +84,7 @@ def idempotent(value, sequence=0):
 
 
 def test_a_duplicate_of_a_batch_that_could_not_be_written_is_refused_too(served, client):
-    """Both come in one pass: the second is a duplicate of what never reached the log."""
+    """Both come in one pass: the second is a duplicate of one that never reached the log."""
     with faults.failing("pwritev", errno.ENOSPC):
         answer = client.call(same_batch_twice(idempotent(b"lost")), 9)
     parts = answer.responses[0].partition_responses
@@ -258,7 +258,7 @@ def test_timers_of_answered_fetches_do_not_pile_up(tmp_path):
 
 
 def test_an_answer_counts_as_activity(tmp_path):
-    """connections.max.idle.ms begins when the reply has gone, not when its request came."""
+    """connections.max.idle.ms begins when the reply is sent, not when its request came."""
     idle_s = 3.0
     served = Served(tmp_path, connections_max_idle_ms=int(idle_s * 1000))
     try:

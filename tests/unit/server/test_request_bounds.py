@@ -32,7 +32,7 @@ def produce_without_batches(partitions: int, *entries: bytes) -> bytes:
 
 
 class Memory:
-    """The highest the process's memory has come since this was made, above what it was then."""
+    """The process's peak memory since this was made, above its value then."""
 
     def __init__(self):
         Path("/proc/self/clear_refs").write_text("5")

@@ -62,7 +62,7 @@ def mutations(frame: bytes, seed: int):
 
 
 def throw(served, raw: bytes):
-    """Sends one frame and waits a moment for whatever comes."""
+    """Sends one frame and waits a moment for any answer."""
     client = served.client()
     client.socket.sendall(struct.pack(">i", len(raw)) + raw)
     client.socket.settimeout(0.02)

@@ -1,4 +1,4 @@
-"""Logs of topics that the image no longer has, or has anew; what checkpoints say of lost logs."""
+"""Logs of topics that the image no longer has, or has again; checkpoints and lost logs."""
 
 import asyncio
 import threading

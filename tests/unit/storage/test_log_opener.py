@@ -22,7 +22,7 @@ def log(start, end):
         ({}, log(0, 0), []),  # new: a crash came before it was created
         ({("u", 0): 7}, log(0, 0), []),
         ({KEY: 7}, log(0, 0), [KEY]),
-        ({KEY: 7}, log(0, 12), [KEY]),  # the write-ahead log had what came after the recovery point
+        ({KEY: 7}, log(0, 12), [KEY]),  # the write-ahead log had the records after the recovery point
         ({KEY: 0}, log(0, 12), []),  # and all of this one
         ({KEY: 0}, log(0, 0), [KEY]),
         ({KEY: 0}, None, [KEY]),

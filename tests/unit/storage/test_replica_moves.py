@@ -1,4 +1,4 @@
-"""Moves between log directories: everything arrives, while it is used, and whatever step a crash comes at."""
+"""Moves between log directories: everything arrives while it is in use, whenever a crash comes."""
 
 import contextlib
 import errno
@@ -479,7 +479,7 @@ def test_a_directory_with_what_a_move_left_behind_is_not_clean(serve_on, tmp_pat
 def test_a_partition_that_cannot_leave_its_directory_keeps_the_frames_of_the_new_one(
     serve_on, tmp_path, monkeypatch, caplog
 ):
-    """A replay begins with what the old write-ahead log has, so the new one must have all that came after the move."""
+    """A replay begins with the old write-ahead log, so the new one must have everything since the move."""
     served = serve_on(bowstring_durability="commit")
     served.create_topic("t")
     fill(served, 20)
@@ -503,7 +503,7 @@ def test_a_partition_that_cannot_leave_its_directory_keeps_the_frames_of_the_new
 def test_a_moved_partition_has_its_recovery_point_before_its_name(
     serve_on, tmp_path, monkeypatch, durability
 ):
-    """Below it, what the write-ahead log has is older than what compaction left."""
+    """Below it, the records in the write-ahead log are older than the compacted ones."""
     served = serve_on(bowstring_durability=durability)
     served.create_topic("t")
     fill(served, 20)

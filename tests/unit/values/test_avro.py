@@ -151,7 +151,7 @@ WRITTEN = written(
 
 
 def resolved() -> list[dict[str, Any]]:
-    """What fastavro makes of WRITTEN, with unions as structs."""
+    """WRITTEN as fastavro decodes it, with unions as structs."""
     rows = []
     for value in WRITTEN:
         row = fastavro.schemaless_reader(

@@ -187,7 +187,7 @@ class BrokerDescription(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """A reassignment under way: all replicas of the partition, those that come, and those that go."""
+    """A reassignment under way: all replicas of the partition, the added ones, and the removed ones."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]

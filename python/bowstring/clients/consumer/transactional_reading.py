@@ -84,7 +84,7 @@ class TransactionalReading:
 
     @contextmanager
     def watching_partitions(self, before: Listener, lost: Listener) -> Iterator[None]:
-        """Watches what the group takes away.
+        """Watches partitions that the group revokes.
 
         Args:
             before: called with partitions that will move to another member.

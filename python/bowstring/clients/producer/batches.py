@@ -49,7 +49,7 @@ class ProduceBatch(Batch):
             _log.exception("a callback of a record for %s failed", self.partition)
 
     def metadata(self, index: int, timestamp: int) -> RecordMetadata:
-        """Where the record at `index` went; `timestamp` is what its sender gave it."""
+        """The place of the record at `index`; `timestamp` is the one from its sender."""
         offset = self.base_offset + index if self.base_offset >= 0 else -1
         told = self.log_append_time_ms if self.log_append_time_ms >= 0 else timestamp
         return RecordMetadata(self.partition.topic, self.partition.partition, offset, told)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from bowstring._native.record import compression
 from bowstring.clients.errors import ConfigError
 
-# Room a record takes besides key and value, near enough for deciding when a buffer is full.
+# Room a record takes besides key and value, accurate enough to decide when a buffer is full.
 RECORD_OVERHEAD_BYTES = 24
 _RECORD_COUNT_OFFSET = 57
 _LENGTH_OFFSET, _MAGIC_OFFSET = 8, 16

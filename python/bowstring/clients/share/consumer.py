@@ -186,7 +186,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         return set(self._fetcher.assigned)
 
     def wakeup(self) -> None:
-        """Makes a poll that waits in another thread, or else the next one, return at once."""
+        """Makes a poll that waits in another thread, or otherwise the next one, return at once."""
         self._woken = True
         self._client.wakeup()
 

@@ -1,4 +1,4 @@
-"""LocalReader gives what RangeReader gives over TCP, whatever is done to the files meanwhile."""
+"""LocalReader returns what RangeReader returns over TCP, whatever happens to the files meanwhile."""
 
 import gc
 import os

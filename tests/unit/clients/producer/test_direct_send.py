@@ -1,4 +1,4 @@
-"""With linger 0 callers send themselves what the sender need not see; whatever comes in between, nothing is lost."""
+"""With linger 0, callers send by themselves; whatever happens in between, nothing is lost."""
 
 import contextlib
 import signal

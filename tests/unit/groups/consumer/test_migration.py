@@ -162,7 +162,7 @@ def rejoined(shell, old):
 
 
 def test_an_upgrade_in_a_rebalance_leaves_members_what_they_use():
-    """A rebalance that begins anew before its leader has assigned makes no partition free."""
+    """A rebalance that restarts before its leader has assigned makes no partition free."""
     shell = shell_with()
     old = classic(shell)
     rejoined(shell, old)

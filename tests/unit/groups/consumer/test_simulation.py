@@ -1,4 +1,4 @@
-"""Members that come, stall, restart and go while topics change, by a printed seed; left alone they always settle."""
+"""Members join, stall, restart and leave while topics change, by a printed seed; undisturbed, they settle."""
 
 import random
 

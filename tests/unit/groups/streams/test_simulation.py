@@ -1,4 +1,4 @@
-"""Many members that come, stall, restart and go while topics grow, by a printed seed; left alone they settle."""
+"""Members join, stall, restart and leave while topics grow, by a printed seed; undisturbed, they settle."""
 
 import random
 

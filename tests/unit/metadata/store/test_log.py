@@ -275,7 +275,7 @@ def test_a_record_that_does_not_apply_is_not_written(directory):
 
 
 def test_a_change_is_written_although_its_task_is_cancelled(directory):
-    """Else the image would lack what the log has, and the next decision would write it again."""
+    """Otherwise the image would lack records of the log, and the next decision would write them again."""
     syncing, may_go_on = threading.Event(), threading.Event()
 
     def slow(original):
