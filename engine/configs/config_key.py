@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
@@ -254,6 +253,8 @@ def _java_double(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
+    from decimal import Decimal  # not at start, for which no config is shown
+
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
     if value == 0 or 1e-3 <= abs(value) < 1e7:

@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -47,20 +46,20 @@ class _Compacted(NamedTuple):
     delete_retention_ms: int
 
 
-@dataclass
 class CleanerFigures:
     """The cleaner's metrics. Times in seconds, ratios between 0 and 1."""
 
-    runs: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
-    max_dirty_ratio: float = 0.0
-    max_delay_s: float = 0.0
-    last_recopy_ratio: float = 0.0
-    last_run_s: float = 0.0
-    last_table_utilization: float = 0.0
-    last_look: float = field(default_factory=time.monotonic)
-    failed: int = 0
+    def __init__(self) -> None:
+        self.runs = 0
+        self.read_bytes = 0
+        self.written_bytes = 0
+        self.max_dirty_ratio = 0.0
+        self.max_delay_s = 0.0
+        self.last_recopy_ratio = 0.0
+        self.last_run_s = 0.0
+        self.last_table_utilization = 0.0
+        self.last_look = time.monotonic()
+        self.failed = 0
 
 
 class CleanerOffsets:

@@ -10,7 +10,6 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from importlib.abc import MetaPathFinder
 from typing import Any, Final
 
 from bowstring._native.disk import descriptors
@@ -51,15 +50,15 @@ def descriptor_counters() -> tuple[int, int, int]:
     return stats["held"], stats["shortages"], stats["refused_connections"]
 
 
-class _RoomForImports(MetaPathFinder):
-    """Finds no module, but makes room for the next finders, which open files: handlers of requests
-    and other code are imported on first use, and a request must not fail because that comes in a shortage.
+class _RoomForImports:
+    """Finds no module, but makes room for the next finders, which open files: handlers of requests and other
+    code, also Python's, are imported on first use, and a request must not fail because that comes in a
+    shortage.
     """
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> Any:
         """Returns None."""
-        if fullname.startswith("bowstring."):
-            descriptors.make_room(_OF_AN_IMPORT)
+        descriptors.make_room(_OF_AN_IMPORT)
 
 
 class DescriptorReserve:

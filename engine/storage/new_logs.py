@@ -5,7 +5,6 @@ import itertools
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,15 +18,17 @@ from bowstring.engine.storage.open_files import with_reserve
 _LOGS_AT_ONCE: Final = 128
 
 
-@dataclass
 class NewLog:
     """A partition that gets a log; no home: every directory has failed."""
 
-    topic: TopicImage
-    index: int
-    config: dict[str, int]
-    home: LogDirectory | None
-    log: PartitionLog | None = None
+    def __init__(
+        self, topic: TopicImage, index: int, config: dict[str, int], home: LogDirectory | None
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.config = config
+        self.home = home
+        self.log: PartitionLog | None = None
 
 
 def create_all(work: list[NewLog]) -> Exception | None:

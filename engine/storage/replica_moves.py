@@ -16,7 +16,6 @@ partitions.
 
 import asyncio
 import os
-import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
@@ -396,6 +395,8 @@ def open_future(move: Move, source: PartitionLog, config: dict[str, int]) -> "Lo
         empty = log.size_bytes == 0
         aside = move.directory.retired_name(move.topic.name, move.index, STRAY_SUFFIX)
         if empty:
+            import shutil  # not at start: it loads what packs archives
+
             shutil.rmtree(move.path)
         else:
             os.rename(move.path, move.directory.path / aside)

@@ -1,7 +1,6 @@
 """Unlinks the directories of removed partitions once their delay has passed."""
 
 import os
-import shutil
 from typing import Final
 
 # Until another attempt to unlink a directory, for instance when no descriptor was left to list it.
@@ -24,6 +23,8 @@ class RetiredDirectories:
 
     def unlink(self, now: float) -> None:
         """Unlinks directories that are due. Slow: not for the control thread."""
+        import shutil  # not at start: it loads what packs archives
+
         for path, due in list(self._due.items()):
             if due <= now:
                 self._due.pop(path, None)  # two calls may run at once

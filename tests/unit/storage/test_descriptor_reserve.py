@@ -164,7 +164,8 @@ for log in logs:
         assert log.refuses and not log.failed
         refused += 1
 print("refused", 50 < refused < 150, "held", descriptors.stats()["held"])
-assert "bowstring.engine.api.metadata" not in sys.modules
+assert not {"bowstring.engine.api.metadata", "decimal"} & set(sys.modules)
+import decimal
 import bowstring.engine.api.metadata
 print("a checkpoint", open_file("/dev/null", os.O_RDONLY) > 0)
 """
