@@ -1,5 +1,7 @@
-"""Apache Kafka's cleaner and ours on the same segment files, round after round: the same records are left, in the
-same batches, with the same delete horizons, in the same segments."""
+"""Apache Kafka's cleaner and ours on the same segment files, round after round.
+
+Both leave the same records, in the same batches, with the same delete horizons, in the same segments.
+"""
 
 import random
 import shutil

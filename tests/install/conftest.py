@@ -1,8 +1,8 @@
-"""This project as pip installs it: source distribution, wheel, and a fresh virtual environment that has nothing else.
+"""This project as pip installs it: source distribution, wheel, and a fresh, empty virtual environment.
 
-pip builds the wheel in isolation, and `make wheels` builds the one that is published. What they would compile for minutes
-is the same C by the same compiler as the extensions that the tests run on, so they find those in their build directory, up
-to date; that the source distribution has all that they are compiled from is tested by itself.
+pip builds the wheel in isolation, and `make wheels` builds the published one. Both would spend minutes
+compiling the same C with the same compiler as the extensions under test, so they find those up to date in
+their build directory; a separate test checks that the source distribution has all sources.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Loads for ThreadSanitizer: what brokers do to a log at the same time, by threads that are all native where it counts.
+"""Loads for ThreadSanitizer: concurrent work of brokers on a log, by native threads where it matters.
 
     python -m tests.sanitize.thread_loads LOAD DIRECTORY SECONDS
 
-Prints how often each part did its work, as JSON. Reactors and the threads of the write-ahead log take no GIL, so it orders
-nothing between them and the threads here, which release it for every operation of a log.
+Prints how often each part did its work, as JSON. Reactors and the threads of the write-ahead log take no GIL,
+so the GIL orders nothing between them and the threads here, which release it for every operation of a log.
 """
 
 import json

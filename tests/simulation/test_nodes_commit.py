@@ -1,6 +1,6 @@
-"""Whole nodes as they ship on a loop of the seed (nodes/), in commit mode, in which acknowledged records are on the medium.
+"""Whole nodes as they ship on a seeded loop (nodes/), in commit mode: acknowledged records are on media.
 
-`make simulate` tries thousands of seeds; `python -m tests.simulation.nodes --from SEED --seeds 1` runs one again.
+`make simulate` tries thousands of seeds; `python -m tests.simulation.nodes --from SEED --seeds 1` runs one.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""Whole nodes as they ship on a loop of the seed (nodes/), in os mode, in which records are in the page cache when they are acknowledged.
+"""Whole nodes as they ship on a seeded loop (nodes/), in os mode: the page cache suffices to acknowledge.
 
-`make simulate` tries thousands of seeds; `python -m tests.simulation.nodes --from SEED --seeds 1` runs one again.
+`make simulate` tries thousands of seeds; `python -m tests.simulation.nodes --from SEED --seeds 1` runs one.
 """
 
 import pytest

@@ -1,7 +1,7 @@
-"""Random workloads, power lost at random moments with random outcomes; half of them with an operation that fails.
+"""Random workloads with power lost at random moments with random outcomes; half with a failing operation.
 
-BOWSTRING_SEED runs one seed at every moment. BOWSTRING_SIMULATION_SECONDS looks for so long, from a seed nobody has
-tried; without it the same few seeds are tried, so that a change is to blame for what fails.
+BOWSTRING_SEED runs one seed at every moment. BOWSTRING_SIMULATION_SECONDS searches for that long, from a new
+seed; without it, the same few seeds run, so that only a change can cause a failure.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Requests of every API with hostile values, by a seed: each field has what its name lets expect, or an edge of its type."""
+"""Requests of every API with hostile values, by a seed: typical for a field's name, or boundary values."""
 
 import random
 from typing import Any, TypeVar

@@ -1,7 +1,7 @@
 """A file that a process maps into its memory: its stores reach the page cache without a call.
 
-`MappedFile` finds the stores between two moments. The process may die between any two of them, and nothing but the
-release store of a length says in which order they come: the caller puts them in any.
+`MappedFile` finds the stores between two moments. The process may die between any two of them, and only the
+release store of a length orders them: the caller puts them in any order.
 """
 
 import mmap

@@ -1,15 +1,16 @@
 """The content of a disk after power loss.
 
-A trace of operations leads to a `Medium`: of every file what is durable and what was done to it since, of every
-directory likewise. An `Outcome` decides what of the rest had reached the medium when the power went; `image`
-builds the files a start would find.
+A trace of operations leads to a `Medium`: the durable content of every file and directory, and later changes.
+An `Outcome` decides which of these changes had reached the medium when the power went; `image` builds the
+files that a start would find.
 
-The model is the strictest that POSIX allows. Written data is durable after a sync of the file, or at once when it
-was written with O_DSYNC. Until then each 4 KiB page may be there as of any moment since the last sync, whatever
-the other pages and the file's size are; where the size grew before the page came there are zeros, or garbage. The
-write that the crash cut off may be there in any subset of its 512 byte sectors. A name is durable after a sync of
-its directory, not of the file. Weaker rules are options: `journal` keeps names in order, as journaled file systems
-do, and `sync_names` makes a synced file's name durable, and what came before it (ext4).
+The model is the strictest that POSIX allows. Written data is durable after a sync of the file, or at once if
+written with O_DSYNC. Until then, each 4 KiB page may be as of any moment since the last sync, independently
+of the other pages and of the file's size; if the size grew before the page was written, there are zeros or
+garbage. The write that the crash interrupted may be there in any subset of its 512-byte sectors. A name is
+durable after a sync of its directory, not of the file. Options weaken these rules: `journal` keeps names in
+order, as journaled file systems do, and `sync_names` makes durable a synced file's name and all earlier names
+(ext4).
 """
 
 import random

@@ -1,8 +1,8 @@
 """The file of a pool of staged tails (_native/disk/tail_pool.pyx) in the images of a simulated disk.
 
-Its headers name files by their inodes, and a file that a test writes anew has another. So an image has the place of
-the file among its paths there, and `put_staged` the new inode. Nothing else is changed: a header whose CRC is wrong
-stays wrong.
+Its headers name files by their inodes, and a file that a test writes anew has another inode. So an image has
+the place of the file among its paths there, and `put_staged` writes the new inode. Nothing else changes: a
+header with a wrong CRC keeps it.
 """
 
 import struct

@@ -1,8 +1,8 @@
 """A workload of logs on a simulated disk, with their promises at each moment.
 
-A workload is a data directory with three partitions. Every step is a call that a broker makes; before and after it
-the trace gets a note with the facts: which batches were acknowledged, up to where the log calls itself durable, and
-where it starts. While a step is under way only what is true both before and after it is promised.
+A workload is a data directory with three partitions. Every step is a call that a broker makes; before and
+after it, the trace gets a note with the facts: the acknowledged batches, the log's durable end, and its
+start. During a step, only facts that hold both before and after it are promised.
 """
 
 import random

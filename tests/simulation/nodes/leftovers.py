@@ -13,8 +13,11 @@ TASKS_OF_A_NAME = 2
 
 
 class NothingIsLeft(Rule):
-    """Once all is answered and the clients have left, nothing of them is left in a broker: no task, no connection, no
-    entry of what waits. No log is there that other brokers have now, and no file is open that has no name any more."""
+    """Once everything is answered and the clients have left, a broker keeps nothing of them.
+
+    No task, no connection, no entry of a waiting request, no log that moved to another broker, no open file
+    without a name.
+    """
 
     def why_not_healthy(self):
         most = max(TASKS_OF_A_NAME, len(self.world.nodes) - 1)

@@ -1,9 +1,9 @@
-"""An event loop of asyncio in simulated time, with the freedom that a real one has, and no more.
+"""An event loop of asyncio in simulated time, with the freedom of a real one, and no more.
 
-One iteration is that of asyncio: what has arrived (bytes, ends of executor calls) joins the queue behind what is ready,
-then the timers that are due, in their order; then all that is ready by now runs, first come, first served. A seed chooses
-which arrivals an iteration gets to see and in which order of their sources, how late the loop wakes up, how long each
-callback takes, when another thread does its work, and when its result is there.
+An iteration works as in asyncio: arrivals (bytes, ends of executor calls) join the queue behind ready
+callbacks, then due timers in their order; then all callbacks that are ready by now run, first come, first
+served. A seed chooses the arrivals that an iteration sees and the order of their sources, how late the loop
+wakes up, how long each callback takes, when another thread does its work, and when its result arrives.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Puts the simulation in the place of what a process has of its own: clocks, chance, descriptors, native threads."""
+"""Replaces a process's own resources by simulated ones: clocks, randomness, descriptors, native threads."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Ends a run in which the code of a node never returns, or keeps the loop busy while no simulated time passes."""
+"""Ends a run in which a node's code never returns, or keeps the loop busy while no simulated time passes."""
 
 import signal
 import traceback

@@ -1,8 +1,8 @@
 """A node's disk: the log, the snapshots and quorum-state; separates durable data from merely written data.
 
-Writes are operations in order. A sync makes those durable that were there when it began. A crash keeps the durable
-ones and a prefix of the others; the batch after the prefix may be torn. Damage in the medium is found at the next
-start; below the synced data, a node must not start again with it.
+Writes are operations in order. A sync makes durable the writes that were there when it began. A crash keeps
+the durable ones and a prefix of the others; the batch after the prefix may be torn. The next start finds
+damage in the medium; if the damage is below the synced data, the node must not start again with it.
 """
 
 from bisect import bisect_right

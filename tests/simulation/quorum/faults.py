@@ -1,6 +1,6 @@
-"""Faults that systems like this one have had, each behind a switch that only tests have: patched in, not built in.
+"""Faults that systems like this one have had, each patched in by tests; the product has no switches for them.
 
-A fault names the rules that may notice it first. What another rule notices is noticed, too, but is worth a look.
+A fault names the rules that may notice it first. Other rules may notice it, too, which is worth a look.
 """
 
 from collections.abc import Callable

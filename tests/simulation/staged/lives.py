@@ -1,7 +1,7 @@
-"""Random lives of a few logs that stage their tails in a mapped pool, which is small.
+"""Random lives of a few logs that stage their tails in a small mapped pool.
 
-Each step is done to a log and its model. The process is killed between two steps, or in the midst of one: then the log
-has what it had before the step, and any part of what the step did.
+Each step changes a log and its model. The process is killed between two steps, or in the middle of one: then
+the log has its state from before the step, and any part of the step's changes.
 """
 
 import errno

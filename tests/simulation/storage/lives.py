@@ -1,8 +1,8 @@
 """Successive lives of a broker on one disk: each ends with a stop, kill -9, or a power cut.
 
-The power goes at one operation: it and all that follow fail, as on a file system that was shut down. What the next
-life finds is any state of the disk that the trace of operations allows. A kill comes between two steps, or in the same
-way at an operation: then the next life finds what the page cache has, and what was stored in the mapped pools.
+The power goes at one operation: it and all later ones fail, as on a file system that was shut down. The next
+life finds any state of the disk that the trace of operations allows. A kill comes between two steps, or
+likewise at an operation: then the next life finds the page cache, and the stores to the mapped pools.
 """
 
 import errno
