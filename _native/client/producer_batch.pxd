@@ -45,9 +45,9 @@ cdef class Batch:
     cdef readonly int64_t log_append_time_ms
     cdef readonly object parts           # two batches, when it was too large for the broker and split
     cdef Batch whole                     # the batch that this is a part of
-    cdef object callback                 # a function and what it is called with; None: nobody asked, or done
+    cdef object callback                 # a function and its argument; None: no callback, or done
     cdef object argument
-    cdef list callbacks                  # (function, argument) of those that asked later, or None
+    cdef list callbacks                  # further (function, argument) pairs, or None
     cdef object event
 
     cdef void give_memory_back(self) noexcept

@@ -38,7 +38,7 @@ cdef int16_t producer_check(
 # again is accepted.
 cdef int16_t marker_check(
     const Producers *producers, const BatchInfo *info, const Marker *marker, int8_t transaction_version) noexcept nogil
-# Returns the token with which a transactional batch must ask its coordinator first; 0 when it need not ask, -1 when memory
+# Returns the token for the coordinator's verification of a transactional batch; 0 when none is needed, -1 when memory
 # ran out. `adds`: the partition is added to the transaction, not only looked for in it.
 cdef int64_t producer_verify(
     Producers *producers, const BatchInfo *info, bint adds, int64_t now_ms) noexcept nogil

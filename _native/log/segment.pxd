@@ -37,7 +37,7 @@ cdef Segment *segment_make(int64_t base_offset, int64_t size_bytes, int64_t now_
 cdef Segment *segment_add(LogState *state, int64_t base_offset, int64_t size_bytes, int64_t now_ms) noexcept nogil
 # Creates the first segment of a new log: its .log file. The index files come with their first entries.
 cdef int segment_begin(LogState *state, int64_t base_offset, int64_t now_ms) noexcept nogil
-# Creates the index files of a segment if they are missing: Kafka tells each missing one as an error.
+# Creates the index files of a segment if they are missing: Kafka logs each missing one as an error.
 cdef int indexes_complete(const LogState *state, int64_t base_offset) noexcept nogil
 # Creates the three files of a new active segment.
 cdef int segment_create(LogState *state, int64_t base_offset, int64_t now_ms) noexcept nogil

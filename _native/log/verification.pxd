@@ -1,7 +1,7 @@
-"""Transactions whose coordinator is asked before a producer's first batch is appended (KIP-890). Call under Log.lock.
+"""Transactions to be verified by the coordinator before a producer's first batch is appended (KIP-890). Call under Log.lock.
 
-A partition keeps a row for each producer that asks. The row has a token: a batch may begin a transaction only if it carries
-the token of the row. The row goes when its transaction has begun and no batch waits any more, or with a marker: an answer
+A partition keeps a row for each producer to be verified. The row has a token: a batch may begin a transaction only if it
+carries the token of the row. The row goes when its transaction has begun and no batch waits any more, or with a marker: an answer
 that came before the marker begins nothing after it.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t

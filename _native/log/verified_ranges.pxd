@@ -11,7 +11,7 @@ cdef enum:
     NEVER_READ = -1                 # Segment.index_clock
 
 # A clock that counts the bytes this process's logs have read and written through the page cache. Its advance since a range
-# was read or written tells whether the range is still cached, without a system call.
+# was read or written shows whether the range is still cached, without a system call.
 cdef int64_t io_clock() noexcept nogil
 cdef int64_t io_clock_advance(int64_t bytes) noexcept nogil
 # Whether all bytes from `position` on were written so recently that they are in memory.

@@ -1,7 +1,7 @@
 """How fast throttled replicas may be copied (KIP-73). Pure: time is an argument; any thread may call.
 
 Each byte is paid for with time: a quota is exceeded while what was copied is paid for only in the future. So the time at
-which it no longer is exceeded is known, and nobody has to ask again and again. A second that was not used may be used
+which it is no longer exceeded is computed, without polling. A second that was not used may be used
 later, and no debt is longer than Kafka's window of samples: then a batch passes even with the smallest quota.
 """
 from libc.stdint cimport int64_t

@@ -1,4 +1,4 @@
-"""What a leader knows of its followers, and what it decides from that. Pure: time is an argument, the caller locks."""
+"""A leader's view of its followers, and its decisions about them. Pure: time is an argument, the caller locks."""
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 
 cdef struct Replica:
@@ -8,7 +8,7 @@ cdef struct Replica:
     int8_t joining                  # not in it, but in the maximal ISR of the change under way
     int8_t leaving                  # in it, but perhaps not at the controller any more
     int8_t eligible                 # neither fenced nor shutting down: it may join
-    int8_t asked                    # the control thread was told that it may join or should leave
+    int8_t asked                    # the control thread has the event that it may join or should leave
     int64_t broker_epoch            # of its registration; -1: unknown
     int64_t log_start_offset
     int64_t log_end_offset          # its last fetch offset; -1: it has not fetched in this leader epoch
@@ -37,7 +37,7 @@ cdef bint replica_current(const Replica *replica, int64_t broker_epoch) noexcept
 cdef struct TakenFetch:
     # What a follower's fetch leads to.
     int16_t error
-    int8_t joins                    # the controller is to be asked to add it to the ISR
+    int8_t joins                    # the controller should add it to the ISR
     int8_t in_sync                  # quotas spare it
     int64_t high_watermark          # -1: it must not move
 
@@ -46,7 +46,7 @@ cdef struct TakenFetch:
 cdef void replica_take_fetch(ReplicaSet *s, int32_t broker_id, int64_t broker_epoch, bint names_epoch, bint is_fresh,
                              int64_t offset, int64_t start_offset, int64_t leader_end_offset, int64_t own_end_offset,
                              int64_t high_watermark, int64_t now_ms, TakenFetch *taken) noexcept nogil
-# Whether the controller is to be asked to remove a lagging follower from the ISR; notes that it is.
+# Whether the controller should remove a lagging follower from the ISR; notes that it is requested.
 cdef bint replica_take_lag(ReplicaSet *s, Replica *replica, int64_t leader_end_offset, int64_t now_ms) noexcept nogil
 # Sets the committed ISR and the change under way of one follower.
 cdef void replica_set_state(Replica *replica, bint in_sync, bint joining, bint leaving, bint changing) noexcept nogil
@@ -56,7 +56,7 @@ cdef int16_t replicas_ack_refused(const ReplicaSet *s) noexcept nogil
 cdef void replica_fetched(Replica *replica, int64_t offset, int64_t start_offset, int64_t leader_end_offset,
                           int64_t now_ms) noexcept nogil
 # Returns the high watermark, or -1 when it must not move: the ISR is below min.insync.replicas, or will be if the controller
-# removes those that leave; it may have done so before the leader hears of it. Otherwise it is the smallest end
+# removes those that leave; it may have done so before its answer reaches the leader. Otherwise it is the smallest end
 # among the leader, the maximal ISR, and followers that are caught up and may join: the leader would run away from those.
 cdef int64_t replica_high_watermark(const ReplicaSet *s, int64_t leader_end_offset, int64_t now_ms) noexcept nogil
 # Whether a consumer may read from the follower: it is in sync and has the offset (KIP-392).
@@ -66,7 +66,7 @@ cdef bint replica_ahead(const Replica *replica, const Replica *other) noexcept n
 # Whether the follower may join the ISR.
 cdef bint replica_may_join(const ReplicaSet *s, const Replica *replica, int64_t high_watermark) noexcept nogil
 # Begins to add a follower to the ISR if it may join now; from then on the high watermark waits for it. Between the fetch
-# that showed that it may and the decision to ask the controller, the high watermark may have passed it.
+# that qualified it and the request to the controller, the high watermark may have passed it.
 cdef bint replica_try_join(ReplicaSet *s, Replica *replica, int64_t high_watermark) noexcept nogil
 # Whether a follower of the ISR has not been caught up for replica.lag.time.max.ms and should leave.
 cdef bint replica_lags(const ReplicaSet *s, const Replica *replica, int64_t leader_end_offset,
@@ -80,6 +80,6 @@ cdef int32_t replicas_required(const ReplicaSet *s) noexcept nogil
 cdef int64_t replicas_low_watermark(const ReplicaSet *s, int64_t leader_start_offset) noexcept nogil
 
 # Where a follower truncates to: the leader says that the follower's epoch ended at (leader_epoch, leader_end_offset); the
-# follower's own log says (own_epoch, own_end_offset) of leader_epoch, -1 when it knows no epoch so old.
+# follower's own log has (own_epoch, own_end_offset) for leader_epoch, -1 when it has no epoch so old.
 cdef int64_t truncation_offset(int32_t leader_epoch, int64_t leader_end_offset, int32_t own_epoch, int64_t own_end_offset,
                                int64_t log_end_offset, int64_t high_watermark) noexcept nogil

@@ -1,5 +1,5 @@
-"""What a broker decides about one request for a replicated partition, and a follower about one answer. Pure; without
-state: what a leader knows of its followers is in replica_set.pxd."""
+"""A broker's decisions about a request for a replicated partition, and a follower's about an answer. Pure and without
+state: a leader's view of its followers is in replica_set.pxd."""
 from libc.stdint cimport int16_t, int32_t, int64_t
 from bowstring._native.base.error_codes cimport (
     FENCED_LEADER_EPOCH, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH)
@@ -31,7 +31,7 @@ cdef inline int16_t fetch_refused(bint of_follower, bint may_read_followers, bin
     return 0
 
 # Whether a reader's log is a prefix of this one (KIP-595): its last record is of `last_epoch`, and this log says that
-# the greatest epoch up to that, `found_epoch`, ended at `found_end_offset`; -1 when it knows none.
+# the greatest epoch up to that, `found_epoch`, ended at `found_end_offset`; -1 when it has none.
 cdef inline Position fetch_position(int32_t last_epoch, int64_t fetch_offset, int32_t found_epoch,
                                     int64_t found_end_offset) noexcept nogil:
     if last_epoch < 0:
@@ -56,7 +56,7 @@ cdef inline int16_t produce_refused(int16_t acks, bint is_leader, int32_t in_syn
 cdef inline bint may_claim(bint commit_mode, int64_t durable_end_offset, int64_t log_end_offset) noexcept nogil:
     return not commit_mode or durable_end_offset >= log_end_offset
 
-# Whether records belong to the end of the log: the answer counts for the offset that asked.
+# Whether records belong to the end of the log: the answer counts for the requested offset.
 cdef inline bint answer_follows(int64_t sent_offset, int64_t log_end_offset) noexcept nogil:
     return sent_offset == log_end_offset
 

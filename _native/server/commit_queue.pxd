@@ -15,7 +15,7 @@ cdef bint commit_pop(Reactor *r, CommitQueue *queue, CommitItem *item, bint *fai
 # reactor that was woken to lead may have no batch of its own there any more.
 cdef void commits_begin(Reactor *r) noexcept nogil
 # Collects the writes that have ended, for a reactor with a ring. Called after the mailbox's event was taken, which also
-# tells of them.
+# signals them.
 cdef void commits_collect(Reactor *r) noexcept nogil
 # Waits for the reactor's writes, and leaves the rest to the write-ahead logs' threads. On the reactor's thread, at its end.
 cdef void commits_stop(Reactor *r) noexcept nogil

@@ -6,7 +6,7 @@ cdef bint control_send_request(
     Connection *c, const RequestHeader *header, int64_t slot, const uint8_t *body, int64_t n,
     int64_t counted_bytes) noexcept nogil
 cdef bint control_send_batch(Reactor *r, ProducePart *part, const uint8_t *batch, int64_t n) noexcept nogil
-# Says that a connection has ended, behind its requests. Without memory nobody hears of it.
+# Reports that a connection has ended, behind its requests; not without memory.
 cdef void control_send_end(Connection *c) noexcept nogil
 cdef ControlMessage *control_take_all(Plane *plane) noexcept nogil
 

@@ -16,7 +16,7 @@ cdef void part_begin(Fetcher *f, FollowOrder *order) noexcept nogil
 cdef void part_free(FollowPart *part) noexcept nogil
 # How long to wait after so many failures in a row: FIRST_PAUSE_MS, and twice as long each time up to `most_ms`.
 cdef int64_t pause_ms(int64_t most_ms, int64_t failures) noexcept nogil
-# Pauses the part after an error, or until the next order; tells the control thread once.
+# Pauses the part after an error, or until the next order; notifies the control thread once.
 cdef void part_fail(FollowPart *part, int16_t error) noexcept nogil
 # Cuts the log to `offset` on a storage thread, or empties it to begin there.
 cdef void part_truncate(FollowPart *part, int64_t offset, bint fully) noexcept nogil

@@ -1,4 +1,4 @@
-"""Tells clients that asked the wrong broker who leads (KIP-951)."""
+"""Names the leader to clients that reached another broker (KIP-951)."""
 from libc.stdint cimport int16_t, int32_t
 from bowstring._native.base.error_codes cimport FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
 from bowstring._native.base.wire cimport Writer
@@ -9,7 +9,7 @@ cdef enum:
     FETCH_HINTS_VERSION = 16
 
 
-# Whether the answer names the leader: the error says that this broker is not it, or that the client knows an old one.
+# Whether the answer names the leader: this broker is not it, or the client has an old one.
 cdef inline bint hint_wanted(const Plane *plane, int16_t error, const Partition *p) noexcept nogil:
     return ((error == NOT_LEADER_OR_FOLLOWER or error == FENCED_LEADER_EPOCH) and p != NULL and p.leader_id >= 0
             and plane.calls.put_leader != NULL)

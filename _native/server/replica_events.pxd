@@ -1,4 +1,4 @@
-"""Tells the control thread what happens to replicas."""
+"""Passes events of replicas to the control thread."""
 from libc.stdint cimport int32_t, int64_t
 from bowstring._native.server.types cimport Partition, Plane, ReplicaEvent
 

@@ -33,7 +33,7 @@ cdef inline int64_t slow_cost(int64_t batch_bytes) noexcept nogil:
 
 
 cdef inline bint slow_look_inside(const LogConfig *config, const BatchInfo *info, int64_t now_ms) noexcept nogil:
-    """Whether the records of a compressed batch must be read to know if the topic refuses some."""
+    """Whether the records of a compressed batch must be read to see if the topic refuses some."""
     return (config.compacted or config.max_decompressed_message_bytes < DECOMPRESSED_RECORD_MAX_BYTES
             or info.attributes & ATTR_LOG_APPEND_TIME != 0
             or (not config.log_append_time

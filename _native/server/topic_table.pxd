@@ -24,8 +24,8 @@ cdef bint ack_waiter_add(ProducePart *part) noexcept nogil
 cdef bint ack_waiter_remove(ProducePart *part) noexcept nogil
 cdef void partition_advanced(Partition *p, int64_t bytes, Reactor *here) noexcept nogil
 
-# On the control thread: asks to be told, once, when the high watermark has reached `offset` (above 0), or the partition
+# On the control thread: requests one event when the high watermark has reached `offset` (above 0), or the partition
 # is deleted or led elsewhere. The lowest of several offsets stands. False: it has reached it already.
 cdef bint partition_watch(Plane *plane, Partition *p, int64_t offset) noexcept nogil
-# Removes and returns a partition of which the control thread is to be told, held for the caller; NULL: there is none.
+# Removes and returns a partition with such an event, held for the caller; NULL: there is none.
 cdef Partition *partition_take_advanced(Plane *plane) noexcept nogil

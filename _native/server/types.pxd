@@ -51,7 +51,7 @@ cdef enum:
     LATENCY_BUCKETS = 28            # bucket i counts requests that took < 2**i microseconds
 
 cdef enum:
-    ZSTD_PRODUCE_VERSION = 7        # KIP-110: older clients do not know the codec
+    ZSTD_PRODUCE_VERSION = 7        # KIP-110: older clients do not support the codec
     ZSTD_FETCH_VERSION = 10
     ADDING_PRODUCE_VERSION = 12     # KIP-890: the broker adds the partition to the transaction
 
@@ -89,7 +89,7 @@ cdef struct Partition:
     pthread_mutex_t truncate_lock   # held while a follower's log is cut, and while the control thread changes its role or log
     int8_t leader_throttled         # leader.replication.throttled.replicas and the like name this broker's replica
     int8_t follower_throttled
-    int64_t leader_high_watermark   # of a follower: the last one that its leader told
+    int64_t leader_high_watermark   # of a follower: the last one from its leader
     int32_t follow_number           # in this epoch, Fetcher.number + 1; 0: none yet. Only the control thread uses it.
     int32_t follow_reactor          # where the current FollowPart is
     int64_t follow_id               # 0: none
@@ -98,7 +98,7 @@ cdef struct Partition:
     pthread_mutex_t waiters_lock
     Waiter *fetch_waiters           # doubly linked
     ProducePart *ack_waiters        # acks=all, waiting for the high watermark
-    int64_t watched_offset          # the control thread is told once the high watermark reaches it; 0: nobody waits
+    int64_t watched_offset          # the control thread gets an event once the high watermark reaches it; 0: none
     Plane *watching                 # set with watched_offset
     Partition *next_advanced        # in Plane.advanced
     int8_t is_advanced              # it is there, and held; guarded by Plane.control_lock like watched_offset's changes
@@ -178,7 +178,7 @@ cdef struct Connection:
     Partition *unappended_to        # NULL: several
     CommitQueue *unsynced           # where its batches with acks=0 wait for the medium; NULL: nowhere
     int64_t unsynced_frame          # the last of them
-    int8_t tells_end                # the control thread keeps something for it, and hears of its end
+    int8_t tells_end                # the control thread keeps something for it, and gets an event at its end
     int8_t parked                   # its next request waits for room (slow_batches.pyx)
     int64_t parked_bytes            # that the request needs
     Connection *next_parked
@@ -217,7 +217,7 @@ cdef struct ProducePart:
     int32_t leader_epoch            # in which it was appended, for acks=all
     int64_t log_start_offset
     uint8_t *owned                  # memory of a slow batch, freed once it is in the log
-    int8_t verifying                # the control thread asks the coordinator of its transaction
+    int8_t verifying                # the control thread verifies its transaction with the coordinator
     AppendEntry entry
 
 cdef struct ProduceTopic:
@@ -286,7 +286,7 @@ cdef struct FetchPart:
     int32_t current_leader_epoch
     int32_t last_fetched_epoch
     int64_t fetch_offset
-    int64_t follower_start_offset   # log start of the follower that asks
+    int64_t follower_start_offset   # log start of the requesting follower
     ReadCursor cursor
     int8_t included                 # in the reply being written
     int8_t followed                 # its reader continues where the previous slice ended
@@ -356,7 +356,7 @@ cdef struct FetchRequest:
     int8_t waiting                  # its waiters are linked
     int32_t replica_id              # -1: a consumer
     int64_t replica_epoch           # of the follower's registration; -1: unknown
-    uint8_t *rack                   # of a consumer, in memory of its own; NULL: none, or nobody asks for it
+    uint8_t *rack                   # of a consumer, in memory of its own; NULL: none, or unused
     int32_t rack_length
     int8_t fresh                    # not evaluated yet: the follower's offsets are still to be noted
     int8_t ready                    # in the reactor's ready list
@@ -396,7 +396,7 @@ cdef struct CommitQueue:
     int32_t head
     int32_t count
     int32_t capacity                # a power of two
-    int8_t behind                   # something is staged that the write-ahead log's thread was not asked to write
+    int8_t behind                   # something is staged that the write-ahead log's thread has no request to write
 
 # ---------------------------------------------------------------- following
 
@@ -414,11 +414,11 @@ cdef struct FollowPart:
     int64_t id                      # in Reactor.follows
     uint8_t topic_id[16]
     int32_t leader_epoch
-    int16_t told_error              # the last one that the control thread was told; 0: none
+    int16_t told_error              # the last one that was reported to the control thread; 0: none
     int8_t failures                 # in a row; the pauses grow with them
     int8_t state
     int8_t in_session               # the leader's fetch session has it, with the next four values
-    int8_t fetching                 # the request being written asks for it
+    int8_t fetching                 # the request being written includes it
     int8_t included                 # and names it, because the session has other values
     int32_t sent_leader_epoch
     int32_t sent_fetched_epoch
@@ -444,7 +444,7 @@ cdef struct Fetcher:
     char host[PEER_BYTES]           # numeric
     int32_t port
     Connection *connection          # NULL: not connected
-    int64_t retry_ms                # no request before; FOLLOW_NEVER: nothing to ask until something changes
+    int64_t retry_ms                # no request before; FOLLOW_NEVER: nothing to request until something changes
     int64_t failures                # in a row
     int8_t throttled                # parts wait for the follower's quota
     int8_t asks                     # the request in flight
@@ -541,7 +541,7 @@ cdef struct ReplicaEvent:
     int64_t b
 
 cdef struct Endpoint:
-    # A broker's address, for clients that ask the wrong one (KIP-951).
+    # A broker's address, for clients that reached the wrong one (KIP-951).
     int32_t id
     int32_t port
     int32_t rack_length             # -1: null

@@ -18,7 +18,7 @@ cdef struct LogBatches:
 cdef bint list_batches(const uint8_t *data, int64_t size, LogBatches *found) noexcept nogil
 
 cdef struct Acquisition:
-    # What a fetch asks for, and what it gets.
+    # The limits of a fetch, and what it gets.
     int64_t member
     int8_t record_limit             # share.acquire.mode: no more than max_records, even inside a batch
     int32_t batch_size              # least records of one range of new records

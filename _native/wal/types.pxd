@@ -2,7 +2,7 @@
 
 log_append stages a batch under Log.lock. The batch is durable once `durable_frame` has reached its frame. Everything that was
 staged while the previous writes ran goes out together (group commit), so nothing waits for a timer. Reactors start
-writes themselves and are told when they end; the write-ahead log's own thread does what may block, and works for
+writes themselves and get an event when they end; the write-ahead log's own thread does what may block, and works for
 threads that are no reactors. Up to WAL_GROUPS groups are on their way at once; they may end in any order, and become durable
 in the order in which they were taken.
 
@@ -108,7 +108,7 @@ cdef struct Wal:
     int32_t failed                  # errno after a failure: nothing more becomes durable
     int32_t waiting[WAL_WAKES]      # threads to wake when durable_frame moves: WAL_WAITS or WAL_LEADS
     int32_t groups_under_way        # stored under lock
-    int32_t wants_segment           # asks the supply thread to make or free a segment
+    int32_t wants_segment           # requests that the supply thread make or free a segment
     int64_t staged_bytes            # not yet durable
     # counters
     int64_t frames
