@@ -1,7 +1,7 @@
 """The log's functions for native code of other packages: server/ and cleaner/ cimport from here.
 
-A name binds to the module that defines it; the .pxd of that module says what it does. Not here: future_replica. A class
-named here is loaded with every module that cimports from here, and few brokers move replicas (server/replica_swap.pyx).
+A name binds to the module that defines it; the .pxd of that module says what it does. Not here: future_replica. Every
+module that cimports from here looks up the classes named here, and only server/replica_swap.pyx uses that one.
 
 Locking: `Log.lock` guards everything below the line in struct Log (types.pxd). The offsets above it are atomics that any
 thread may load. Functions named log_* take the lock themselves unless their comment says otherwise.

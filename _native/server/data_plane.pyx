@@ -29,6 +29,7 @@ from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.reactor cimport (
     reactor_accept, reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
 from bowstring._native.server.slow_batches cimport slow_begin
+from bowstring._native.server.replica_leader cimport followers_wake, leader_advance, replicated_durable
 from bowstring._native.server.topic_table cimport (
     partition_advanced, partition_free, partition_new, partition_release, partition_take_advanced, partition_watch,
     topic_add, topic_by_name, topic_partition, topic_remove, topic_set_partition)
@@ -518,8 +519,8 @@ cdef class DataPlane:
             batch, leader_epoch, now_ms, verification=verification, transaction_version=transaction_version)
         appended_bytes = load_i64(&p.log.appended_bytes) - before
         if p.replicas != NULL:
-            self.plane.calls.wake(p, appended_bytes, NULL)
-            moved = self.plane.calls.advance(p, monotonic_ms())
+            followers_wake(p, appended_bytes, NULL)
+            moved = leader_advance(p, monotonic_ms())
         elif not p.replicated:
             log_advance_high_watermark(p.log, load_i64(&p.log.log_end_offset))
         if moved:
@@ -534,8 +535,8 @@ cdef class DataPlane:
             return
         if not p.replicated:
             log_advance_high_watermark(p.log, load_i64(&p.log.log_end_offset))
-        elif self.plane.calls.durable != NULL:
-            self.plane.calls.durable(p, monotonic_ms())
+        else:
+            replicated_durable(p, monotonic_ms())
         partition_advanced(p, 0, NULL)
 
     def watch(self, str topic, int partition, int64_t offset):

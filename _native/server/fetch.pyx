@@ -30,6 +30,8 @@ from bowstring._native.server.fetch_session cimport (
     set_bytes, set_free, set_read_forgotten, set_read_topics)
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.server.timers cimport timer_add, timers_sweep
+from bowstring._native.server.replica_leader cimport leader_fetched
+from bowstring._native.server.replica_selector cimport preferred_read_replica
 from bowstring._native.server.topic_table cimport (
     partition_retain, topic_by_id, topic_by_name, topic_partition, waiter_add, waiter_remove)
 from bowstring._native.server.types cimport (
@@ -320,14 +322,14 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
     part.log_start_offset = load_i64(&p.log.log_start_offset)
     limit = part.last_stable_offset if request.isolation else part.high_watermark
     if request.rack != NULL and request.replica_id < 0 and p.replicas != NULL:
-        part.preferred_replica = r.plane.calls.preferred(r.plane, request, part.fetch_offset, p)
+        part.preferred_replica = preferred_read_replica(r.plane, request, part.fetch_offset, p)
         if part.preferred_replica >= 0:
             return
     if not diverges(part, p):
         if request.replica_id >= 0:
             limit = load_i64(&p.log.log_end_offset)      # before its offset moves the high watermark
             if part.log_start_offset <= part.fetch_offset <= limit:
-                part.error = r.plane.calls.fetched(r, request, part, p)
+                part.error = leader_fetched(r, request, part, p)
                 part.high_watermark = load_i64(&p.log.high_watermark)
                 if part.error != 0:
                     bump_i64(&p.failed_fetches, 1)

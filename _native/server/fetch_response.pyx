@@ -12,7 +12,8 @@ from bowstring._native.replica.replica_quota cimport quota_record
 from bowstring._native.server.connection cimport (
     chunk_bytes, chunk_file, chunks_free, connection_answer, connection_fail, connection_find)
 from bowstring._native.server.counters cimport count_request
-from bowstring._native.server.leader_hints cimport FETCH_HINTS_VERSION, hint_wanted
+from bowstring._native.server.leader_hints cimport (
+    FETCH_HINTS_VERSION, hint_wanted, put_current_leader, put_endpoints)
 from bowstring._native.server.types cimport (
     SENDFILE_MIN_BYTES, Chunk, Connection, FetchPart, FetchRequest, FetchSet, LeaderHints, Reactor)
 
@@ -121,7 +122,7 @@ cdef void fetch_answer(Reactor *r, FetchRequest *request, FetchSet *s) noexcept 
         put_i32(&r.scratch, request.session_id)
     put_topics(&reply, request, s)
     if reply.hints.count > 0:
-        r.plane.calls.put_endpoints(&r.scratch, r.plane, &reply.hints)
+        put_endpoints(&r.scratch, r.plane, &reply.hints)
     else:
         put_tags(&r.scratch, flexible)
     close_bytes(&reply)
@@ -189,7 +190,7 @@ cdef void put_part(Reply *reply, FetchRequest *request, FetchPart *part) noexcep
         put_records(reply, part)
     if request.version >= FETCH_HINTS_VERSION and hint_wanted(reply.reactor.plane, part.error, part.partition):
         put_uvarint(w, 1)                                # one tagged field: 1, CurrentLeader
-        reply.reactor.plane.calls.put_leader(w, 1, part.partition, &reply.hints)
+        put_current_leader(w, 1, part.partition, &reply.hints)
     elif flexible:
         if part.diverging_epoch >= 0:
             put_uvarint(w, 1)                            # one tagged field: 0, DivergingEpoch

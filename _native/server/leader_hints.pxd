@@ -12,7 +12,7 @@ cdef enum:
 # Whether the answer names the leader: this broker is not it, or the client has an old one.
 cdef inline bint hint_wanted(const Plane *plane, int16_t error, const Partition *p) noexcept nogil:
     return ((error == NOT_LEADER_OR_FOLLOWER or error == FENCED_LEADER_EPOCH) and p != NULL and p.leader_id >= 0
-            and plane.calls.put_leader != NULL)
+            and plane.replication.broker_id >= 0)
 
 # Returns the address of a broker, or NULL.
 cdef const Endpoint *endpoint_of(const Plane *plane, int32_t id) noexcept nogil

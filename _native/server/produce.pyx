@@ -41,6 +41,8 @@ from bowstring._native.server.id_table cimport id_add, id_remove
 from bowstring._native.server.produce_response cimport produce_encode, record_errors_free, record_errors_hold
 from bowstring._native.server.slow_batches cimport slow_finished, slow_free, slow_needed, slow_send
 from bowstring._native.server.timers cimport timer_add, timers_sweep
+from bowstring._native.server.replica_leader cimport (
+    followers_wake, leader_advance, leader_enough, replicated_durable)
 from bowstring._native.server.topic_table cimport (
     ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_by_id,
     topic_by_name, topic_partition)
@@ -410,13 +412,13 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
     log_append(p.log, r.entries, n, p.leader_epoch, r.wall_ms)
     bytes = load_i64(&p.log.appended_bytes) - before
     if p.replicas != NULL:
-        r.plane.calls.wake(p, bytes, r)                      # they may have it before it is durable here
+        followers_wake(p, bytes, r)                          # they may have it before it is durable here
     if wal != NULL and await_commit(r, p, wal, n, bytes):
         return
     if not p.replicated:
         log_advance_high_watermark(p.log, load_i64(&p.log.log_end_offset))
     elif p.replicas != NULL:
-        moved = r.plane.calls.advance(p, r.now_ms)
+        moved = leader_advance(p, r.now_ms)
     part = pending.head
     pending[0] = PendingList(NULL, NULL, 0)
     while part != NULL:
@@ -510,8 +512,8 @@ cdef void release_commits(Reactor *r) noexcept nogil:
             p = item.partition
             if not failed:
                 log_durable_to(p.log, item.cuts, item.end_offset, not p.replicated)
-                if p.replicated and r.plane.calls.durable != NULL:
-                    r.plane.calls.durable(p, r.now_ms)
+                if p.replicated:
+                    replicated_durable(p, r.now_ms)
                 partition_advanced(p, item.bytes, r)
             partition_release(p)
         queue = queue.next
@@ -527,7 +529,7 @@ cdef void produce_acknowledged(Reactor *r, ProducePart *part) noexcept nogil:
     elif not p.is_leader or p.log == NULL or load_i64(&p.log.high_watermark) < part.required_offset:
         part.error = NOT_LEADER_OR_FOLLOWER              # the wait ended when it followed, though it may lead again by now
     elif p.replicas != NULL:
-        part.error = r.plane.calls.enough(p)
+        part.error = leader_enough(p)
     part_done(r, part)
 
 
@@ -604,7 +606,7 @@ cdef void answer_or_wait(Reactor *r, Partition *p, ProducePart *part) noexcept n
                 arm_timeout(r, part.request)
                 return
             if p.replicas != NULL:
-                part.error = r.plane.calls.enough(p)
+                part.error = leader_enough(p)
     part_done(r, part)
 
 

@@ -10,7 +10,8 @@ from bowstring._native.record.batch cimport (
     RECORD_ERRORS_NAMED_MAX, RECORD_ERRORS_TOLD_MAX, RecordError, RecordErrors, record_error_tell,
     record_errors_close)
 from bowstring._native.server.connection cimport connection_find, connection_hold
-from bowstring._native.server.leader_hints cimport PRODUCE_HINTS_VERSION, hint_wanted
+from bowstring._native.server.leader_hints cimport (
+    PRODUCE_HINTS_VERSION, hint_wanted, put_current_leader, put_endpoints)
 from bowstring._native.server.topic_table cimport topic_by_id, topic_by_name, topic_partition
 from bowstring._native.server.types cimport (
     Connection, LeaderHints, Partition, ProducePart, ProduceRequest, ProduceTopic, Reactor, TopicTable)
@@ -40,7 +41,7 @@ cdef void produce_encode(Writer *w, const ProduceRequest *request) noexcept nogi
         put_tags(w, flexible)
     put_i32(w, 0)                                        # throttle time
     if hints.count > 0:
-        request.reactor.plane.calls.put_endpoints(w, request.reactor.plane, &hints)
+        put_endpoints(w, request.reactor.plane, &hints)
     else:
         put_tags(w, flexible)
     if not w.failed:
@@ -83,7 +84,7 @@ cdef void encode_part(Writer *w, const ProduceRequest *request, const ProduceTop
             put_string(w, flexible, part.reason, reason_length)
     if led != NULL:
         put_uvarint(w, 1)                                # one tagged field: 0, CurrentLeader
-        request.reactor.plane.calls.put_leader(w, 0, led, hints)
+        put_current_leader(w, 0, led, hints)
     else:
         put_tags(w, flexible)
 

@@ -22,6 +22,9 @@ from bowstring._native.server.connection cimport (
     connection_touch, connection_watch)
 from bowstring._native.server.fetch cimport fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken
 from bowstring._native.server.fetch_session cimport session_remove
+from bowstring._native.server.fetcher cimport (
+    fetcher_disconnected, fetcher_received, fetchers_free, fetchers_order, fetchers_run)
+from bowstring._native.server.follow_parts cimport order_drop, part_truncated, truncate_drop
 from bowstring._native.server.request_dispatch cimport cut_frames
 from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.mailbox cimport post, wake
@@ -112,7 +115,7 @@ cdef void receive(Reactor *r, Connection *c) noexcept nogil:
     if c.fetcher == NULL:
         cut_frames(r, c)
     else:
-        r.plane.calls.received(r, c)
+        fetcher_received(r, c)
 
 
 # ---------------------------------------------------------------- accepting
@@ -208,9 +211,9 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
     elif mail.kind == MAIL_SLOW_BATCH:
         produce_slow_batch_done(r, <ProducePart *>mail.data)
     elif mail.kind == MAIL_FOLLOW:
-        r.plane.calls.order(r, <FollowOrder *>mail.data)
+        fetchers_order(r, <FollowOrder *>mail.data)
     elif mail.kind == MAIL_TRUNCATED:
-        r.plane.calls.truncated(r, <TruncateJob *>mail.data)
+        part_truncated(r, <TruncateJob *>mail.data)
     elif mail.kind == MAIL_STOP:
         r.running = False
 
@@ -291,7 +294,7 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
 
 cdef void end_connection(Connection *c) noexcept nogil:
     if c.fetcher != NULL:
-        c.reactor.plane.calls.disconnected(c)
+        fetcher_disconnected(c)
     fetch_connection_closed(c)
     slow_connection_closed(c)
     connection_close(c)
@@ -304,7 +307,7 @@ cdef void flush_pass(Reactor *r, bint last) noexcept nogil:
     cdef Connection *c
     produce_flush(r)
     if r.fetchers != NULL:
-        r.plane.calls.run(r)
+        fetchers_run(r)
     fetch_serve_ready(r)
     for i in range(r.to_flush_count - 1, -1, -1):        # readers get records before their writers get acknowledgements
         c = r.to_flush[i]
@@ -533,9 +536,9 @@ cdef void drop_mails(Reactor *r) noexcept nogil:
         elif r.mailbox.mails[i].kind == MAIL_CONNECTION:
             close(<int>r.mailbox.mails[i].a)
         elif r.mailbox.mails[i].kind == MAIL_FOLLOW:
-            r.plane.calls.drop_order(<FollowOrder *>r.mailbox.mails[i].data)
+            order_drop(<FollowOrder *>r.mailbox.mails[i].data)
         elif r.mailbox.mails[i].kind == MAIL_TRUNCATED:
-            r.plane.calls.drop_truncate(<TruncateJob *>r.mailbox.mails[i].data)
+            truncate_drop(<TruncateJob *>r.mailbox.mails[i].data)
     free(r.mailbox.mails)
 
 
@@ -545,8 +548,7 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
     reactor_close_connections(r)
     produce_abandon(r)
     drop_mails(r)
-    if r.plane != NULL and r.plane.calls.free != NULL:   # NULL: it was never initialized
-        r.plane.calls.free(r)
+    fetchers_free(r)
     if r.sessions != NULL:
         for i in range(SESSION_BUCKETS):
             while r.sessions[i] != NULL:

@@ -1,7 +1,4 @@
-"""Puts a future replica in the place of the current one, under reactors that serve it (KIP-113).
-
-A module of its own, because few brokers move replicas: engine/storage/replica_moves.py imports it at the first move.
-"""
+"""Puts a future replica in the place of the current one, under reactors that serve it (KIP-113)."""
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t

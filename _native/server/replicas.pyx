@@ -1,6 +1,6 @@
 """Replicas, the control thread's interface to replication: who leads, who follows whom, and what happens to them.
 
-A module of its own: a broker without others never imports it. Call all methods on the control thread.
+Call all methods on the control thread.
 """
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -16,15 +16,9 @@ from bowstring._native.replica.replica_set cimport (
     Replica, ReplicaSet, replica_begin, replica_find, replica_set_new, replica_set_state, replica_try_join,
     replicas_low_watermark)
 from bowstring._native.server.data_plane cimport DataPlane
-from bowstring._native.server.fetcher cimport (
-    fetcher_disconnected, fetcher_received, fetchers_free, fetchers_order, fetchers_run)
-from bowstring._native.server.follow_parts cimport order_drop, part_truncated, truncate_drop
-from bowstring._native.server.leader_hints cimport put_current_leader, put_endpoints
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_events_take
-from bowstring._native.server.replica_leader cimport (
-    followers_wake, leader_advance, leader_check_lag, leader_enough, leader_fetched, replicated_durable)
-from bowstring._native.server.replica_selector cimport preferred_read_replica
+from bowstring._native.server.replica_leader cimport leader_advance, leader_check_lag
 from bowstring._native.server.topic_table cimport (
     partition_advanced, partition_release, partition_retain, topic_remove)
 from bowstring._native.server.types cimport (
@@ -34,25 +28,6 @@ from bowstring._native.server.types cimport (
 cdef dict KINDS = {
     REPLICA_MAY_JOIN: "may-join", REPLICA_LAGS: "lags", FETCH_FAILED: "fetch-failed", REPLICA_TRUNCATED: "truncated",
 }
-
-
-cdef void enter_calls(Plane *plane) noexcept:
-    plane.calls.fetched = leader_fetched
-    plane.calls.preferred = preferred_read_replica
-    plane.calls.advance = leader_advance
-    plane.calls.durable = replicated_durable
-    plane.calls.wake = followers_wake
-    plane.calls.enough = leader_enough
-    plane.calls.put_leader = put_current_leader
-    plane.calls.put_endpoints = put_endpoints
-    plane.calls.order = fetchers_order
-    plane.calls.received = fetcher_received
-    plane.calls.disconnected = fetcher_disconnected
-    plane.calls.run = fetchers_run
-    plane.calls.truncated = part_truncated
-    plane.calls.drop_order = order_drop
-    plane.calls.drop_truncate = truncate_drop
-    plane.calls.free = fetchers_free
 
 
 cdef class Replicas:
@@ -87,7 +62,6 @@ cdef class Replicas:
         self.owner = plane
         self.plane = &plane.plane
         self._lock()
-        enter_calls(self.plane)
         self.plane.replication.broker_id = broker_id
         self.plane.replication.broker_epoch = broker_epoch
         self.plane.replication.fetchers = fetchers

@@ -498,26 +498,6 @@ cdef struct ReplicationSettings:
     ReplicaQuota leader_quota       # leader.replication.throttled.rate
     ReplicaQuota follower_quota     # follower.replication.throttled.rate
 
-cdef struct ReplicationCalls:
-    # Functions of modules that only brokers with replicas load (replicas.pyx enters them); NULL in others. Each is
-    # described in the .pxd of its module.
-    int16_t (*fetched)(Reactor *r, FetchRequest *request, FetchPart *part, Partition *p) noexcept nogil
-    int32_t (*preferred)(const Plane *plane, const FetchRequest *request, int64_t offset, Partition *p) noexcept nogil
-    bint (*advance)(Partition *p, int64_t now_ms) noexcept nogil
-    void (*durable)(Partition *p, int64_t now_ms) noexcept nogil
-    void (*wake)(Partition *p, int64_t bytes, Reactor *here) noexcept nogil
-    int16_t (*enough)(Partition *p) noexcept nogil
-    void (*put_leader)(Writer *w, int tag, const Partition *p, LeaderHints *hints) noexcept nogil
-    void (*put_endpoints)(Writer *w, const Plane *plane, const LeaderHints *hints) noexcept nogil
-    void (*order)(Reactor *r, FollowOrder *order) noexcept nogil
-    void (*received)(Reactor *r, Connection *c) noexcept nogil
-    void (*disconnected)(Connection *c) noexcept nogil
-    void (*run)(Reactor *r) noexcept nogil
-    void (*truncated)(Reactor *r, TruncateJob *job) noexcept nogil
-    void (*drop_order)(FollowOrder *order) noexcept nogil
-    void (*drop_truncate)(TruncateJob *job) noexcept nogil
-    void (*free)(Reactor *r) noexcept nogil
-
 cdef enum:
     HINTED_MAX = 64                 # leaders named in one answer; clients look up the others
 
@@ -713,7 +693,6 @@ cdef struct Plane:
     int32_t verifies                # transaction.partition.verification.enable
     int32_t slow_job_waits          # 1: wake the control thread when slow_working_bytes falls
     ReplicationSettings replication
-    ReplicationCalls calls
     Endpoint *endpoints             # guarded by table_lock
     int32_t endpoint_count
     ReplicaEvent *replica_events    # guarded by control_lock; the oldest first

@@ -759,24 +759,3 @@ def test_broker_start_imports_are_light():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=True
     )
     assert ran.stdout.strip() == "[]"
-
-
-# Each is a shared object that every start loads. Modules that a fresh broker does not need are imported on
-# first use
-# (docs/decisions/0014-lazy-imports.md).
-NATIVE_MODULES_MAX = 61
-
-
-def test_broker_start_imports_few_native_modules():
-    code = (
-        "import sys, bowstring.serve\n"
-        "from bowstring import Broker\n"
-        "with Broker():\n"
-        "    names = {name for name in sys.modules if name.startswith('bowstring._native.')}\n"
-        "print(*sorted(n for n in names if sys.modules[n].__file__.endswith('.so')))"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=True
-    )
-    names = ran.stdout.split()
-    assert len(names) <= NATIVE_MODULES_MAX, f"{len(names)} native modules: {names}"
