@@ -37,7 +37,7 @@ class _Broker:
     """One broker, driven by its parent."""
 
     def __init__(self, broker_id: int, directory: Path, partitions: int) -> None:
-        from bowstring._native.disk.log_dir import DirectoryHealth
+        from bowstring._native.disk.directory_health import DirectoryHealth
         from bowstring._native.log.partition_log import PartitionLog
         from bowstring._native.server.data_plane import DataPlane
         from bowstring._native.server.replicas import Replicas

@@ -13,7 +13,7 @@ from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.error_codes cimport KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport file_ops, iovec, is_full
-from bowstring._native.disk.log_dir cimport directory_tell, directory_took, may_pass
+from bowstring._native.disk.directory_health cimport directory_tell, directory_took, may_pass
 from bowstring._native.disk.staged_tail cimport tail_append, tail_truncate, tail_write_out
 from bowstring._native.disk.tail_pool cimport TailPool
 from bowstring._native.log.flush cimport log_flush_by_count

@@ -6,7 +6,7 @@ from libc.string cimport memcmp, memcpy, strlen, strrchr
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops
-from bowstring._native.disk.log_dir cimport directory_took
+from bowstring._native.disk.directory_health cimport directory_took
 from bowstring._native.log.flush cimport FlushGoal, FlushPlan, flush_done, flush_goal, flush_plan, flush_sync, log_flush
 from bowstring._native.log.index cimport indexes_write
 from bowstring._native.log.leader_epochs cimport epochs_write

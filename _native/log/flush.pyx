@@ -11,7 +11,7 @@ from bowstring._native.base.atomics cimport load_i32, store_i64
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport FILE_PATH_BYTES, PATH_BYTES, sync_path
-from bowstring._native.disk.log_dir cimport directory_fail, directory_took, may_pass
+from bowstring._native.disk.directory_health cimport directory_fail, directory_took, may_pass
 from bowstring._native.disk.staged_tail cimport tail_sync
 from bowstring._native.log.leader_epochs cimport epochs_write
 from bowstring._native.log.segment cimport active_segment, segment_floor

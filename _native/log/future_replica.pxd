@@ -32,7 +32,7 @@ cdef void future_leave_wal(Log *target) noexcept nogil
 # caller has copied all batches and prevents appends to both.
 cdef int future_take_over(Log *source, Log *target) noexcept nogil
 
-cdef class LogCopy:
+cdef class FutureReplica:
     """A copy in progress: owns the buffer and references both logs. See future_replica.pyx."""
     cdef Copier copier
     cdef readonly object source

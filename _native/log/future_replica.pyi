@@ -3,7 +3,7 @@ from typing import Self
 
 from bowstring._native.log.partition_log import PartitionLog
 
-class LogCopy:
+class FutureReplica:
     source: PartitionLog
     target: PartitionLog
     def __new__(cls, source: PartitionLog, target: PartitionLog) -> Self: ...

@@ -262,7 +262,7 @@ cdef int future_take_over(Log *source, Log *target) noexcept nogil:
     return error
 
 
-cdef class LogCopy:
+cdef class FutureReplica:
     """Copies one log into another, which must be empty or have the first batches of the source. What the source truncates
     from now on is truncated in the target, too.
 

@@ -1,6 +1,6 @@
 """Types of many_logs; see many_logs.pyx."""
 
-from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.directory_health import DirectoryHealth
 from bowstring._native.log.partition_log import LogError, PartitionLog
 
 def open_logs(

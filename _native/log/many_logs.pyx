@@ -8,7 +8,7 @@ from posix.fcntl cimport O_CREAT, O_TRUNC, O_WRONLY
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.disk.file_ops cimport FILE_PATH_BYTES, file_ops, write_range
-from bowstring._native.disk.log_dir cimport DirectoryHealth
+from bowstring._native.disk.directory_health cimport DirectoryHealth
 from bowstring._native.log.loader cimport log_create, log_free, log_open
 from bowstring._native.log.partition_log cimport DIRECTORY_MAX_BYTES, owned
 from bowstring._native.log.python_values cimport read_config

@@ -1,5 +1,5 @@
 """PartitionLog, the Python class of a log. Native callers use the functions that log/__init__.pxd lists."""
-from bowstring._native.disk.log_dir cimport DirectoryHealth
+from bowstring._native.disk.directory_health cimport DirectoryHealth
 from bowstring._native.log.types cimport Log
 
 cdef enum:

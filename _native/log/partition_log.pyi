@@ -5,7 +5,7 @@ from typing import Literal, Self, TypedDict, type_check_only
 
 from typing_extensions import Buffer
 
-from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.directory_health import DirectoryHealth
 
 def open_files_max(n: int) -> None: ...
 def distrusted_indexes() -> int: ...

@@ -17,7 +17,7 @@ from bowstring._native.base.atomics cimport load_i32, load_i64, store_i32
 from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.base.error_codes cimport CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
-from bowstring._native.disk.log_dir cimport DirectoryHealth, directory_fail, is_of_directory
+from bowstring._native.disk.directory_health cimport DirectoryHealth, directory_fail, is_of_directory
 from bowstring._native.log.append cimport log_append, log_verified, log_verify
 from bowstring._native.log.disk_read cimport copy_batches
 from bowstring._native.log.flush cimport log_flush

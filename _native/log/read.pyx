@@ -5,7 +5,7 @@ from bowstring._native.base.bigendian cimport load_be64
 from bowstring._native.base.error_codes cimport CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR, OFFSET_OUT_OF_RANGE
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport read_range
-from bowstring._native.disk.log_dir cimport may_pass
+from bowstring._native.disk.directory_health cimport may_pass
 from bowstring._native.disk.staged_tail cimport tail_cached
 from bowstring._native.log.index cimport index_distrust, index_walked, offset_index_cut, offset_index_floor
 from bowstring._native.log.segment cimport (

@@ -3,7 +3,7 @@ from libc.errno cimport EBADMSG, ENOENT, ENOMEM
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, read_range
-from bowstring._native.disk.log_dir cimport may_pass
+from bowstring._native.disk.directory_health cimport may_pass
 from bowstring._native.log.index cimport (
     indexes_reset, indexes_write, offset_index_append, offset_index_floor, time_index_append, time_index_last)
 from bowstring._native.log.leader_epochs cimport epochs_assign, epochs_clear, epochs_newest

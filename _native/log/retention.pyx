@@ -6,7 +6,7 @@ from bowstring._native.base.atomics cimport store_i64
 from bowstring._native.base.error_codes cimport KAFKA_STORAGE_ERROR, OFFSET_OUT_OF_RANGE
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops
-from bowstring._native.disk.log_dir cimport may_pass
+from bowstring._native.disk.directory_health cimport may_pass
 from bowstring._native.log.leader_epochs cimport epochs_truncate_start
 from bowstring._native.log.producer_state cimport producers_on_high_watermark, snapshot_forget
 from bowstring._native.log.roll cimport log_rest, log_roll

@@ -3,7 +3,7 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport sync_path
-from bowstring._native.disk.log_dir cimport may_pass
+from bowstring._native.disk.directory_health cimport may_pass
 from bowstring._native.disk.staged_tail cimport tail_truncate
 from bowstring._native.log.flush cimport log_flush, sync_of
 from bowstring._native.log.index cimport indexes_forget, indexes_write, time_index_append

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 from bowstring._native.base.atomics cimport store_i32, store_i64
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
-from bowstring._native.disk.log_dir cimport directory_fail, directory_tell, is_of_directory, may_pass
+from bowstring._native.disk.directory_health cimport directory_fail, directory_tell, is_of_directory, may_pass
 from bowstring._native.log.producer_state cimport first_unstable_offset, producers_on_high_watermark
 from bowstring._native.log.types cimport LogState, log_out_of_service, state_of
 

@@ -13,7 +13,7 @@ from bowstring._native.base.atomics cimport load_i64, store_i64
 from bowstring._native.base.bigendian cimport load_be16, load_be64, store_be16, store_be64
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, read_file, read_range, write_range
-from bowstring._native.disk.log_dir cimport may_pass
+from bowstring._native.disk.directory_health cimport may_pass
 from bowstring._native.log.segment cimport segment_floor
 from bowstring._native.log.segment_files cimport segment_file_path, segment_path
 from bowstring._native.log.types cimport ABORTED_ENTRY_BYTES, LOOKS_MAX, state_of

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from bowstring._native.base.atomics cimport load_i64, store_i32, store_i64
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport PATH_BYTES, file_ops, sync_path
-from bowstring._native.disk.log_dir cimport may_pass
+from bowstring._native.disk.directory_health cimport may_pass
 from bowstring._native.log.index cimport indexes_forget, indexes_truncate
 from bowstring._native.log.leader_epochs cimport epochs_clear, epochs_newest, epochs_truncate_end, epochs_write
 from bowstring._native.log.producer_state cimport (

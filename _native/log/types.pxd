@@ -10,7 +10,7 @@ cache of open files may close any of them).
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from bowstring._native.base.atomics cimport load_i32
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_t, pthread_mutex_trylock
-from bowstring._native.disk.log_dir cimport LogDirectory
+from bowstring._native.disk.directory_health cimport LogDirectory
 from bowstring._native.disk.staged_tail cimport StagedTail
 from bowstring._native.record.batch cimport BatchInfo
 from bowstring._native.wal.types cimport Wal

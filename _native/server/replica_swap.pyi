@@ -1,4 +1,4 @@
-from bowstring._native.log.future_replica import LogCopy
+from bowstring._native.log.future_replica import FutureReplica
 from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.wal.write_ahead_log import WriteAheadLog
 
@@ -6,7 +6,7 @@ def replace_log(
     plane: DataPlane,
     topic: str,
     partition: int,
-    copy: LogCopy,
+    copy: FutureReplica,
     max_bytes: int,
     wal: WriteAheadLog | None = None,
 ) -> int: ...

@@ -6,7 +6,7 @@ from bowstring._native.base.pthread cimport (
     pthread_mutex_lock, pthread_mutex_unlock, pthread_rwlock_unlock, pthread_rwlock_wrlock)
 from bowstring._native.log cimport PartitionLog
 from bowstring._native.log.future_replica cimport (
-    COPY_LOST, LogCopy, future_copy_rest, future_diverged, future_join_wal, future_leave_wal, future_take_over,
+    COPY_LOST, FutureReplica, future_copy_rest, future_diverged, future_join_wal, future_leave_wal, future_take_over,
     source_durable)
 from bowstring._native.server.data_plane cimport DataPlane
 from bowstring._native.server.topic_table cimport partition_advanced
@@ -15,7 +15,7 @@ from bowstring._native.wal.types cimport Wal
 from bowstring._native.wal.write_ahead_log cimport WriteAheadLog
 
 
-def replace_log(DataPlane plane not None, str topic, int partition, LogCopy copy not None, int64_t max_bytes,
+def replace_log(DataPlane plane not None, str topic, int partition, FutureReplica copy not None, int64_t max_bytes,
                 WriteAheadLog wal=None):
     """Replaces a partition's log by its copy, between two passes of every reactor. For the control thread.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring._native.log.local_segments import shared_segments
 from bowstring._native.log.partition_log import LogError, PartitionLog
-from bowstring._native.server.partition_waiter import LogWaiters
+from bowstring._native.server.log_waiters import LogWaiters
 from bowstring.engine import event_log
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.protocol.errors import Errors, KafkaError

@@ -150,7 +150,7 @@ class LocalSocket:
             OSError: There is no file descriptor for it.
         """
         if self._requests is None:
-            from bowstring._native.server.partition_waiter import LogWaiters
+            from bowstring._native.server.log_waiters import LogWaiters
             from bowstring.engine.local.requests import LocalRequests
 
             waiters = LogWaiters(self._services.plane)

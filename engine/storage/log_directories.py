@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bowstring._native.disk.log_dir import is_device_error
+from bowstring._native.disk.directory_health import is_device_error
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring.engine import event_log
 from bowstring.engine.configs import ConfigError

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.directory_health import DirectoryHealth
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.storage.checkpoints import replace_file, sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError, take_lock

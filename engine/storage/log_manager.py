@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-from bowstring._native.disk.log_dir import sync_file_system
+from bowstring._native.disk.directory_health import sync_file_system
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import background, event_log

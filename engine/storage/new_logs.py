@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from bowstring._native.disk.log_dir import is_device_error
+from bowstring._native.disk.directory_health import is_device_error
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.storage.log_directory import STRAY_SUFFIX, LogDirectory, partition_metadata

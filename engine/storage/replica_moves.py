@@ -36,7 +36,7 @@ from bowstring.engine.storage.log_placement import Future, PartitionKey
 from bowstring.protocol.errors import Errors, KafkaError
 
 if TYPE_CHECKING:
-    from bowstring._native.log.future_replica import LogCopy
+    from bowstring._native.log.future_replica import FutureReplica
     from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.image import ImageSource
@@ -260,7 +260,7 @@ class ReplicaMoves:
             raise MoveAborted("the partition has another log now")
         return log
 
-    async def _open(self, move: Move, source: PartitionLog) -> "LogCopy":
+    async def _open(self, move: Move, source: PartitionLog) -> "FutureReplica":
         image = self._metadata.image
         config = self._configs.log_config(image.topic_configs(move.topic.name))
         loop = asyncio.get_running_loop()
@@ -268,7 +268,7 @@ class ReplicaMoves:
         move.log = copy.target
         return copy
 
-    async def _catch_up(self, move: Move, copy: "LogCopy") -> None:
+    async def _catch_up(self, move: Move, copy: "FutureReplica") -> None:
         """Copies until little is left. All moves of the broker together are no faster than
         replica.alter.log.dirs.io.max.bytes.per.second.
         """
@@ -289,7 +289,7 @@ class ReplicaMoves:
             elif copied < min(turn, _REST_BYTES):
                 return
 
-    async def _change_over(self, move: Move, copy: "LogCopy") -> None:
+    async def _change_over(self, move: Move, copy: "FutureReplica") -> None:
         """Replaces the log by the copy. Writes the new directory to the metadata log first: after a crash it
         decides between two copies.
         """
@@ -382,13 +382,13 @@ def first_offset(source: PartitionLog) -> int:
     return min(start, int.from_bytes(data[:8], "big")) if data else start
 
 
-def open_future(move: Move, source: PartitionLog, config: dict[str, int]) -> "LogCopy":
+def open_future(move: Move, source: PartitionLog, config: dict[str, int]) -> "FutureReplica":
     """Creates the copy's directory, or resumes an existing copy if it is a prefix of the source."""
-    from bowstring._native.log.future_replica import LogCopy
+    from bowstring._native.log.future_replica import FutureReplica
 
     if move.is_resumed:
         log = PartitionLog(move.path, config, recovery_point=0, health=move.directory.health)
-        copy = LogCopy(source, log)  # first: the source may be truncated during the comparison
+        copy = FutureReplica(source, log)  # first: the source may be truncated during the comparison
         if _is_prefix(log, source):
             return copy
         log.close(sync=False)
@@ -414,7 +414,7 @@ def open_future(move: Move, source: PartitionLog, config: dict[str, int]) -> "Lo
         log_start_offset=first_offset(source),
         health=move.directory.health,
     )
-    return LogCopy(source, log)
+    return FutureReplica(source, log)
 
 
 def _is_prefix(copy: PartitionLog, source: PartitionLog) -> bool:
@@ -433,7 +433,7 @@ def _is_prefix(copy: PartitionLog, source: PartitionLog) -> bool:
         return False
 
 
-def copy_turn(move: Move, copy: "LogCopy", max_bytes: int) -> int:
+def copy_turn(move: Move, copy: "FutureReplica", max_bytes: int) -> int:
     """Copies up to max_bytes. Returns the bytes copied, fewer at the end of the source; -1 when the source
     has lost the next batch.
     """

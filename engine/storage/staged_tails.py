@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from bowstring._native.disk.log_dir import DirectoryHealth, is_device_error
+from bowstring._native.disk.directory_health import DirectoryHealth, is_device_error
 from bowstring._native.disk.staged_tail import abandon_tails, end_waiting, wait_for_tails, write_rested
 from bowstring._native.disk.tail_pool import TailMemory, restore
 from bowstring.engine import event_log

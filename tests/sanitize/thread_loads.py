@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.directory_health import DirectoryHealth
 from bowstring._native.log.durability import durable_to, join, leave, staged_frame
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.wal.write_ahead_log import CONTROL, SUPPLY, WriteAheadLog

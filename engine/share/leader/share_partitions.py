@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
-from bowstring._native.server.partition_waiter import LogWaiters
+from bowstring._native.server.log_waiters import LogWaiters
 from bowstring.engine import background
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import GROUP_RESOURCE, ImageSource

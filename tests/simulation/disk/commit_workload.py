@@ -6,7 +6,7 @@ The steps that a broker runs on threads (engine/storage/durability.py) run one b
 import random
 from pathlib import Path
 
-from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.directory_health import DirectoryHealth
 from bowstring._native.disk.staged_tail import abandon_tails, write_rested
 from bowstring._native.disk.tail_pool import TailMemory
 from bowstring._native.log import durability as log_durability

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.directory_health import DirectoryHealth
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine.storage.checkpoints import (
     HIGH_WATERMARKS,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.directory_health import DirectoryHealth
 from bowstring._native.disk.staged_tail import abandon_tails, write_rested
 from bowstring._native.disk.tail_pool import TailMemory, restore
 from bowstring._native.log.partition_log import PartitionLog

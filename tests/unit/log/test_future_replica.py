@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring._native.log.future_replica import LogCopy
+from bowstring._native.log.future_replica import FutureReplica
 from tests.support.joined_wal import contents
 from tests.support.log_batches import NOW_MS, batch, open_log
 
@@ -21,7 +21,7 @@ def append(log, values, epoch):
 @pytest.mark.parametrize("refilled", [0, 2, 6, 9])
 def test_what_is_truncated_during_the_copy_is_not_in_it(tmp_path, cut, refilled):
     source, target = made(tmp_path / "a"), made(tmp_path / "b")
-    copy = LogCopy(source, target)
+    copy = FutureReplica(source, target)
     append(source, 10, epoch=0)
     while copy.copy(1 << 20) > 0:
         pass
@@ -36,7 +36,7 @@ def test_what_is_truncated_during_the_copy_is_not_in_it(tmp_path, cut, refilled)
 
 def test_a_log_that_begins_anew_during_the_copy(tmp_path):
     source, target = made(tmp_path / "a"), made(tmp_path / "b")
-    copy = LogCopy(source, target)
+    copy = FutureReplica(source, target)
     append(source, 10, epoch=0)
     while copy.copy(1 << 20) > 0:
         pass

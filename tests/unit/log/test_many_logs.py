@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.directory_health import DirectoryHealth
 from bowstring._native.log.many_logs import create_logs, open_logs
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from tests.support import faults

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.directory_health import DirectoryHealth
 from bowstring._native.disk.staged_tail import write_rested
 from bowstring._native.disk.tail_pool import TailMemory, restore
 from bowstring._native.log.checkpoint import flush_logs

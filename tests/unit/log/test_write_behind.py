@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from bowstring._native.disk.log_dir import DirectoryHealth
-from bowstring._native.log.future_replica import LogCopy
+from bowstring._native.disk.directory_health import DirectoryHealth
+from bowstring._native.log.future_replica import FutureReplica
 from bowstring._native.log.partition_log import PartitionLog
 from tests.support.faults import all_replaced
 from tests.support.log_batches import CONFIG, NOW_MS, batch
@@ -118,7 +118,7 @@ def test_what_this_broker_leads_is_left_to_the_kernel(tmp_path, followed):
         led, copy = home.open("t-0"), home.open("t-1")
         fill(led, 20)
         if followed:
-            copier = LogCopy(led, copy)
+            copier = FutureReplica(led, copy)
             while copier.copy(1 << 20):
                 pass
             assert copy.log_end_offset == 20

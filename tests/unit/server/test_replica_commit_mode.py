@@ -3,7 +3,7 @@
 import pytest
 
 from bowstring._native.log.durability import join
-from bowstring._native.log.future_replica import LogCopy
+from bowstring._native.log.future_replica import FutureReplica
 from bowstring._native.server.replica_swap import replace_log
 from tests.support.joined_wal import wal_on
 from tests.support.log_batches import open_log
@@ -87,7 +87,7 @@ def test_a_move_commits_nothing_that_followers_lack(planes, tmp_path, durability
     if old is not None:
         commit_when_staged(old)
     (tmp_path / "copy").mkdir()
-    copy = LogCopy(planes.log(0), open_log(tmp_path / "copy"))
+    copy = FutureReplica(planes.log(0), open_log(tmp_path / "copy"))
     assert copy.copy(1 << 20) > 0
     copy.target.flush()
     assert replace_log(planes.served[0].plane, TOPIC, 0, copy, 1 << 20, new) == 0

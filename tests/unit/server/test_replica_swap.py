@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from bowstring._native.log.durability import cuts, durable_to, join
-from bowstring._native.log.future_replica import LogCopy
+from bowstring._native.log.future_replica import FutureReplica
 from bowstring._native.log.wal_replay import replay
 from bowstring._native.server.replica_swap import replace_log
 from tests.support.joined_wal import contents, wal_on
@@ -33,7 +33,7 @@ class Moving:
         self.source, self.target = (open_log(path / name / "t-0") for name in "ba")
         join(self.source, self.wals["b"], TOPIC_ID, 0)
         self.served.plane.add_partition(TOPIC, TOPIC_ID, 0, self.source, replicated=True)
-        self.copy = LogCopy(self.source, self.target)
+        self.copy = FutureReplica(self.source, self.target)
 
     def replace(self) -> int:
         return replace_log(self.served.plane, TOPIC, 0, self.copy, 1 << 20, self.wals["a"])

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from bowstring._native.disk.log_dir import DirectoryHealth
+from bowstring._native.disk.directory_health import DirectoryHealth
 from bowstring._native.disk.tail_pool import TailMemory
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring.engine.storage.staged_tails import TAILS_FILE, StagedTails

@@ -37,7 +37,7 @@ cdef void directory_fail(LogDirectory *directory, int error, const char *doing, 
 cdef void directory_took(LogDirectory *directory, int64_t ns) noexcept nogil
 
 cdef class DirectoryHealth:
-    """The Python class of a LogDirectory; owns the struct. See log_dir.pyx."""
+    """The Python class of a LogDirectory; owns the struct. See directory_health.pyx."""
     cdef LogDirectory directory
     cdef readonly str path
     cdef TailMemory tails

@@ -1,4 +1,4 @@
-"""The health of one directory of log.dirs, see log_dir.pxd."""
+"""The health of one directory of log.dirs, see directory_health.pxd."""
 import os
 
 from cython cimport no_gc_clear
