@@ -23,8 +23,7 @@ from bowstring._native.base.error_codes cimport (
     INVALID_PRODUCER_ID_MAPPING, INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR,
     NOT_LEADER_OR_FOLLOWER, OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT, TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
-from bowstring._native.base.wire cimport (
-    Reader, read_bytes, read_count, read_i16, read_i32, read_string, skip_tags, take)
+from bowstring._native.base.wire cimport Reader
 from bowstring._native.log cimport (
     NOT_VERIFIED, NOW, AppendEntry, log_advance_high_watermark, log_append, log_durable_to, log_verified, log_verify)
 from bowstring._native.record.batch cimport (
@@ -38,14 +37,15 @@ from bowstring._native.server.connection cimport (
     connection_answer, connection_answer_bytes, connection_condemn, connection_end, connection_find, connection_hold)
 from bowstring._native.server.counters cimport count_request
 from bowstring._native.server.id_table cimport id_add, id_remove
+from bowstring._native.server.produce_reader cimport (
+    ProduceReader, next_part, next_topic, produce_reader_begin, topic_of)
 from bowstring._native.server.produce_response cimport produce_encode, record_errors_free, record_errors_hold
 from bowstring._native.server.slow_batches cimport slow_finished, slow_free, slow_needed, slow_send
 from bowstring._native.server.timers cimport timer_add, timers_sweep
 from bowstring._native.server.replica_leader cimport (
     followers_wake, leader_advance, leader_enough, replicated_durable)
 from bowstring._native.server.topic_table cimport (
-    ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_by_id,
-    topic_by_name, topic_partition)
+    ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_partition)
 from bowstring._native.server.types cimport (
     ADDING_PRODUCE_VERSION, ENTRIES_MAX, HELD_MIN_BYTES, ZSTD_PRODUCE_VERSION, CommitItem, CommitQueue, Connection,
     Partition, PendingList, ProducePart, ProduceRequest, ProduceTopic, Reactor, RequestHeader, Topic)
@@ -69,39 +69,19 @@ cdef struct Shape:
 # ---------------------------------------------------------------- parse
 
 
-cdef bint measure(Reader r, int16_t version, Shape *shape) noexcept nogil:
-    """Counts the entries of the topic array; False when it is malformed, or has too many."""
-    cdef bint flexible = version >= 9
-    cdef const uint8_t *at
-    cdef int32_t topics = read_count(&r, flexible), parts, i, j, n
+cdef bint measure(ProduceReader reader, Shape *shape) noexcept nogil:
+    """Counts the topics and parts; False when the request is malformed, or has too many."""
     memset(shape, 0, sizeof(Shape))
-    for i in range(topics):
-        if version >= 13:
-            take(&r, 16)
-        else:
-            n = read_string(&r, flexible, &at)
-            if n < 0:
-                return False
-            shape.name_bytes += n
-        parts = read_count(&r, flexible)
-        if parts < 0 or r.bad or shape.topics + shape.parts + parts >= ENTRIES_MAX:
+    while next_topic(&reader):
+        if shape.topics + shape.parts + reader.part_count >= ENTRIES_MAX:
             return False
-        for j in range(parts):
-            read_i32(&r)
-            n = read_bytes(&r, flexible, &at)
-            if flexible:
-                skip_tags(&r)
-            if r.bad:
-                return False
-            if n >= BATCH_HEADER_BYTES:
-                note_producer(shape, at)
-        if flexible:
-            skip_tags(&r)
+        while next_part(&reader):
+            if reader.batch_bytes >= BATCH_HEADER_BYTES:
+                note_producer(shape, reader.batch)
         shape.topics += 1
-        shape.parts += parts
-    if flexible:
-        skip_tags(&r)
-    return not r.bad and topics >= 0
+        shape.parts += reader.part_count
+        shape.name_bytes += reader.name_length
+    return not reader.body.bad
 
 
 cdef void note_producer(Shape *shape, const uint8_t *batch) noexcept nogil:
@@ -135,66 +115,34 @@ cdef ProduceRequest *allocate(const Shape *shape) noexcept nogil:
     return request
 
 
-cdef Wal *full_wal_of(Reactor *r, Reader *body, bint by_id, bint flexible) noexcept nogil:
-    """Returns the full write-ahead log of one topic of a request, or NULL. Reads the topic to its end."""
-    cdef const uint8_t *at
+cdef Wal *produce_blocked(Reactor *r, const RequestHeader *header, Reader body) noexcept nogil:
+    """Returns the write-ahead log that is too full for a request's batches; NULL when it need not wait."""
+    cdef ProduceReader reader
     cdef Topic *topic
     cdef Partition *p
     cdef Wal *full = NULL
-    cdef int32_t i, n
-    if by_id:
-        topic = topic_by_id(&r.plane.table, take(body, 16))
-    else:
-        n = read_string(body, flexible, &at)
-        topic = topic_by_name(&r.plane.table, at, n) if n >= 0 else NULL
-    n = read_count(body, flexible)
-    for i in range(n):
-        p = topic_partition(topic, read_i32(body))
-        read_bytes(body, flexible, &at)
-        if flexible:
-            skip_tags(body)
-        if body.bad:
-            return NULL
-        if p != NULL and p.log != NULL and p.log.wal != NULL and wal_full(p.log.wal):
-            full = p.log.wal
-    if flexible:
-        skip_tags(body)
-    return full
-
-
-cdef Wal *produce_blocked(Reactor *r, const RequestHeader *header, Reader body) noexcept nogil:
-    """Returns the write-ahead log that is too full for a request's batches; NULL when it need not wait."""
-    cdef bint flexible = header.api_version >= 9
-    cdef const uint8_t *at
-    cdef Wal *full = NULL
-    cdef int32_t i, topics
     if not commits_full(r):
         return NULL
-    read_string(&body, flexible, &at)
-    read_i16(&body)
-    read_i32(&body)
-    topics = read_count(&body, flexible)
-    for i in range(topics):
-        if body.bad or full != NULL:
-            break
-        full = full_wal_of(r, &body, header.api_version >= 13, flexible)
-    return NULL if body.bad else full
+    produce_reader_begin(&reader, body, header.api_version)
+    while next_topic(&reader):
+        topic = topic_of(&reader, &r.plane.table)
+        while next_part(&reader):
+            p = topic_partition(topic, reader.index)
+            if p != NULL and p.log != NULL and p.log.wal != NULL and wal_full(p.log.wal):
+                full = p.log.wal
+    return NULL if reader.body.bad else full
 
 
 cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header, Reader *body) noexcept nogil:
     """Parses one Produce request and checks its batches; False when it is malformed (the caller closes)."""
-    cdef int16_t version = header.api_version
-    cdef bint flexible = version >= 9
-    cdef const uint8_t *at
+    cdef ProduceReader reader
     cdef Shape shape
     cdef ProduceRequest *request
-    cdef int16_t acks
-    cdef int32_t timeout_ms
-    cdef int32_t id_length = read_string(body, flexible, &at)
-    acks = read_i16(body)
-    timeout_ms = read_i32(body)
-    if body.bad or not measure(body[0], version, &shape):
+    cdef int32_t id_length
+    produce_reader_begin(&reader, body[0], header.api_version)
+    if not measure(reader, &shape):
         return False
+    id_length = reader.transactional_id_length
     shape.name_bytes += max(id_length, 0)
     request = allocate(&shape)
     if request == NULL:
@@ -202,14 +150,14 @@ cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header
     request.transactional_id_length = id_length
     request.transactional_id = request.names + shape.name_bytes - max(id_length, 0)
     if id_length > 0:
-        memcpy(request.transactional_id, at, id_length)
+        memcpy(request.transactional_id, reader.transactional_id, id_length)
     request.reactor = r
     request.connection_id = c.id
     request.slot = c.tail_slot - 1
     request.correlation_id = header.correlation_id
-    request.version = version
-    request.acks = acks
-    request.timeout_ms = timeout_ms
+    request.version = header.api_version
+    request.acks = reader.acks
+    request.timeout_ms = reader.timeout_ms
     request.started_ns = monotonic_ns()
     request.id = -1
     request.topic_count = shape.topics
@@ -217,53 +165,41 @@ cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header
     request.remaining = shape.parts + 1                  # one for this function
     if request_bytes(&shape) >= HELD_MIN_BYTES:
         connection_hold(c, request.slot, request_bytes(&shape))
-    read_parts(r, request, body, shape.mixes_producers)
+    read_parts(r, request, &reader, shape.mixes_producers)
     finish(r, request)
     return True
 
 
-cdef void read_parts(Reactor *r, ProduceRequest *request, Reader *body, bint mixes_producers) noexcept nogil:
+cdef void read_parts(Reactor *r, ProduceRequest *request, ProduceReader *reader, bint mixes_producers) noexcept nogil:
     """Reads and admits the batches; as in Kafka, none if transactions of several producers are among them."""
-    cdef bint flexible = request.version >= 9
-    cdef const uint8_t *at
     cdef uint8_t *names = request.names
+    cdef ProduceTopic *topic = request.topics
     cdef ProducePart *part = request.parts
-    cdef ProduceTopic *topic
     cdef Topic *known
-    cdef int32_t i, j
-    cdef int64_t n
     cdef int16_t error
-    read_count(body, flexible)
-    for i in range(request.topic_count):
-        topic = &request.topics[i]
-        if request.version >= 13:
-            memcpy(topic.id, take(body, 16), 16)
-            topic.name = NULL
-            topic.name_length = 0
-            known = topic_by_id(&r.plane.table, topic.id)
+    while next_topic(reader):
+        topic.name = NULL
+        topic.name_length = reader.name_length
+        topic.part_count = reader.part_count
+        if reader.by_id:
+            memcpy(topic.id, reader.id, 16)
         else:
-            topic.name_length = read_string(body, flexible, &at)
-            memcpy(names, at, topic.name_length)
+            memcpy(names, reader.name, reader.name_length)
             topic.name = names
-            names += topic.name_length
-            known = topic_by_name(&r.plane.table, topic.name, topic.name_length)
-        topic.part_count = read_count(body, flexible)
-        for j in range(topic.part_count):
+            names += reader.name_length
+        known = topic_of(reader, &r.plane.table)
+        while next_part(reader):
             memset(part, 0, sizeof(ProducePart))
             part.request = request
             part.log_start_offset = -1
-            part.index = read_i32(body)
-            n = read_bytes(body, flexible, &at)
-            if flexible:
-                skip_tags(body)
+            part.index = reader.index
             error = (INVALID_PRODUCER_ID_MAPPING if mixes_producers
-                     else admit(r, request, part, known, <uint8_t *>at, n))
+                     else admit(r, request, part, known, <uint8_t *>reader.batch, reader.batch_bytes))
             if error != 0:                               # else another thread may own the part now
                 part.error = error
                 request.remaining -= 1
             part += 1
-        if flexible:
-            skip_tags(body)
+        topic += 1
 
 
 cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic *topic, uint8_t *data,

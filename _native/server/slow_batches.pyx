@@ -6,9 +6,10 @@ from bowstring._native.record.batch cimport batch_parse
 from bowstring._native.server.connection cimport connection_find, connection_hold, connection_resume
 from bowstring._native.server.control_queue cimport control_send_batch
 from bowstring._native.server.mailbox cimport wake
-from bowstring._native.server.topic_table cimport topic_by_id, topic_by_name, topic_partition
+from bowstring._native.server.produce_reader cimport (
+    ProduceReader, next_part, next_topic, produce_reader_begin, topic_of)
+from bowstring._native.server.topic_table cimport topic_partition
 from bowstring._native.server.types cimport Topic
-from bowstring._native.base.wire cimport read_bytes, read_count, read_i16, read_i32, read_string, skip_tags, take
 
 # ---------------------------------------------------------------- counting
 
@@ -108,72 +109,34 @@ cdef void slow_free(ProducePart *part) noexcept nogil:
 cdef int64_t demand(Reactor *r, int16_t version, Reader body) noexcept nogil:
     """Returns the bytes to count for the slow batches of a Produce request; 0 for a malformed request, which is refused
     later."""
-    cdef bint flexible = version >= 9
-    cdef const uint8_t *at
+    cdef ProduceReader reader
     cdef Topic *topic
     cdef Partition *p
     cdef BatchInfo info
-    cdef int32_t topics, parts, i, j, index
-    cdef int64_t n, bytes = 0
-    read_string(&body, flexible, &at)
-    read_i16(&body)
-    read_i32(&body)
-    topics = read_count(&body, flexible)
-    for i in range(topics):
-        if version >= 13:
-            at = take(&body, 16)
-            topic = topic_by_id(&r.plane.table, at) if at != NULL else NULL
-        else:
-            n = read_string(&body, flexible, &at)
-            topic = topic_by_name(&r.plane.table, at, <int32_t>n) if n >= 0 else NULL
-        parts = read_count(&body, flexible)
-        for j in range(parts):
-            index = read_i32(&body)
-            n = read_bytes(&body, flexible, &at)
-            if flexible:
-                skip_tags(&body)
-            if body.bad:
-                return 0
-            p = topic_partition(topic, index)
-            if p != NULL and p.log != NULL and batch_parse(at, n, &info) == 0 and slow_needed(p, &info, r.wall_ms):
-                bytes += slow_cost(n)
-        if flexible:
-            skip_tags(&body)
-        if body.bad:
-            return 0
-    return bytes
+    cdef int64_t bytes = 0
+    produce_reader_begin(&reader, body, version)
+    while next_topic(&reader):
+        topic = topic_of(&reader, &r.plane.table)
+        while next_part(&reader):
+            p = topic_partition(topic, reader.index)
+            if (p != NULL and p.log != NULL and batch_parse(reader.batch, reader.batch_bytes, &info) == 0
+                    and slow_needed(p, &info, r.wall_ms)):
+                bytes += slow_cost(reader.batch_bytes)
+    return 0 if reader.body.bad else bytes
 
 
 cdef bint slow_overtakes(Reactor *r, const Connection *c, int16_t version, Reader body) noexcept nogil:
-    cdef bint flexible = version >= 9
-    cdef const uint8_t *at
+    cdef ProduceReader reader
     cdef Topic *topic
-    cdef int32_t topics, parts, i, j, n
     if c.unappended_to == NULL:
         return True
-    read_string(&body, flexible, &at)
-    read_i16(&body)
-    read_i32(&body)
-    topics = read_count(&body, flexible)
-    for i in range(topics):
-        if version >= 13:
-            at = take(&body, 16)
-            topic = topic_by_id(&r.plane.table, at) if at != NULL else NULL
-        else:
-            n = read_string(&body, flexible, &at)
-            topic = topic_by_name(&r.plane.table, at, n) if n >= 0 else NULL
-        parts = read_count(&body, flexible)
-        for j in range(parts):
-            if topic_partition(topic, read_i32(&body)) != c.unappended_to:
+    produce_reader_begin(&reader, body, version)
+    while next_topic(&reader):
+        topic = topic_of(&reader, &r.plane.table)
+        while next_part(&reader):
+            if topic_partition(topic, reader.index) != c.unappended_to:
                 return True
-            read_bytes(&body, flexible, &at)
-            if flexible:
-                skip_tags(&body)
-            if body.bad:
-                return True
-        if flexible:
-            skip_tags(&body)
-    return body.bad
+    return reader.body.bad
 
 
 cdef bint slow_parks(Reactor *r, Connection *c, int16_t version, Reader body) noexcept nogil:
