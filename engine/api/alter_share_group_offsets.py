@@ -17,66 +17,82 @@ from bowstring.protocol.messages.alter_share_group_offsets import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.share.persister.network import NetworkPersister
 
 _AT_ONCE: Final = 100
 
 _Partition = tuple[bytes, int]
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> AlterShareGroupOffsetsResponse:
+async def handle(
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    persister: "NetworkPersister",
+) -> AlterShareGroupOffsetsResponse:
     """Answers when share coordinators have the new state.
 
     Behaviour: a group that does not exist is created. A group with members is NON_EMPTY_GROUP.
     """
     body: AlterShareGroupOffsetsRequest = request.body
     try:
-        if not supports_share_groups(broker):
+        if not supports_share_groups(metadata):
             raise KafkaError(Errors.UNSUPPORTED_VERSION)
         if not body.group_id:
             raise KafkaError(Errors.INVALID_GROUP_ID)
-        errors = await _alter(broker, body.group_id, await _known(broker, body))
+        errors = await _alter(
+            time_slices, groups, persister, body.group_id, await _known(metadata, time_slices, body)
+        )
     except KafkaError as error:
         return AlterShareGroupOffsetsResponse(
             error_code=error.code, error_message=error.detail or error.error.message
         )
-    return AlterShareGroupOffsetsResponse(responses=await _answers(broker, body, errors))
+    return AlterShareGroupOffsetsResponse(responses=await _answers(metadata, time_slices, body, errors))
 
 
-async def _known(broker: "BrokerServices", body: AlterShareGroupOffsetsRequest) -> dict[_Partition, int]:
+async def _known(
+    metadata: "Metadata", time_slices: "TimeSlices", body: AlterShareGroupOffsetsRequest
+) -> dict[_Partition, int]:
     """Returns the start offsets of partitions that exist."""
     known: dict[_Partition, int] = {}
-    async for topic in broker.time_slices.each(body.topics):
-        found = broker.metadata.image.topics.get(topic.topic_name)
-        async for each in broker.time_slices.each(topic.partitions):
+    async for topic in time_slices.each(body.topics):
+        found = metadata.image.topics.get(topic.topic_name)
+        async for each in time_slices.each(topic.partitions):
             if found is not None and 0 <= each.partition_index < len(found.partitions):
                 known[found.id, each.partition_index] = each.start_offset
     return known
 
 
 async def _alter(
-    broker: "BrokerServices", group_id: str, start_offsets: dict[_Partition, int]
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    persister: "NetworkPersister",
+    group_id: str,
+    start_offsets: dict[_Partition, int],
 ) -> dict[_Partition, Error]:
-    begun: Alteration | KafkaError = await broker.groups.ask(
+    begun: Alteration | KafkaError = await groups.ask(
         group_id,
         lambda shard, token, now_ms: shard.alter_share_offsets(group_id, start_offsets, token, now_ms),
     )
     if isinstance(begun, KafkaError):
         raise begun
     errors: dict[_Partition, Error] = {}
-    async for portion in broker.time_slices.each(portions(begun.start_offsets.items(), _AT_ONCE)):
+    async for portion in time_slices.each(portions(begun.start_offsets.items(), _AT_ONCE)):
         found = await asyncio.gather(
             *(
-                broker.persister.initialize(
-                    SharePartitionKey(group_id, *partition), begun.state_epoch, start_offset
-                )
+                persister.initialize(SharePartitionKey(group_id, *partition), begun.state_epoch, start_offset)
                 for partition, start_offset in portion
             )
         )
         errors.update((partition, error) for (partition, _), error in zip(portion, found, strict=True))
     if errors and not any(errors.values()):
-        await broker.groups.ask(
+        await groups.ask(
             group_id,
             lambda shard, token, now_ms: shard.share_state_initialized(
                 group_id, list(errors), now_ms, token=token
@@ -86,14 +102,17 @@ async def _alter(
 
 
 async def _answers(
-    broker: "BrokerServices", body: AlterShareGroupOffsetsRequest, errors: dict[_Partition, Error]
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    body: AlterShareGroupOffsetsRequest,
+    errors: dict[_Partition, Error],
 ) -> list[AlterShareGroupOffsetsResponseTopic]:
     answers = []
-    async for topic in broker.time_slices.each(body.topics):
-        found = broker.metadata.image.topics.get(topic.topic_name)
+    async for topic in time_slices.each(body.topics):
+        found = metadata.image.topics.get(topic.topic_name)
         topic_id = ZERO_UUID if found is None else found.id
         answer = AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name, topic_id=topic_id)
-        async for each in broker.time_slices.each(topic.partitions):
+        async for each in time_slices.each(topic.partitions):
             error = errors.get((topic_id, each.partition_index), Errors.UNKNOWN_TOPIC_OR_PARTITION)
             answer.partitions.append(
                 AlterShareGroupOffsetsResponsePartition(

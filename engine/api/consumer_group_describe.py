@@ -15,19 +15,23 @@ from bowstring.protocol.messages.consumer_group_describe import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ConsumerGroupDescribeResponse:
+async def handle(
+    request: "Request", *, configs: "BrokerConfigs", metadata: "Metadata", groups: "GroupCoordinatorService"
+) -> ConsumerGroupDescribeResponse:
     """Describes every requested group, in order."""
     body: ConsumerGroupDescribeRequest = request.body
     described = described_groups(
-        broker,
+        groups,
         body.group_ids,
         lambda shard, group_id: shard.describe_consumer_group(group_id),
         refused=DescribedGroup,
         with_operations=body.include_authorized_operations,
-        enabled=supports_consumer_groups(broker),
+        enabled=supports_consumer_groups(configs, metadata),
     )
     return ConsumerGroupDescribeResponse(groups=streamed(described))

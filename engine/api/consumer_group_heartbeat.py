@@ -20,8 +20,11 @@ from bowstring.protocol.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 _CLIENT_MEMBER_ID_VERSION: Final = 1
 _NAME_OVERHEAD_BYTES: Final = 2
@@ -33,34 +36,49 @@ _ADVICE: Final = (
 )
 
 
-def supports_consumer_groups(broker: "BrokerServices") -> bool:
+def supports_consumer_groups(configs: "BrokerConfigs", metadata: "Metadata") -> bool:
     """Whether the protocol of KIP-848 is enabled, by the cluster's level and by this broker's config."""
-    return broker.metadata.image.features.get(GROUP_VERSION, 0) > 0 and "consumer" in broker.configs.value(
+    return metadata.image.features.get(GROUP_VERSION, 0) > 0 and "consumer" in configs.value(
         "group.coordinator.rebalance.protocols"
     )
 
 
-def at_once(broker: "BrokerServices", body: ConsumerGroupHeartbeatRequest, client_id: str, peer: str) -> Any:
+def at_once(
+    body: ConsumerGroupHeartbeatRequest,
+    client_id: str,
+    peer: str,
+    *,
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
+) -> Any:
     """Answers without a task if nothing needs to be awaited, the usual case; None: call `handle`."""
-    if body.member_epoch <= JOIN_EPOCH or not supports_consumer_groups(broker):
+    if body.member_epoch <= JOIN_EPOCH or not supports_consumer_groups(configs, metadata):
         return None
-    return broker.groups.heartbeat_at_once(
+    return groups.heartbeat_at_once(
         body.group_id,
         body.member_id,
         lambda state: only_kept_alive(state, body, client_id, client_host(peer)),
     )
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ConsumerGroupHeartbeatResponse:
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+) -> ConsumerGroupHeartbeatResponse:
     """Answers when all that the answer says is committed."""
     body: ConsumerGroupHeartbeatRequest = request.body
-    if not supports_consumer_groups(broker):
+    if not supports_consumer_groups(configs, metadata):
         return refusal(Errors.UNSUPPORTED_VERSION, _ADVICE)
     try:
-        _check(body, request.version, enabled_assignors(broker.configs.value("group.consumer.assignors")))
-        await _take_arrays(broker, body)
+        _check(body, request.version, enabled_assignors(configs.value("group.consumer.assignors")))
+        await _take_arrays(time_slices, groups, body)
         context = request_context(request)
-        answer: ConsumerGroupHeartbeatResponse = await broker.groups.ask(
+        answer: ConsumerGroupHeartbeatResponse = await groups.ask(
             body.group_id,
             lambda shard, token, now_ms: shard.consumer_group_heartbeat(body, context, token, now_ms),
         )
@@ -95,7 +113,9 @@ def _check(body: ConsumerGroupHeartbeatRequest, version: int, assignors: list[st
         )
 
 
-async def _take_arrays(broker: "BrokerServices", body: ConsumerGroupHeartbeatRequest) -> None:
+async def _take_arrays(
+    time_slices: "TimeSlices", groups: "GroupCoordinatorService", body: ConsumerGroupHeartbeatRequest
+) -> None:
     """Decodes large arrays in slices.
 
     Raises:
@@ -105,9 +125,9 @@ async def _take_arrays(broker: "BrokerServices", body: ConsumerGroupHeartbeatReq
     if names is not None and is_large(names):
         known: dict[str, None] = {}
         size_bytes = 0
-        async for name in broker.time_slices.each(names):
+        async for name in time_slices.each(names):
             size_bytes += len(name) + _NAME_OVERHEAD_BYTES
-            if size_bytes > broker.groups.max_batch_bytes:
+            if size_bytes > groups.max_batch_bytes:
                 raise KafkaError(append_error_of_group(Errors.MESSAGE_TOO_LARGE))
             known[name] = None
         body.subscribed_topic_names = list(known)
@@ -116,9 +136,9 @@ async def _take_arrays(broker: "BrokerServices", body: ConsumerGroupHeartbeatReq
         return
     topics: list[TopicPartitions] = []
     count = 0
-    async for topic in broker.time_slices.each(owned):
+    async for topic in time_slices.each(owned):
         partitions: list[int] = []
-        async for index in broker.time_slices.each(topic.partitions):
+        async for index in time_slices.each(topic.partitions):
             count += 1
             if count > _OWNED_MAX:
                 raise KafkaError(Errors.INVALID_REQUEST, f"A member has at most {_OWNED_MAX} partitions.")

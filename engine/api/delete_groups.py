@@ -13,40 +13,55 @@ from bowstring.protocol.messages.delete_groups import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.share.persister.network import NetworkPersister
 
 _AT_ONCE: Final = 500
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DeleteGroupsResponse:
+async def handle(
+    request: "Request",
+    *,
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    persister: "NetworkPersister",
+) -> DeleteGroupsResponse:
     """Deletes the groups of each partition in one append, unless there are very many; each group has its own
     result.
     """
     body: DeleteGroupsRequest = request.body
     by_partition: dict[int, list[str]] = {}
-    group_ids = await broker.time_slices.different(body.groups_names)
-    async for group_id in broker.time_slices.each(group_ids):
-        by_partition.setdefault(broker.groups.partition_of(group_id), []).append(group_id)
-    return DeleteGroupsResponse(results=streamed(_results(broker, by_partition)))
+    group_ids = await time_slices.different(body.groups_names)
+    async for group_id in time_slices.each(group_ids):
+        by_partition.setdefault(groups.partition_of(group_id), []).append(group_id)
+    return DeleteGroupsResponse(results=streamed(_results(time_slices, groups, persister, by_partition)))
 
 
 async def _results(
-    broker: "BrokerServices", by_partition: dict[int, list[str]]
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    persister: "NetworkPersister",
+    by_partition: dict[int, list[str]],
 ) -> AsyncIterator[DeletableGroupResult]:
     for partition, group_ids in by_partition.items():
         for portion in portions(group_ids, _AT_ONCE):
-            for result in await _delete(broker, partition, portion):
+            for result in await _delete(time_slices, groups, persister, partition, portion):
                 yield result
 
 
 async def _delete(
-    broker: "BrokerServices", partition: int, group_ids: list[str]
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    persister: "NetworkPersister",
+    partition: int,
+    group_ids: list[str],
 ) -> list[DeletableGroupResult]:
     try:
-        failed = await _delete_share_state(broker, partition, group_ids)
+        failed = await _delete_share_state(time_slices, groups, persister, partition, group_ids)
         left = [group_id for group_id in group_ids if group_id not in failed]
-        answer: DeleteGroupsResponse = await broker.groups.ask_partition(
+        answer: DeleteGroupsResponse = await groups.ask_partition(
             partition, lambda shard, token, now_ms: shard.delete_groups(left, token)
         )
     except KafkaError as error:
@@ -57,17 +72,21 @@ async def _delete(
 
 
 async def _delete_share_state(
-    broker: "BrokerServices", partition: int, group_ids: list[str]
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    persister: "NetworkPersister",
+    partition: int,
+    group_ids: list[str],
 ) -> dict[str, Error]:
     """Deletes the state of share groups among the groups; returns errors by group id."""
-    begun: dict[str, tuple[tuple[bytes, int], ...]] | KafkaError = await broker.groups.ask_partition(
+    begun: dict[str, tuple[tuple[bytes, int], ...]] | KafkaError = await groups.ask_partition(
         partition, lambda shard, token, now_ms: shard.delete_share_groups(group_ids, token)
     )
     if isinstance(begun, KafkaError):
         raise begun
     failed: dict[str, Error] = {}
     for group_id, partitions in begun.items():
-        for error in (await delete_share_state(broker, group_id, partitions)).values():
+        for error in (await delete_share_state(time_slices, persister, group_id, partitions)).values():
             if error:
                 failed[group_id] = error
     return failed

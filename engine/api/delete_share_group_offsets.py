@@ -13,32 +13,42 @@ from bowstring.protocol.messages.delete_share_group_offsets import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.share.persister.network import NetworkPersister
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DeleteShareGroupOffsetsResponse:
+async def handle(
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    persister: "NetworkPersister",
+) -> DeleteShareGroupOffsetsResponse:
     """Answers when share coordinators have deleted the state.
 
     Behaviour: topics that do not exist, or have no state in the group, get UNKNOWN_TOPIC_OR_PARTITION.
     """
     body: DeleteShareGroupOffsetsRequest = request.body
     try:
-        if not supports_share_groups(broker):
+        if not supports_share_groups(metadata):
             raise KafkaError(Errors.UNSUPPORTED_VERSION)
         if not body.group_id:
             raise KafkaError(Errors.INVALID_GROUP_ID)
-        names = [topic.topic_name async for topic in broker.time_slices.each(body.topics)]
-        begun: Deletion | KafkaError = await broker.groups.ask(
+        names = [topic.topic_name async for topic in time_slices.each(body.topics)]
+        begun: Deletion | KafkaError = await groups.ask(
             body.group_id,
             lambda shard, token, now_ms: shard.delete_share_offsets(body.group_id, names, token),
         )
         if isinstance(begun, KafkaError):
             raise begun
-        errors = await delete_share_state(broker, body.group_id, begun.partitions)
+        errors = await delete_share_state(time_slices, persister, body.group_id, begun.partitions)
         done = {topic_id for topic_id, error in errors.items() if not error}
         if done:
-            await broker.groups.ask(
+            await groups.ask(
                 body.group_id,
                 lambda shard, token, now_ms: shard.share_state_deleted(body.group_id, done, token),
             )
@@ -46,7 +56,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteShareGro
         return DeleteShareGroupOffsetsResponse(
             error_code=error.code, error_message=error.detail or error.error.message
         )
-    topics = broker.metadata.image.topics_by_id
+    topics = metadata.image.topics_by_id
     answers = [
         _answer(topics[topic_id].name if topic_id in topics else "", error, topic_id)
         for topic_id, error in errors.items()

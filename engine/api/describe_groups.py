@@ -14,15 +14,15 @@ from bowstring.protocol.messages.describe_groups import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DescribeGroupsResponse:
+async def handle(request: "Request", *, groups: "GroupCoordinatorService") -> DescribeGroupsResponse:
     """Describes every requested group, in order."""
     body: DescribeGroupsRequest = request.body
     described = described_groups(
-        broker,
+        groups,
         body.groups,
         lambda shard, group_id: shard.describe_group(group_id, request.version),
         refused=DescribedGroup,

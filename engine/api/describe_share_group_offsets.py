@@ -28,8 +28,12 @@ from bowstring.protocol.messages.describe_share_group_offsets import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.share.latest_offsets import LatestOffsets
+    from bowstring.engine.share.persister.network import NetworkPersister
 
 _AT_ONCE: Final = 100
 """Share partitions that are read together."""
@@ -39,41 +43,81 @@ _Partition = DescribeShareGroupOffsetsResponsePartition
 _Topic = DescribeShareGroupOffsetsResponseTopic
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DescribeShareGroupOffsetsResponse:
+async def handle(
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    persister: "NetworkPersister",
+    latest_offsets: "LatestOffsets",
+) -> DescribeShareGroupOffsetsResponse:
     """Describes every requested group, in order.
 
     Behaviour: topics of null are all with state. What has no state, or cannot be read, has offset -1, without
     an error.
     """
-    return DescribeShareGroupOffsetsResponse(groups=streamed(_described(broker, request.body)))
+    return DescribeShareGroupOffsetsResponse(
+        groups=streamed(
+            _described(
+                request.body,
+                metadata=metadata,
+                time_slices=time_slices,
+                groups=groups,
+                persister=persister,
+                latest_offsets=latest_offsets,
+            )
+        )
+    )
 
 
 async def _described(
-    broker: "BrokerServices", body: DescribeShareGroupOffsetsRequest
+    body: DescribeShareGroupOffsetsRequest,
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    persister: "NetworkPersister",
+    latest_offsets: "LatestOffsets",
 ) -> AsyncIterator[DescribeShareGroupOffsetsResponseGroup]:
     for group in body.groups:
         answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
         try:
-            if not supports_share_groups(broker):
+            if not supports_share_groups(metadata):
                 raise KafkaError(Errors.UNSUPPORTED_VERSION)
-            answer.topics = await _topics(broker, group)
+            answer.topics = await _topics(
+                group,
+                metadata=metadata,
+                time_slices=time_slices,
+                groups=groups,
+                persister=persister,
+                latest_offsets=latest_offsets,
+            )
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.detail
         yield answer
 
 
-async def _topics(broker: "BrokerServices", group: DescribeShareGroupOffsetsRequestGroup) -> list[_Topic]:
-    image = broker.metadata.image
+async def _topics(
+    group: DescribeShareGroupOffsetsRequestGroup,
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    persister: "NetworkPersister",
+    latest_offsets: "LatestOffsets",
+) -> list[_Topic]:
+    image = metadata.image
     wanted: dict[bytes, list[int]] = {}
     unknown: list[_Topic] = []
     if group.topics is None:
-        held: dict[bytes, list[int]] = await broker.groups.ask(
+        held: dict[bytes, list[int]] = await groups.ask(
             group.group_id,
             lambda shard, token, now_ms: [Respond(token, shard.initialized_partitions(group.group_id))],
         )
         wanted = {topic_id: indexes for topic_id, indexes in held.items() if topic_id in image.topics_by_id}
     else:
-        async for topic in broker.time_slices.each(group.topics):
+        async for topic in time_slices.each(group.topics):
             found = image.topics.get(topic.topic_name)
             if found is not None:
                 wanted.setdefault(found.id, []).extend(topic.partitions)
@@ -84,12 +128,16 @@ async def _topics(broker: "BrokerServices", group: DescribeShareGroupOffsetsRequ
             ]
             unknown.append(_Topic(topic_name=topic.topic_name, topic_id=ZERO_UUID, partitions=partitions))
     names = {topic_id: image.topics_by_id[topic_id].name for topic_id in wanted}
-    summaries = await _summaries(broker, group.group_id, wanted)
-    return [*await _answers(broker, names, summaries), *unknown]
+    summaries = await _summaries(metadata, time_slices, persister, group.group_id, wanted)
+    return [*await _answers(time_slices, latest_offsets, names, summaries), *unknown]
 
 
 async def _summaries(
-    broker: "BrokerServices", group_id: str, wanted: dict[bytes, list[int]]
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    persister: "NetworkPersister",
+    group_id: str,
+    wanted: dict[bytes, list[int]],
 ) -> dict[SharePartitionKey, StateSummary]:
     def keys() -> Iterator[SharePartitionKey]:
         for topic_id, indexes in wanted.items():
@@ -97,18 +145,20 @@ async def _summaries(
                 yield SharePartitionKey(group_id, topic_id, index)
 
     found: dict[SharePartitionKey, StateSummary] = {}
-    async for portion in broker.time_slices.each(portions(keys(), _AT_ONCE)):
-        summaries = await asyncio.gather(*(_summary(broker, key) for key in portion))
+    async for portion in time_slices.each(portions(keys(), _AT_ONCE)):
+        summaries = await asyncio.gather(*(_summary(metadata, persister, key) for key in portion))
         found.update(zip(portion, summaries, strict=True))
     return found
 
 
-async def _summary(broker: "BrokerServices", key: SharePartitionKey) -> StateSummary:
-    topic = broker.metadata.image.topics_by_id.get(key.topic_id)
+async def _summary(
+    metadata: "Metadata", persister: "NetworkPersister", key: SharePartitionKey
+) -> StateSummary:
+    topic = metadata.image.topics_by_id.get(key.topic_id)
     if topic is None or not 0 <= key.partition < len(topic.partitions):
         # The persister would wait for it: a share coordinator may learn of a topic later.
         return StateSummary(Errors.UNKNOWN_TOPIC_OR_PARTITION)
-    return await broker.persister.read_summary(key)
+    return await persister.read_summary(key)
 
 
 def _has_lag(summary: StateSummary) -> bool:
@@ -120,15 +170,16 @@ def _has_lag(summary: StateSummary) -> bool:
 
 
 async def _answers(
-    broker: "BrokerServices",
+    time_slices: "TimeSlices",
+    latest_offsets: "LatestOffsets",
     names: dict[bytes, str],
     summaries: dict[SharePartitionKey, StateSummary],
 ) -> list[_Topic]:
-    ends = await broker.latest_offsets.find(
+    ends = await latest_offsets.find(
         (names[key.topic_id], key.partition) for key, summary in summaries.items() if _has_lag(summary)
     )
     topics = {id: _Topic(topic_name=name, topic_id=id) for id, name in names.items()}
-    async for key, summary in broker.time_slices.each(summaries.items()):
+    async for key, summary in time_slices.each(summaries.items()):
         end = ends.get((names[key.topic_id], key.partition), _UNKNOWN_LAG)
         topics[key.topic_id].partitions.append(_partition(key.partition, summary, end))
     return list(topics.values())

@@ -8,14 +8,14 @@ from bowstring.engine.coordinators.effects import Respond
 from bowstring.protocol.errors import Errors, KafkaError
 
 if TYPE_CHECKING:
+    from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.groups.shard import GroupShard
-    from bowstring.engine.requests.broker_services import BrokerServices
 
 Describe = Callable[["GroupShard", str], Any]
 
 
 async def described_groups(
-    broker: "BrokerServices",
+    groups: "GroupCoordinatorService",
     group_ids: Iterable[str],
     describe: Describe,
     *,
@@ -39,7 +39,7 @@ async def described_groups(
                 raise KafkaError(Errors.UNSUPPORTED_VERSION)
             if not (group_id or allows_empty_id):
                 raise KafkaError(Errors.INVALID_GROUP_ID)
-            described = await _described(broker, group_id, describe)
+            described = await _described(groups, group_id, describe)
         except KafkaError as error:
             described = refused(group_id=group_id, error_code=error.code)
         if with_operations and not described.error_code:
@@ -47,8 +47,8 @@ async def described_groups(
         yield described
 
 
-async def _described(broker: "BrokerServices", group_id: str, describe: Describe) -> Any:
+async def _described(groups: "GroupCoordinatorService", group_id: str, describe: Describe) -> Any:
     """Describes a group as it is now, once that is committed."""
-    return await broker.groups.ask(
+    return await groups.ask(
         group_id, lambda shard, token, now_ms: [Respond(token, describe(shard, group_id))]
     )

@@ -7,24 +7,22 @@ from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.requests.request import Request
 
 
-def at_once(broker: "BrokerServices", body: HeartbeatRequest, client_id: str, peer: str) -> Any:
+def at_once(body: HeartbeatRequest, client_id: str, peer: str, *, groups: "GroupCoordinatorService") -> Any:
     """Answers without a task if nothing needs to be awaited, the usual case; None: call `handle`."""
-    return broker.groups.heartbeat_at_once(
-        body.group_id, body.member_id, lambda state: only_kept_alive(state, body)
-    )
+    return groups.heartbeat_at_once(body.group_id, body.member_id, lambda state: only_kept_alive(state, body))
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> HeartbeatResponse:
+async def handle(request: "Request", *, groups: "GroupCoordinatorService") -> HeartbeatResponse:
     """Answers without an error while the group is being read from the log, because its sessions have not
     started.
     """
     body: HeartbeatRequest = request.body
     try:
-        answer: HeartbeatResponse = await broker.groups.ask(
+        answer: HeartbeatResponse = await groups.ask(
             body.group_id, lambda shard, token, now_ms: shard.heartbeat(body, token)
         )
     except KafkaError as error:

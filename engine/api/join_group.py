@@ -11,7 +11,7 @@ from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.requests.request import Request
 
 _NULL_PROTOCOL_NAME_VERSION = 7
@@ -19,7 +19,7 @@ _NULL_PROTOCOL_NAME_VERSION = 7
 _PROTOCOLS_MAX = 1000
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> JoinGroupResponse:
+async def handle(request: "Request", *, groups: "GroupCoordinatorService") -> JoinGroupResponse:
     """Answers when the join phase is over, which may take a rebalance timeout."""
     body: JoinGroupRequest = request.body
     context = request_context(request)
@@ -28,7 +28,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> JoinGroupRespo
         if len(body.protocols) > _PROTOCOLS_MAX:
             raise KafkaError(Errors.INVALID_REQUEST, f"at most {_PROTOCOLS_MAX} protocols are allowed")
         body.protocols = list(body.protocols)
-        answer = await broker.groups.ask(
+        answer = await groups.ask(
             body.group_id, lambda shard, token, now_ms: shard.join(body, context, token, now_ms)
         )
     except KafkaError as error:

@@ -12,34 +12,38 @@ from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
+    from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.groups.shard import GroupShard
-    from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ListGroupsResponse:
+async def handle(
+    request: "Request", *, time_slices: "TimeSlices", groups: "GroupCoordinatorService"
+) -> ListGroupsResponse:
     """Lists all groups, or answers COORDINATOR_LOAD_IN_PROGRESS, because an incomplete list would look
     complete.
     """
     body: ListGroupsRequest = request.body
     wanted = GroupFilter()
-    async for name in broker.time_slices.each(body.states_filter):
+    async for name in time_slices.each(body.states_filter):
         wanted.add_state(name)
-    async for name in broker.time_slices.each(body.types_filter):
+    async for name in time_slices.each(body.types_filter):
         wanted.add_type(name)
-    return ListGroupsResponse(groups=streamed(_selected(broker, list(broker.groups.shards()), wanted)))
+    return ListGroupsResponse(groups=streamed(_selected(time_slices, groups, list(groups.shards()), wanted)))
 
 
 async def _selected(
-    broker: "BrokerServices", shards: "list[tuple[int, GroupShard]]", wanted: GroupFilter
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    shards: "list[tuple[int, GroupShard]]",
+    wanted: GroupFilter,
 ) -> AsyncIterator[ListedGroup]:
     """Yields the groups that the filter selects; rests also between those that it does not."""
     for partition, shard in shards:
-        found = [
-            group async for group in broker.time_slices.each(shard.list_groups()) if wanted.selects(group)
-        ]
+        found = [group async for group in time_slices.each(shard.list_groups()) if wanted.selects(group)]
         try:
-            await broker.groups.committed(partition)
+            await groups.committed(partition)
         except KafkaError as error:
             if error.error is Errors.NOT_COORDINATOR:
                 continue  # as in Kafka, the groups of a shard that has moved away are left out

@@ -24,9 +24,10 @@ from bowstring.protocol.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.metadata.image import ClusterImage
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import ClusterImage, Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 _TOPIC_ID_VERSION = 10
 _AT_ONCE = 500
@@ -35,18 +36,20 @@ _RECORD_MIN_BYTES = 40
 _TOO_MUCH = append_error_of_group(Errors.MESSAGE_TOO_LARGE)
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> OffsetCommitResponse:
+async def handle(
+    request: "Request", *, metadata: "Metadata", time_slices: "TimeSlices", groups: "GroupCoordinatorService"
+) -> OffsetCommitResponse:
     """Commits for the partitions that exist; other partitions get their own errors."""
     body: OffsetCommitRequest = request.body
     if is_large(body.topics) or any(len(topic.partitions) > _AT_ONCE for topic in body.topics):
-        return await _commit_in_portions(broker, request)
+        return await _commit_in_portions(metadata, time_slices, groups, request)
     refused: list[OffsetCommitResponseTopic] = []
     body.topics = [
         known
         for topic in body.topics
-        if (known := _known(broker.metadata.image, topic, request.version, refused)).partitions
+        if (known := _known(metadata.image, topic, request.version, refused)).partitions
     ]
-    answer = await _commit(broker, request, body.topics) if body.topics else OffsetCommitResponse()
+    answer = await _commit(groups, request, body.topics) if body.topics else OffsetCommitResponse()
     answer.topics = _merged(refused, answer.topics)
     return answer
 
@@ -54,7 +57,9 @@ async def handle(broker: "BrokerServices", request: "Request") -> OffsetCommitRe
 # ---- very many partitions
 
 
-async def _commit_in_portions(broker: "BrokerServices", request: "Request") -> OffsetCommitResponse:
+async def _commit_in_portions(
+    metadata: "Metadata", time_slices: "TimeSlices", groups: "GroupCoordinatorService", request: "Request"
+) -> OffsetCommitResponse:
     """Commits some hundred partitions at a time, each portion in one append. As with a single append, refuses
     all partitions if together they exceed the most that one append may hold.
     """
@@ -62,28 +67,28 @@ async def _commit_in_portions(broker: "BrokerServices", request: "Request") -> O
     answers = Answers()
     # As in Kafka, refused partitions come first.
     size_bytes = 0
-    async for topic in broker.time_slices.each(body.topics):
-        name, topic_id, count, error = _found(broker.metadata.image, topic, request.version)
-        async for part in broker.time_slices.each(topic.partitions):
+    async for topic in time_slices.each(body.topics):
+        name, topic_id, count, error = _found(metadata.image, topic, request.version)
+        async for part in time_slices.each(topic.partitions):
             if not 0 <= part.partition_index < count:
                 refused_id = topic_id if count or request.version >= _TOPIC_ID_VERSION else ZERO_UUID
                 answers.add(name, refused_id, part.partition_index, error.code)
             else:
                 size_bytes += _RECORD_MIN_BYTES + len(body.group_id) + len(name)
                 size_bytes += len(part.committed_metadata or "")
-    too_much = size_bytes > broker.groups.max_batch_bytes
+    too_much = size_bytes > groups.max_batch_bytes
     portion: list[OffsetCommitRequestTopic] = []
     room = _AT_ONCE
-    async for topic in broker.time_slices.each(body.topics):
-        name, topic_id, count, _ = _found(broker.metadata.image, topic, request.version)
+    async for topic in time_slices.each(body.topics):
+        name, topic_id, count, _ = _found(metadata.image, topic, request.version)
         known = (part for part in topic.partitions if 0 <= part.partition_index < count)
         while partitions := list(islice(known, room)):
             portion.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions))
             room -= len(partitions)
             if room == 0:
-                await _commit_portion(broker, request, portion, answers, too_much=too_much)
+                await _commit_portion(time_slices, groups, request, portion, answers, too_much=too_much)
                 portion, room = [], _AT_ONCE
-    await _commit_portion(broker, request, portion, answers, too_much=too_much)
+    await _commit_portion(time_slices, groups, request, portion, answers, too_much=too_much)
     return OffsetCommitResponse(topics=streamed(answers.topics(_answer)))
 
 
@@ -99,7 +104,8 @@ def _answer(name: str, topic_id: bytes, partitions: Iterator[tuple[int, int]]) -
 
 
 async def _commit_portion(
-    broker: "BrokerServices",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
     request: "Request",
     portion: list[OffsetCommitRequestTopic],
     answers: Answers,
@@ -109,18 +115,18 @@ async def _commit_portion(
     if too_much:
         answer = commit_error(OffsetCommitRequest(topics=portion), _TOO_MUCH)
     elif portion:
-        answer = await _commit(broker, request, portion)
+        answer = await _commit(groups, request, portion)
     else:
         return
     for topic in answer.topics:
         for part in topic.partitions:
             answers.add(topic.name, topic.topic_id, part.partition_index, part.error_code)
-    if broker.time_slices.over():
-        await broker.time_slices.rest()
+    if time_slices.over():
+        await time_slices.rest()
 
 
 async def _commit(
-    broker: "BrokerServices", request: "Request", topics: list[OffsetCommitRequestTopic]
+    groups: "GroupCoordinatorService", request: "Request", topics: list[OffsetCommitRequestTopic]
 ) -> OffsetCommitResponse:
     whole: OffsetCommitRequest = request.body
     body = OffsetCommitRequest(
@@ -133,7 +139,7 @@ async def _commit(
     )
     context = request_context(request)
     try:
-        answer: OffsetCommitResponse = await broker.groups.ask(
+        answer: OffsetCommitResponse = await groups.ask(
             body.group_id, lambda shard, token, now_ms: shard.commit_offsets(body, context, token, now_ms)
         )
     except KafkaError as error:

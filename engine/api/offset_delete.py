@@ -17,22 +17,25 @@ from bowstring.protocol.messages.offset_delete import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.metadata.image import ClusterImage
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import ClusterImage, Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 _AT_ONCE: Final = 500
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> OffsetDeleteResponse:
+async def handle(
+    request: "Request", *, metadata: "Metadata", time_slices: "TimeSlices", groups: "GroupCoordinatorService"
+) -> OffsetDeleteResponse:
     """Deletes offsets of existing partitions; errors of the group come before those of its partitions."""
     body: OffsetDeleteRequest = request.body
-    image = broker.metadata.image
+    image = metadata.image
     answers = Answers()
     # As in Kafka, refused partitions come first.
-    async for topic in broker.time_slices.each(body.topics):
+    async for topic in time_slices.each(body.topics):
         count = _partitions(image, topic.name)
-        async for part in broker.time_slices.each(topic.partitions):
+        async for part in time_slices.each(topic.partitions):
             if not 0 <= part.partition_index < count:
                 answers.add(
                     topic.name, ZERO_UUID, part.partition_index, Errors.UNKNOWN_TOPIC_OR_PARTITION.code
@@ -40,17 +43,19 @@ async def handle(broker: "BrokerServices", request: "Request") -> OffsetDeleteRe
     asked = False
     portion: list[OffsetDeleteRequestTopic] = []
     room = _AT_ONCE
-    async for topic in broker.time_slices.each(body.topics):
+    async for topic in time_slices.each(body.topics):
         count = _partitions(image, topic.name)
         known = (part for part in topic.partitions if 0 <= part.partition_index < count)
         while there := list(islice(known, room)):
             portion.append(OffsetDeleteRequestTopic(name=topic.name, partitions=there))
             room -= len(there)
             if room == 0:
-                if code := await _delete(broker, body.group_id, portion, answers):
+                if code := await _delete(time_slices, groups, body.group_id, portion, answers):
                     return OffsetDeleteResponse(error_code=code)
                 portion, room, asked = [], _AT_ONCE, True
-    if (portion or not asked) and (code := await _delete(broker, body.group_id, portion, answers)):
+    if (portion or not asked) and (
+        code := await _delete(time_slices, groups, body.group_id, portion, answers)
+    ):
         return OffsetDeleteResponse(error_code=code)
     return OffsetDeleteResponse(topics=streamed(answers.topics(_answer)))
 
@@ -71,17 +76,21 @@ def _partitions(image: "ClusterImage", topic: str) -> int:
 
 
 async def _delete(
-    broker: "BrokerServices", group_id: str, topics: list[OffsetDeleteRequestTopic], answers: Answers
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    group_id: str,
+    topics: list[OffsetDeleteRequestTopic],
+    answers: Answers,
 ) -> int:
     """Deletes offsets of some partitions in one append; returns the error code of the group."""
     body = OffsetDeleteRequest(group_id=group_id, topics=topics)
-    answer: OffsetDeleteResponse = await broker.groups.ask(
+    answer: OffsetDeleteResponse = await groups.ask(
         group_id, lambda shard, token, now_ms: shard.delete_offsets(body, token)
     )
     if not answer.error_code:
         for topic in answer.topics:
             for part in topic.partitions:
                 answers.add(topic.name, ZERO_UUID, part.partition_index, part.error_code)
-        if broker.time_slices.over():
-            await broker.time_slices.rest()
+        if time_slices.over():
+            await time_slices.rest()
     return answer.error_code

@@ -24,7 +24,8 @@ from bowstring.protocol.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
 
 _GROUP_ERROR_VERSION = 2
@@ -34,24 +35,28 @@ _NO_OFFSET = -1
 _AT_ONCE = 500
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> OffsetFetchResponse:
+async def handle(
+    request: "Request", *, metadata: "Metadata", groups: "GroupCoordinatorService"
+) -> OffsetFetchResponse:
     """Answers for every requested group, in order."""
     body: OffsetFetchRequest = request.body
     if request.version >= _BATCH_VERSION:
-        return OffsetFetchResponse(groups=streamed(_groups(broker, request)))
+        return OffsetFetchResponse(groups=streamed(_groups(metadata, groups, request)))
     topics: Any = body.topics
     group = OffsetFetchRequestGroup(group_id=body.group_id, topics=topics)
     answer = OffsetFetchResponse()
-    fetched = await _fetch(broker, request, group, answer)
+    fetched = await _fetch(metadata, groups, request, group, answer)
     answer.error_code = fetched.error_code
     answer.topics = streamed(_singles(fetched.topics))
     return answer
 
 
-async def _groups(broker: "BrokerServices", request: "Request") -> AsyncIterator[OffsetFetchResponseGroup]:
+async def _groups(
+    metadata: "Metadata", groups: "GroupCoordinatorService", request: "Request"
+) -> AsyncIterator[OffsetFetchResponseGroup]:
     for group in request.body.groups:
         answer = OffsetFetchResponseGroup(group_id=group.group_id)
-        fetched = await _fetch(broker, request, group, answer)
+        fetched = await _fetch(metadata, groups, request, group, answer)
         answer.error_code, answer.topics = fetched.error_code, fetched.topics
         yield answer
 
@@ -94,41 +99,43 @@ class Fetched(NamedTuple):
 
 
 async def _fetch(
-    broker: "BrokerServices", request: "Request", group: OffsetFetchRequestGroup, answer: Any
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
+    request: "Request",
+    group: OffsetFetchRequestGroup,
+    answer: Any,
 ) -> Fetched:
     """Queries the coordinator for some hundred partitions at a time; sets a late error in `answer`."""
     if group.topics is None:
         try:
-            held = broker.groups.shard_of(group.group_id).offsets.of_group(group.group_id)
+            held = groups.shard_of(group.group_id).offsets.of_group(group.group_id)
         except KafkaError as error:
             return _refused(request, group.topics, error.error)
         if sum(map(len, held.values())) <= _AT_ONCE:
-            return await _ask(broker, request, group, None)
-        wanted = _everything(broker, request, held)
+            return await _ask(metadata, groups, request, group, None)
+        wanted = _everything(metadata, request, held)
     else:
-        wanted = _asked_for(broker, request, group.topics)
+        wanted = _asked_for(metadata, request, group.topics)
         if _is_small(group.topics):
             known = list(wanted)
-            found = await _ask(broker, request, group, known)
+            found = await _ask(metadata, groups, request, group, known)
             if found.error_code == 0:
-                found.topics.extend(_unknown(broker, request, group.topics))
+                found.topics.extend(_unknown(metadata, request, group.topics))
             return found
-    return Fetched(0, _in_portions(broker, request, group, wanted, answer))
+    return Fetched(0, _in_portions(request, group, wanted, answer, metadata=metadata, groups=groups))
 
 
 def _is_small(topics: Any) -> bool:
     return len(topics) <= _AT_ONCE and sum(len(topic.partition_indexes) for topic in topics) <= _AT_ONCE
 
 
-def _asked_for(
-    broker: "BrokerServices", request: "Request", topics: Any
-) -> Iterator[OffsetFetchRequestTopics]:
+def _asked_for(metadata: "Metadata", request: "Request", topics: Any) -> Iterator[OffsetFetchRequestTopics]:
     """Yields the requested topics that exist, by name."""
     for topic in topics:
         name, topic_id = topic.name, ZERO_UUID
         if request.version >= _TOPIC_ID_VERSION:
             topic_id = topic.topic_id
-            found = broker.metadata.image.topics_by_id.get(topic_id)
+            found = metadata.image.topics_by_id.get(topic_id)
             if found is None:
                 continue
             name = found.name
@@ -137,20 +144,18 @@ def _asked_for(
         )
 
 
-def _unknown(
-    broker: "BrokerServices", request: "Request", topics: Any
-) -> Iterator[OffsetFetchResponseTopics]:
+def _unknown(metadata: "Metadata", request: "Request", topics: Any) -> Iterator[OffsetFetchResponseTopics]:
     if request.version >= _TOPIC_ID_VERSION:
         for topic in topics:
-            if topic.topic_id not in broker.metadata.image.topics_by_id:
+            if topic.topic_id not in metadata.image.topics_by_id:
                 yield _failed(topic, Errors.UNKNOWN_TOPIC_ID)
 
 
 def _everything(
-    broker: "BrokerServices", request: "Request", held: Mapping[str, Mapping[int, object]]
+    metadata: "Metadata", request: "Request", held: Mapping[str, Mapping[int, object]]
 ) -> Iterator[OffsetFetchRequestTopics]:
     """Yields all topics with offsets of the group; by id, only topics that exist."""
-    image = broker.metadata.image
+    image = metadata.image
     for name in list(held):
         topic = image.topics.get(name)
         if request.version >= _TOPIC_ID_VERSION and topic is None:
@@ -162,7 +167,8 @@ def _everything(
 
 
 async def _ask(
-    broker: "BrokerServices",
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
     request: "Request",
     group: OffsetFetchRequestGroup,
     topics: list[OffsetFetchRequestTopics] | None,
@@ -174,7 +180,7 @@ async def _ask(
         topics=topics,
     )
     try:
-        answer: OffsetFetchResponseGroup = await broker.groups.ask(
+        answer: OffsetFetchResponseGroup = await groups.ask(
             group.group_id,
             lambda shard, token, now_ms: shard.fetch_offsets(
                 asked, token, require_stable=request.body.require_stable
@@ -184,24 +190,26 @@ async def _ask(
         return _refused(request, group.topics if topics is None else topics, error.error)
     if topics is None and request.version >= _TOPIC_ID_VERSION:
         for topic in answer.topics:
-            named = broker.metadata.image.topics.get(topic.name)
+            named = metadata.image.topics.get(topic.name)
             topic.topic_id = ZERO_UUID if named is None else named.id
         answer.topics = [topic for topic in answer.topics if topic.topic_id != ZERO_UUID]
     return Fetched(answer.error_code, answer.topics)
 
 
 async def _in_portions(
-    broker: "BrokerServices",
     request: "Request",
     group: OffsetFetchRequestGroup,
     wanted: Iterator[OffsetFetchRequestTopics],
     answer: Any,
+    *,
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
 ) -> AsyncIterator[OffsetFetchResponseTopics]:
     portion: list[OffsetFetchRequestTopics] = []
     partitions = 0
     for topic in chain(wanted, (None,)):
         if topic is None or partitions + len(topic.partition_indexes) > _AT_ONCE:
-            found = await _ask(broker, request, group, portion)
+            found = await _ask(metadata, groups, request, group, portion)
             for each in found.topics:
                 yield each
             if found.error_code:
@@ -212,25 +220,29 @@ async def _in_portions(
             yield OffsetFetchResponseTopics(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partitions=streamed(_of_topic(broker, request, group, topic, answer)),
+                partitions=streamed(
+                    _of_topic(request, group, topic, answer, metadata=metadata, groups=groups)
+                ),
             )
         elif topic is not None:
             portion.append(topic)
             partitions += max(1, len(topic.partition_indexes))
-    for each in _unknown(broker, request, group.topics or ()):
+    for each in _unknown(metadata, request, group.topics or ()):
         yield each
 
 
 async def _of_topic(
-    broker: "BrokerServices",
     request: "Request",
     group: OffsetFetchRequestGroup,
     topic: OffsetFetchRequestTopics,
     answer: Any,
+    *,
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
 ) -> AsyncIterator[OffsetFetchResponsePartitions]:
     for indexes in portions(topic.partition_indexes, _AT_ONCE):
         part = OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=indexes)
-        found = await _ask(broker, request, group, [part])
+        found = await _ask(metadata, groups, request, group, [part])
         for each in found.topics:
             for partition in each.partitions:
                 yield partition

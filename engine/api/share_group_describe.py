@@ -12,22 +12,25 @@ from bowstring.protocol.messages.share_group_describe import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ShareGroupDescribeResponse:
+async def handle(
+    request: "Request", *, metadata: "Metadata", groups: "GroupCoordinatorService"
+) -> ShareGroupDescribeResponse:
     """Describes every requested group, in order.
 
     Versions: 1 only; 0 was that of the early access.
     """
     body: ShareGroupDescribeRequest = request.body
     described = described_groups(
-        broker,
+        groups,
         body.group_ids,
         lambda shard, group_id: shard.describe_share_group(group_id),
         refused=DescribedGroup,
         with_operations=body.include_authorized_operations,
-        enabled=supports_share_groups(broker),
+        enabled=supports_share_groups(metadata),
     )
     return ShareGroupDescribeResponse(groups=streamed(described))

@@ -14,30 +14,33 @@ from bowstring.protocol.messages.share_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
 
 MEMBER_ID_MAX: Final = 36
 """Characters of a member id: those of a UUID."""
 
 
-def supports_share_groups(broker: "BrokerServices") -> bool:
+def supports_share_groups(metadata: "Metadata") -> bool:
     """Whether share groups are enabled in the cluster."""
-    return broker.metadata.image.features.get(SHARE_VERSION, 0) > 0
+    return metadata.image.features.get(SHARE_VERSION, 0) > 0
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ShareGroupHeartbeatResponse:
+async def handle(
+    request: "Request", *, metadata: "Metadata", groups: "GroupCoordinatorService"
+) -> ShareGroupHeartbeatResponse:
     """Answers when all that the answer says is committed.
 
     Versions: 1 only; 0 was that of the early access.
     """
     body: ShareGroupHeartbeatRequest = request.body
-    if not supports_share_groups(broker):
+    if not supports_share_groups(metadata):
         return refusal(Errors.UNSUPPORTED_VERSION)
     try:
         _check(body)
         context = request_context(request)
-        answer: ShareGroupHeartbeatResponse = await broker.groups.ask(
+        answer: ShareGroupHeartbeatResponse = await groups.ask(
             body.group_id,
             lambda shard, token, now_ms: shard.share_group_heartbeat(body, context, token, now_ms),
         )

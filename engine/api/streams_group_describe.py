@@ -12,13 +12,17 @@ from bowstring.protocol.messages.streams_group_describe import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
 
 _NOT_STORED: Final = 1
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> StreamsGroupDescribeResponse:
+async def handle(
+    request: "Request", *, configs: "BrokerConfigs", metadata: "Metadata", groups: "GroupCoordinatorService"
+) -> StreamsGroupDescribeResponse:
     """Describes every requested group, in order.
 
     Versions: 1 adds the assignor (KIP-1357) and descriptions of topologies (KIP-1331), which nothing stores.
@@ -26,12 +30,12 @@ async def handle(broker: "BrokerServices", request: "Request") -> StreamsGroupDe
     body: StreamsGroupDescribeRequest = request.body
     wanted = body.include_topology_description
     described = described_groups(
-        broker,
+        groups,
         body.group_ids,
         lambda shard, group_id: _described(shard.describe_streams_group(group_id), asked=wanted),
         refused=DescribedGroup,
         with_operations=body.include_authorized_operations,
-        enabled=supports_streams_groups(broker),
+        enabled=supports_streams_groups(configs, metadata),
     )
     return StreamsGroupDescribeResponse(groups=streamed(described))
 

@@ -16,9 +16,13 @@ from bowstring.protocol.features import STREAMS_VERSION
 from bowstring.protocol.messages import streams_group_heartbeat as messages
 
 if TYPE_CHECKING:
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.groups.streams.configuration import InternalTopic
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 _TOPOLOGY_ITEMS_MAX: Final = 10_000
 _TASKS_MAX: Final = 20_000
@@ -31,41 +35,49 @@ _ADVICE: Final = (
 )
 
 
-def supports_streams_groups(broker: "BrokerServices") -> bool:
+def supports_streams_groups(configs: "BrokerConfigs", metadata: "Metadata") -> bool:
     """Whether streams groups are enabled, by the cluster's level and by this broker's config."""
-    return broker.metadata.image.features.get(STREAMS_VERSION, 0) > 0 and "streams" in broker.configs.value(
+    return metadata.image.features.get(STREAMS_VERSION, 0) > 0 and "streams" in configs.value(
         "group.coordinator.rebalance.protocols"
     )
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> messages.StreamsGroupHeartbeatResponse:
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    changes: "ClusterChanges",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+) -> messages.StreamsGroupHeartbeatResponse:
     """Answers when all that the answer says is committed, and missing internal topics have been requested.
 
     Members see new topics with their next heartbeat, as in Kafka.
     """
     body: messages.StreamsGroupHeartbeatRequest = request.body
-    if not supports_streams_groups(broker):
+    if not supports_streams_groups(configs, metadata):
         return refusal(Errors.UNSUPPORTED_VERSION, _ADVICE).response
     try:
-        await _check_size(broker, body)
+        await _check_size(time_slices, body)
         if body.topology is not None:
-            await _check_topics(broker, body.topology)
+            await _check_topics(time_slices, body.topology)
         context = request_context(request)
-        answer: HeartbeatAnswer = await broker.groups.ask(
+        answer: HeartbeatAnswer = await groups.ask(
             body.group_id,
             lambda shard, token, now_ms: shard.streams_group_heartbeat(body, context, token, now_ms),
         )
     except KafkaError as error:
         return refusal(error.error, error.detail).response
     if answer.missing:
-        await _create(broker, answer.missing, answer.response)
+        await _create(changes, answer.missing, answer.response)
     return answer.response
 
 
 # ---- what does not depend on the group
 
 
-async def _check_size(broker: "BrokerServices", body: messages.StreamsGroupHeartbeatRequest) -> None:
+async def _check_size(time_slices: "TimeSlices", body: messages.StreamsGroupHeartbeatRequest) -> None:
     """Refuses more tasks and tags than any member has: the coordinator looks at all of them at once.
 
     Raises:
@@ -73,7 +85,7 @@ async def _check_size(broker: "BrokerServices", body: messages.StreamsGroupHeart
     """
     count = 0
     for tasks in (body.active_tasks, body.standby_tasks, body.warmup_tasks):
-        async for each in broker.time_slices.each(tasks or ()):
+        async for each in time_slices.each(tasks or ()):
             count += 1 + len(each.partitions)
             if count > _TASKS_MAX:
                 raise KafkaError(Errors.INVALID_REQUEST, f"A member cannot have over {_TASKS_MAX} tasks.")
@@ -83,7 +95,7 @@ async def _check_size(broker: "BrokerServices", body: messages.StreamsGroupHeart
         raise KafkaError(Errors.INVALID_REQUEST, f"A member cannot have over {_TAGS_MAX} tags.")
 
 
-async def _check_topics(broker: "BrokerServices", topology: messages.Topology) -> None:
+async def _check_topics(time_slices: "TimeSlices", topology: messages.Topology) -> None:
     """Refuses topics that cannot be in a topology, and topologies too large for the group log.
 
     Raises:
@@ -91,8 +103,8 @@ async def _check_topics(broker: "BrokerServices", topology: messages.Topology) -
     """
     named: dict[str, None] = {}
     items = 0
-    async for subtopology in broker.time_slices.each(topology.subtopologies):
-        async for name in broker.time_slices.each(_items(subtopology)):
+    async for subtopology in time_slices.each(topology.subtopologies):
+        async for name in time_slices.each(_items(subtopology)):
             if name is not None:
                 named[name] = None
             items += 1
@@ -134,7 +146,7 @@ def _items(subtopology: messages.Subtopology) -> Iterator[str | None]:
 
 
 async def _create(
-    broker: "BrokerServices",
+    changes: "ClusterChanges",
     missing: "Sequence[InternalTopic]",
     response: messages.StreamsGroupHeartbeatResponse,
 ) -> None:
@@ -144,7 +156,7 @@ async def _create(
         for each in missing
     ]
     try:
-        failed = await broker.changes.create_topics(wanted)
+        failed = await changes.create_topics(wanted)
     except KafkaError as error:
         failed = {topic.name: error for topic in wanted}
     if not failed:

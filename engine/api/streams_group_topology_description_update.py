@@ -8,13 +8,10 @@ from bowstring.protocol.messages.streams_group_topology_description_update impor
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
 
-async def handle(
-    _broker: "BrokerServices", _request: "Request"
-) -> StreamsGroupTopologyDescriptionUpdateResponse:
+async def handle(_request: "Request") -> StreamsGroupTopologyDescriptionUpdateResponse:
     """Answers as Kafka does without a plugin, which would be a Java class. Heartbeats never request a
     description.
     """

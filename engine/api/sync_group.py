@@ -10,24 +10,27 @@ from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 _PROTOCOL_REQUIRED_VERSION = 5
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> SyncGroupResponse:
+async def handle(
+    request: "Request", *, time_slices: "TimeSlices", groups: "GroupCoordinatorService"
+) -> SyncGroupResponse:
     """Answers when the leader's assignment is in the log."""
     body: SyncGroupRequest = request.body
     if request.version >= _PROTOCOL_REQUIRED_VERSION and None in (body.protocol_type, body.protocol_name):
         return SyncGroupResponse(error_code=Errors.INCONSISTENT_GROUP_PROTOCOL.code)
     if is_large(body.assignments):
         # Ignores assignments of unknown members, because an attacker could send millions.
-        members = broker.groups.shard_of(body.group_id).members_of(body.group_id)
+        members = groups.shard_of(body.group_id).members_of(body.group_id)
         body.assignments = [
-            each async for each in broker.time_slices.each(body.assignments) if each.member_id in members
+            each async for each in time_slices.each(body.assignments) if each.member_id in members
         ]
-    answer: SyncGroupResponse = await broker.groups.ask(
+    answer: SyncGroupResponse = await groups.ask(
         body.group_id, lambda shard, token, now_ms: shard.sync(body, token, now_ms)
     )
     return answer

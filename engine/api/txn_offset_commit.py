@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.groups.offsets.transactional import commit_error
 from bowstring.engine.metadata.names import GROUPS_TOPIC
+from bowstring.engine.transactions.partitions import Producer
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -14,9 +15,12 @@ from bowstring.protocol.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.metadata.image import ClusterImage
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.groups.service import GroupCoordinatorService
+    from bowstring.engine.metadata.image import ClusterImage, Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 _LOADING_VERSION: Final = 2
 _ABORTABLE_VERSION: Final = 4
@@ -25,7 +29,15 @@ _TOPIC_ID_VERSION: Final = 6
 _NOT_VERIFIED: Final = -1
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> TxnOffsetCommitResponse:
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    transactions: "TransactionCoordinatorService",
+) -> TxnOffsetCommitResponse:
     """Commits for the partitions that exist, after the transaction's coordinator has confirmed that the
     group's partition is in it.
 
@@ -36,29 +48,36 @@ async def handle(broker: "BrokerServices", request: "Request") -> TxnOffsetCommi
     body: TxnOffsetCommitRequest = request.body
     refused: list[TxnOffsetCommitResponseTopic] = []
     topics = []
-    async for topic in broker.time_slices.each(body.topics):
-        known = _known(broker.metadata.image, topic, request.version, refused)
+    async for topic in time_slices.each(body.topics):
+        known = _known(metadata.image, topic, request.version, refused)
         if known.partitions:
             topics.append(known)
     body.topics = topics
-    answer = await _commit(broker, request) if body.topics else TxnOffsetCommitResponse()
-    answer.topics = await _merged(broker, refused, answer.topics)
+    answer = (
+        await _commit(configs, groups, transactions, request) if body.topics else TxnOffsetCommitResponse()
+    )
+    answer.topics = await _merged(time_slices, refused, answer.topics)
     if request.version < _LOADING_VERSION:
-        async for answered in broker.time_slices.each(answer.topics):
+        async for answered in time_slices.each(answer.topics):
             for part in answered.partitions:
                 if part.error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS.code:
                     part.error_code = Errors.COORDINATOR_NOT_AVAILABLE.code
     return answer
 
 
-async def _commit(broker: "BrokerServices", request: "Request") -> TxnOffsetCommitResponse:
+async def _commit(
+    configs: "BrokerConfigs",
+    groups: "GroupCoordinatorService",
+    transactions: "TransactionCoordinatorService",
+    request: "Request",
+) -> TxnOffsetCommitResponse:
     body: TxnOffsetCommitRequest = request.body
     topic_ids = {topic.name: topic.topic_id for topic in body.topics}
     try:
-        token, error = await _verified(broker, request)
+        token, error = await _verified(configs, groups, transactions, request)
         if error:
             return commit_error(body, error)
-        answer: TxnOffsetCommitResponse = await broker.groups.ask(
+        answer: TxnOffsetCommitResponse = await groups.ask(
             body.group_id,
             lambda shard, answer, now_ms: shard.commit_transactional_offsets(
                 body, topic_ids, answer, now_ms, verification=token, version=request.version
@@ -69,20 +88,25 @@ async def _commit(broker: "BrokerServices", request: "Request") -> TxnOffsetComm
     return answer
 
 
-async def _verified(broker: "BrokerServices", request: "Request") -> tuple[int, Error]:
+async def _verified(
+    configs: "BrokerConfigs",
+    groups: "GroupCoordinatorService",
+    transactions: "TransactionCoordinatorService",
+    request: "Request",
+) -> tuple[int, Error]:
     """Returns the token with which the offsets may be appended, and why not."""
     body: TxnOffsetCommitRequest = request.body
     adds = request.version >= _ADDING_VERSION
     if not body.group_id:
         return 0, Errors.INVALID_GROUP_ID
-    if not adds and not broker.configs.value("transaction.partition.verification.enable"):
+    if not adds and not configs.value("transaction.partition.verification.enable"):
         return _NOT_VERIFIED, Errors.NONE
-    token = broker.groups.begin_verification(body.group_id, body.producer_id, body.producer_epoch, adds=adds)
+    token = groups.begin_verification(body.group_id, body.producer_id, body.producer_epoch, adds=adds)
     if not token:
         return 0, Errors.NONE
-    partition = (GROUPS_TOPIC, broker.groups.partition_of(body.group_id))
-    producer = (body.transactional_id, body.producer_id, body.producer_epoch)
-    errors = await broker.verify_transaction(producer, [partition], adds=adds)
+    partition = (GROUPS_TOPIC, groups.partition_of(body.group_id))
+    producer = Producer(body.transactional_id, body.producer_id, body.producer_epoch)
+    errors = await transactions.verifier.verify(producer, [partition], adds=adds)
     return token, _client_error(errors[partition], request.version)
 
 
@@ -134,13 +158,13 @@ def _known(
 
 
 async def _merged(
-    broker: "BrokerServices",
+    time_slices: "TimeSlices",
     refused: list[TxnOffsetCommitResponseTopic],
     answered: list[TxnOffsetCommitResponseTopic],
 ) -> list[TxnOffsetCommitResponseTopic]:
     """Returns one entry for each topic; refused partitions come first."""
     topics: dict[tuple[str, bytes], TxnOffsetCommitResponseTopic] = {}
-    async for topic in broker.time_slices.each(refused):
+    async for topic in time_slices.each(refused):
         topics[topic.name, topic.topic_id] = topic
     for topic in answered:
         known = topics.setdefault((topic.name, topic.topic_id), topic)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from bowstring.engine.broker.transaction_checks import TransactionChecks
     from bowstring.engine.requests.broker_services import BrokerServices
 
-Handler = Callable[["BrokerServices", Request], Awaitable[Response]]
-AtOnce = Callable[["BrokerServices", Any, str, str], Response | None]
+Handler = Callable[[Request], Awaitable[Response]]
+AtOnce = Callable[[Any, str, str], Response | None]
 """Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error."""
 
 # Requests of at least this size are decoded while their handlers iterate over them.
@@ -197,10 +197,7 @@ class Dispatcher:
             return False
         try:
             answer = at_once(
-                self._services,
-                decode_request(key, version, message.body),
-                message.client_id or "",
-                message.peer,
+                decode_request(key, version, message.body), message.client_id or "", message.peer
             )
             if answer is None:
                 return False
@@ -278,7 +275,7 @@ class Dispatcher:
             received_ns=message.received_ns,
         )
         try:
-            response = await self.handler(key)(self._services, request)
+            response = await self.handler(key)(request)
             encoding = await encoded(key, version, message.correlation_id, response, self.time_slices)
         except KafkaError as error:
             answer = error_response(key, version, error)
@@ -306,12 +303,12 @@ class Dispatcher:
         )
 
     def handler(self, key: int) -> Handler:
-        """Returns the handler of an API; imports its module on first use."""
+        """Returns the handler of an API with its parts; imports its module on first use."""
         handler = self._handlers.get(key)
         if handler is None:
             module = import_module(f"bowstring.engine.api.{self._services.handlers[key]}")
-            handler = self._handlers[key] = module.handle
-            self._at_once[key] = module.at_once if TABLE[key].at_once else None
+            self._at_once[key] = self._services.bind_parts(module.at_once) if TABLE[key].at_once else None
+            handler = self._handlers[key] = self._services.bind_parts(module.handle)
         return handler
 
     def _refuse(self, message: ControlRequest, event: str, detail: str) -> None:

@@ -1,9 +1,9 @@
 """Lists the parts of a broker that request handlers use."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
@@ -16,6 +16,7 @@ from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.topic_changes import NO_RANDOMNESS
+from bowstring.engine.requests.binding import bound
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.disk_reads import DiskReads
@@ -116,6 +117,12 @@ class BrokerServices:
     _persister: "NetworkPersister | None" = None
     _latest_offsets: "LatestOffsets | None" = None
     _share_partitions: "SharePartitions | None" = None
+
+    def bind_parts(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns a function of a handler's module with the parts that it states, or with all of them."""
+        if function.__code__.co_varnames[:1] == ("broker",):
+            return partial(function, self)
+        return bound(function, partial(getattr, self))
 
     @property
     def cluster_id(self) -> str:

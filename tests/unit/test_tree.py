@@ -147,9 +147,9 @@ ENGINE_PACKAGES = {
     },
     "engine.api": {
         *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
-        *("engine.metadata", "protocol", "engine.quorum", "engine.requests", "engine.share"),
-        *("engine.share.leader", "engine.share.persister", "engine.storage", "engine.transactions"),
-        *("_native.log", "_native.protocol", "_native.record", "_native.share"),
+        *("engine.metadata", "engine.metadata.store", "protocol", "engine.quorum", "engine.requests"),
+        *("engine.share", "engine.share.leader", "engine.share.persister", "engine.storage"),
+        *("engine.transactions", "_native.log", "_native.protocol", "_native.record", "_native.share"),
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local"),

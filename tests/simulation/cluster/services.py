@@ -252,7 +252,7 @@ class Shells(BrokerServices):
         received = SimpleNamespace(body=copy, version=version, client_id="c", peer="h:1")
         received.connection_id, received.listener = connection_id, LISTENER
         received.api_key = request.api_key
-        return await module.handle(self, received)
+        return await self.bind_parts(module.handle)(received)
 
     def ask(self, request, answer):
         """A client's request: its message and version."""
