@@ -16,14 +16,22 @@ from bowstring.protocol.messages.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 _FENCED_VERSION: Final = 2
 _BATCH_VERSION: Final = 4
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> AddPartitionsToTxnResponse:
+async def handle(
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    transactions: "TransactionCoordinatorService",
+) -> AddPartitionsToTxnResponse:
     """Adds all partitions of a transaction or none.
 
     Behaviour: if one partition does not exist, the others get OPERATION_NOT_ATTEMPTED. A transaction that is
@@ -36,10 +44,17 @@ async def handle(broker: "BrokerServices", request: "Request") -> AddPartitionsT
     if request.version >= _BATCH_VERSION:
         results = []
         # together they wait as long as one would
-        until_s = broker.transactions.retry_until_s()
-        async for each in broker.time_slices.each(body.transactions):
-            errors = await _handle_one(broker, each, request.version, until_s)
-            found = await _results(broker, errors)
+        until_s = transactions.retry_until_s()
+        async for each in time_slices.each(body.transactions):
+            errors = await _handle_one(
+                each,
+                request.version,
+                until_s,
+                metadata=metadata,
+                time_slices=time_slices,
+                transactions=transactions,
+            )
+            found = await _results(time_slices, errors)
             results.append(
                 AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=found)
             )
@@ -50,19 +65,32 @@ async def handle(broker: "BrokerServices", request: "Request") -> AddPartitionsT
         producer_epoch=body.v3_and_below_producer_epoch,
         topics=body.v3_and_below_topics,
     )
-    errors = await _handle_one(broker, one, request.version, broker.transactions.retry_until_s())
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(broker, errors))
+    errors = await _handle_one(
+        one,
+        request.version,
+        transactions.retry_until_s(),
+        metadata=metadata,
+        time_slices=time_slices,
+        transactions=transactions,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _results(time_slices, errors))
 
 
 async def _handle_one(
-    broker: "BrokerServices", transaction: AddPartitionsToTxnTransaction, version: int, until_s: float
+    transaction: AddPartitionsToTxnTransaction,
+    version: int,
+    until_s: float,
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    transactions: "TransactionCoordinatorService",
 ) -> dict[TopicPartition, Error]:
     partitions: dict[TopicPartition, None] = {}  # in the order of the request
     unknown: set[TopicPartition] = set()
-    async for topic in broker.time_slices.each(transaction.topics):
-        image = broker.metadata.image.topics.get(topic.name)
+    async for topic in time_slices.each(transaction.topics):
+        image = metadata.image.topics.get(topic.name)
         count = 0 if image is None else len(image.partitions)
-        async for index in broker.time_slices.each(topic.partitions):
+        async for index in time_slices.each(topic.partitions):
             partitions[topic.name, index] = None
             if not 0 <= index < count:
                 unknown.add((topic.name, index))
@@ -77,9 +105,9 @@ async def _handle_one(
     wanted = frozenset(partitions)
     try:
         if transaction.verify_only:
-            return await broker.transactions.verify_partitions(producer, wanted)
+            return await transactions.verify_partitions(producer, wanted)
         bumps = EPOCH_BUMP if version >= _BATCH_VERSION else 0
-        error = await broker.transactions.add_partitions(producer, wanted, bumps, until_s)
+        error = await transactions.add_partitions(producer, wanted, bumps, until_s)
     except KafkaError as refused:
         error = refused.error
     if error is Errors.PRODUCER_FENCED and version < _FENCED_VERSION:
@@ -88,14 +116,14 @@ async def _handle_one(
 
 
 async def _results(
-    broker: "BrokerServices", errors: Mapping[TopicPartition, Error]
+    time_slices: "TimeSlices", errors: Mapping[TopicPartition, Error]
 ) -> list[AddPartitionsToTxnTopicResult]:
     by_topic: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
-    async for (name, index), error in broker.time_slices.each(errors.items()):
+    async for (name, index), error in time_slices.each(errors.items()):
         by_topic.setdefault(name, []).append(
             AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error.code)
         )
     results = []
-    async for name, found in broker.time_slices.each(by_topic.items()):
+    async for name, found in time_slices.each(by_topic.items()):
         results.append(AddPartitionsToTxnTopicResult(name=name, results_by_partition=found))
     return results

@@ -16,11 +16,22 @@ from bowstring.protocol.messages.alter_configs import (
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.metadata.committer import Committer
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> AlterConfigsResponse:
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    node_id: int,
+    metadata: "Metadata",
+    committer: "Committer",
+    time_slices: "TimeSlices",
+) -> AlterConfigsResponse:
     """Replaces the configs of topics, of this broker (by its id) or of all brokers (the empty name).
 
     Behaviour: each resource changes completely or not at all. Configs that the request omits return to their
@@ -32,7 +43,14 @@ async def handle(broker: "BrokerServices", request: "Request") -> AlterConfigsRe
 
     def change(image: ClusterImage, key: Key, resource: Any) -> Iterable[MetadataRecord]:
         wanted = [(config.name, config.value) for config in resource.configs]
-        return replace(image, broker.configs, broker.node_id, key, wanted)
+        return replace(image, configs, node_id, key, wanted)
 
-    responses = await alter_each(broker, body, AlterConfigsResourceResponse, change)
+    responses = await alter_each(
+        body,
+        AlterConfigsResourceResponse,
+        change,
+        metadata=metadata,
+        committer=committer,
+        time_slices=time_slices,
+    )
     return AlterConfigsResponse(responses=responses)

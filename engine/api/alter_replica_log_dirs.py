@@ -16,11 +16,23 @@ from bowstring.protocol.messages.alter_replica_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.storage.log_directories import LogDirectories
+    from bowstring.engine.storage.log_manager import LogManager
+    from bowstring.engine.storage.replica_moves import ReplicaMoves
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> AlterReplicaLogDirsResponse:
+async def handle(
+    request: "Request",
+    *,
+    directories: "LogDirectories",
+    metadata: "Metadata",
+    logs: "LogManager",
+    moves: "ReplicaMoves",
+    time_slices: "TimeSlices",
+) -> AlterReplicaLogDirsResponse:
     """Starts moves, which continue after the answer; DescribeLogDirs shows them as future replicas.
 
     Behaviour: a partition that is already in the directory needs no move. A partition that is moving
@@ -31,10 +43,18 @@ async def handle(broker: "BrokerServices", request: "Request") -> AlterReplicaLo
     """
     body: AlterReplicaLogDirsRequest = request.body
     answers = Answers()
-    async for directory in broker.time_slices.each(body.dirs):
-        async for topic in broker.time_slices.each(directory.topics):
-            async for index in broker.time_slices.each(topic.partitions):
-                error = await _move(broker, directory.path, topic.name, index)
+    async for directory in time_slices.each(body.dirs):
+        async for topic in time_slices.each(directory.topics):
+            async for index in time_slices.each(topic.partitions):
+                error = await _move(
+                    directory.path,
+                    topic.name,
+                    index,
+                    directories=directories,
+                    metadata=metadata,
+                    logs=logs,
+                    moves=moves,
+                )
                 answers.add(topic.name, ZERO_UUID, index, error.code)
     return AlterReplicaLogDirsResponse(results=streamed(answers.topics(_answer)))
 
@@ -51,27 +71,36 @@ def _answer(
     )
 
 
-async def _move(broker: "BrokerServices", path: str, topic: str, index: int) -> Error:
-    directory = broker.directories.by_path(path)
-    error = _refusal(broker, directory, topic, index)
+async def _move(
+    path: str,
+    topic: str,
+    index: int,
+    *,
+    directories: "LogDirectories",
+    metadata: "Metadata",
+    logs: "LogManager",
+    moves: "ReplicaMoves",
+) -> Error:
+    directory = directories.by_path(path)
+    error = _refusal(logs, directory, topic, index)
     if error is not Errors.NONE or directory is None:
         return error
-    image = broker.metadata.image.topics.get(topic)
-    if image is None or broker.logs.get(topic, index) is None:
-        broker.directories.prefer(topic, index, directory)
+    image = metadata.image.topics.get(topic)
+    if image is None or logs.get(topic, index) is None:
+        directories.prefer(topic, index, directory)
         return Errors.REPLICA_NOT_AVAILABLE
-    if not broker.directories.all_online and broker.moves.get(topic, index) is None:
+    if not directories.all_online and moves.get(topic, index) is None:
         # As in Kafka: an offline directory may hold a copy that cannot be seen.
         return Errors.KAFKA_STORAGE_ERROR
-    await broker.moves.start(image, index, directory)
+    await moves.start(image, index, directory)
     return Errors.NONE
 
 
-def _refusal(broker: "BrokerServices", directory: LogDirectory | None, topic: str, index: int) -> Error:
+def _refusal(logs: "LogManager", directory: LogDirectory | None, topic: str, index: int) -> Error:
     if len(future_directory(topic, index).encode()) > NAME_BYTES_MAX:
         return Errors.INVALID_TOPIC_EXCEPTION
     if directory is None:
         return Errors.LOG_DIR_NOT_FOUND
-    if directory.health.failed or broker.logs.is_offline(topic, index):
+    if directory.health.failed or logs.is_offline(topic, index):
         return Errors.KAFKA_STORAGE_ERROR
-    return Errors.INVALID_REPLICA_ASSIGNMENT if broker.logs.is_cordoned(directory) else Errors.NONE
+    return Errors.INVALID_REPLICA_ASSIGNMENT if logs.is_cordoned(directory) else Errors.NONE

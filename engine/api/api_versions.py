@@ -15,14 +15,23 @@ from bowstring.protocol.messages.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
 
 _NAMING_VERSION: Final = 5
 _NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.")
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ApiVersionsResponse:
+async def handle(
+    request: "Request",
+    *,
+    node_id: int,
+    cluster_id: str,
+    metadata: "Metadata",
+    offered: tuple[int, ...],
+    quorum: "QuorumService | None",
+) -> ApiVersionsResponse:
     """Lists the APIs.
 
     Behaviour: Produce is listed from version 0, which is not served but which librdkafka looks for
@@ -35,33 +44,34 @@ async def handle(broker: "BrokerServices", request: "Request") -> ApiVersionsRes
     body: ApiVersionsRequest = request.body
     if not _is_valid(body, request.version):
         return ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.code)
-    if not _is_meant(broker, body, request.version):
+    # Controllers do not check.
+    if not (request.listener.is_controller or _is_meant(node_id, cluster_id, body, request.version)):
         return ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED.code)
     return ApiVersionsResponse(
-        api_keys=[_offer(key) for key in broker.offered],
+        api_keys=[_offer(key) for key in offered],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED_FEATURES.items()
             if low > 0 or request.version >= 4
         ],
-        finalized_features_epoch=broker.metadata.end_offset - 1,
+        finalized_features_epoch=metadata.end_offset - 1,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in _finalized(broker).items()
+            for name, level in _finalized(metadata, quorum).items()
             # Clients must not use features that only another broker of this log supports.
             if name in SUPPORTED_FEATURES
         ],
     )
 
 
-def _finalized(broker: "BrokerServices") -> dict[str, int]:
+def _finalized(metadata: "Metadata", quorum: "QuorumService | None") -> dict[str, int]:
     """Returns the levels of features; kraft.version, which the quorum itself keeps, unless it is 0."""
-    facts = broker.metadata.quorum if broker.quorum is None else broker.quorum.quorum
+    facts = metadata.quorum if quorum is None else quorum.quorum
     level = facts.kraft_version
-    return {**broker.metadata.image.features, **({KRAFT_VERSION: level} if level else {})}
+    return {**metadata.image.features, **({KRAFT_VERSION: level} if level else {})}
 
 
-def unsupported_version(broker: "BrokerServices") -> ApiVersionsResponse:
+def unsupported_version() -> ApiVersionsResponse:
     """Returns the answer, in version 0, to an unknown version of ApiVersions."""
     return ApiVersionsResponse(
         error_code=Errors.UNSUPPORTED_VERSION.code, api_keys=[_offer(ApiKeys.API_VERSIONS)]
@@ -80,11 +90,11 @@ def _is_valid(body: ApiVersionsRequest, version: int) -> bool:
     )
 
 
-def _is_meant(broker: "BrokerServices", body: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client means this broker. Without a cluster id it means any; controllers do not check."""
-    if version < _NAMING_VERSION or body.cluster_id is None or broker.controller is not None:
+def _is_meant(node_id: int, cluster_id: str, body: ApiVersionsRequest, version: int) -> bool:
+    """Whether the client means this broker. Without a cluster id it means any."""
+    if version < _NAMING_VERSION or body.cluster_id is None:
         return True
-    return body.cluster_id == broker.cluster_id and body.node_id == broker.node_id
+    return body.cluster_id == cluster_id and body.node_id == node_id
 
 
 def _is_software_name(text: str) -> bool:

@@ -8,14 +8,11 @@ from bowstring.protocol.errors import KafkaError
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.committer import Committer
 
 
 async def commit(
-    broker: "BrokerServices",
-    change: ImageChange,
-    records: Sequence[MetadataRecord],
-    results: Iterable[Any],
+    committer: "Committer", change: ImageChange, records: Sequence[MetadataRecord], results: Iterable[Any]
 ) -> None:
     """Commits and carries out `records`, within the change that they were decided in.
 
@@ -24,7 +21,7 @@ async def commit(
             directory cannot be written, successful ones become KAFKA_STORAGE_ERROR.
     """
     try:
-        await broker.committer.commit(change, records)
+        await committer.commit(change, records)
     except KafkaError as error:
         for result in results:
             if result.error_code == 0:

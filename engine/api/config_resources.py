@@ -10,17 +10,22 @@ from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.committer import Committer
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 R = TypeVar("R")
 Key = tuple[int, str]
 
 
 async def alter_each(
-    broker: "BrokerServices",
     body: Any,
     response_class: Callable[..., R],
     change: Callable[[ClusterImage, Key, Any], Iterable[MetadataRecord]],
+    *,
+    metadata: "Metadata",
+    committer: "Committer",
+    time_slices: "TimeSlices",
 ) -> list[R]:
     """Changes each resource of a request completely or not at all; refuses a resource that is named twice.
 
@@ -33,14 +38,14 @@ async def alter_each(
     Returns:
         An answer for each resource, in the request's order.
     """
-    counts = await broker.time_slices.different(
+    counts = await time_slices.different(
         (resource.resource_type, resource.resource_name) for resource in body.resources
     )
     responses: list[Any] = []
-    async with broker.metadata.changing() as changing:
+    async with metadata.changing() as changing:
         image = changing.image
         records: list[MetadataRecord] = []
-        async for resource in broker.time_slices.each(body.resources):
+        async for resource in time_slices.each(body.resources):
             key = (resource.resource_type, resource.resource_name)
             response: Any = response_class(resource_type=key[0], resource_name=key[1], error_message=None)
             responses.append(response)
@@ -55,5 +60,5 @@ async def alter_each(
                 response.error_code = error.code
                 response.error_message = error.detail or error.error.message
         if not body.validate_only:
-            await commit(broker, changing, records, responses)
+            await commit(committer, changing, records, responses)
     return responses

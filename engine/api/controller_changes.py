@@ -4,45 +4,50 @@ configs.
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE
+from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.metadata.image import ImageChange
+from bowstring.engine.metadata.replica_placer import Randomness
+from bowstring.engine.requests.binding import bound
+from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol.errors import KafkaError
 from bowstring.protocol.schema import MetadataRecord, Response
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
 
-class ControllerServices:
-    """The parts of a controller that these handlers use, under the names that a broker has for them.
+class Commits:
+    """Commits what is decided. Brokers carry the changes out when they follow the log."""
 
-    Attributes:
-        node_id: None: the configs of any broker may change.
-        metadata: The controller.
-        committer: Commits; brokers carry the changes out when they follow the log.
-        random: For the placement of replicas.
-    """
-
-    def __init__(self, broker: "BrokerServices", controller: QuorumController) -> None:
-        self.configs = broker.configs
-        self.time_slices = broker.time_slices
-        self.node_id = None
-        self.metadata = controller
-        self.committer = _Commits()
-        self.random = controller.random
-
-
-class _Commits:
     async def commit(self, change: ImageChange, records: Sequence[MetadataRecord]) -> None:
+        """Commits records, within the change that they were decided in."""
         await change.commit(records)
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> Response:
+class Parts(TypedDict):
+    """The parts that these handlers state, as a controller has them.
+
+    Attributes:
+        node_id: None: the configs of any broker may change.
+        random: For the placement of replicas.
+    """
+
+    configs: BrokerConfigs
+    time_slices: TimeSlices
+    node_id: None
+    metadata: QuorumController
+    committer: Commits
+    random: Randomness
+
+
+async def handle(
+    request: "Request", *, configs: BrokerConfigs, controller: QuorumController, time_slices: TimeSlices
+) -> Response:
     """Decides with the controller's image, and answers once the records are committed.
 
     Behaviour: a node that is not the active controller answers NOT_CONTROLLER for each topic or resource;
@@ -50,11 +55,17 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
 
     Versions: as on a node alone.
     """
-    controller = broker.controller
-    assert controller is not None, "only nodes with a controller have listeners of controllers"
     shared = import_module(f"bowstring.engine.api.{TABLE[request.api_key].broker}")
+    parts = Parts(
+        configs=configs,
+        time_slices=time_slices,
+        node_id=None,
+        metadata=controller,
+        committer=Commits(),
+        random=controller.random,
+    )
     try:
-        answer: Response = await shared.handle(ControllerServices(broker, controller), request)
+        answer: Response = await bound(shared.handle, parts.__getitem__)(request)
     except KafkaError as error:
         refused = refusal(request.api_key, request.version, request.body, error)
         assert refused is not None, request.api_key

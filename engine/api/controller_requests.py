@@ -22,7 +22,7 @@ from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
 
 _WITH_BODY: Final[dict[int, Callable[[ControllerState, Any], Decision[Any]]]] = {
@@ -41,7 +41,7 @@ _WITH_VERSION: Final[dict[int, Callable[[ControllerState, Any, int], Decision[An
 }
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> Response:
+async def handle(request: "Request", *, controller: "QuorumController") -> Response:
     """Has the controller decide; the answer comes once the decision is committed.
 
     Behaviour: a node that is not the active controller answers NOT_CONTROLLER. Requests that brokers and
@@ -50,8 +50,6 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
     Versions: of BrokerRegistration, 3 says how the broker stopped (KIP-966); of AlterPartition, 3 has the
     epochs of brokers (KIP-903); of UpdateFeatures, 1 has kinds of downgrades and 2 no results.
     """
-    controller = broker.controller
-    assert controller is not None, "only nodes with a controller have listeners of controllers"
     body, version = request.body, request.version
 
     if request.api_key == ApiKeys.BROKER_HEARTBEAT:

@@ -14,11 +14,21 @@ from bowstring.protocol.messages.create_partitions import (
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.committer import Committer
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.metadata.replica_placer import Randomness
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> CreatePartitionsResponse:
+async def handle(
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    committer: "Committer",
+    random: "Randomness",
+    time_slices: "TimeSlices",
+) -> CreatePartitionsResponse:
     """Adds partitions. Each topic succeeds or fails alone; one commit covers all.
 
     Behaviour: a topic named twice is refused. The new partitions have leaders when the answer is sent.
@@ -26,12 +36,12 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreatePartitio
     Versions: 1 and 2 change only the encoding; 3 allows quota errors (KIP-599).
     """
     body: CreatePartitionsRequest = request.body
-    names = await broker.time_slices.different(topic.name for topic in body.topics)
+    names = await time_slices.different(topic.name for topic in body.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
-    async with broker.metadata.changing() as change:
+    async with metadata.changing() as change:
         image = change.image
         records: list[MetadataRecord] = []
-        async for topic in broker.time_slices.each(body.topics):
+        async for topic in time_slices.each(body.topics):
             if topic.name in results:
                 continue
             result = results[topic.name] = CreatePartitionsTopicResult(name=topic.name)
@@ -47,7 +57,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreatePartitio
                     None
                     if assignments is None
                     else [list(assignment.broker_ids) for assignment in assignments],
-                    broker.random,
+                    random,
                 )
                 check_not_too_many(len(records) + len(made))
                 records += made
@@ -55,5 +65,5 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreatePartitio
                 result.error_code = error.code
                 result.error_message = error.detail or error.error.message
         if not body.validate_only:
-            await commit(broker, change, records, results.values())
+            await commit(committer, change, records, results.values())
     return CreatePartitionsResponse(results=list(results.values()))

@@ -20,14 +20,25 @@ from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.committer import Committer
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.metadata.replica_placer import Randomness
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 
 _CONFIGS_VERSION: Final = 5
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsResponse:
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    committer: "Committer",
+    random: "Randomness",
+    time_slices: "TimeSlices",
+) -> CreateTopicsResponse:
     """Creates topics. Each topic succeeds or fails alone; one commit covers all.
 
     Behaviour: a topic exists and has leaders when the answer is sent. validate_only checks everything and
@@ -37,21 +48,21 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsRe
     configs in force (KIP-525); 7 the topic id.
     """
     body: CreateTopicsRequest = request.body
-    counts = await broker.time_slices.different(topic.name for topic in body.topics)
-    configs_in_force = _ConfigsInForce(broker.configs, is_asked=request.version >= _CONFIGS_VERSION)
+    counts = await time_slices.different(topic.name for topic in body.topics)
+    configs_in_force = _ConfigsInForce(configs, is_asked=request.version >= _CONFIGS_VERSION)
     results: dict[str, CreatableTopicResult] = {}
-    async with broker.metadata.changing() as change:
+    async with metadata.changing() as change:
         image = change.image
         records: list[MetadataRecord] = []
         partitions = 0
         unified_names: dict[str, str] = {}
-        async for topic in broker.time_slices.each(body.topics):
+        async for topic in time_slices.each(body.topics):
             if topic.name in results:
                 continue
             try:
                 _check_in_request(topic.name, counts[topic.name], unified_names)
                 topic_id = random_uuid()
-                made = create_topic(image, broker.configs, _wanted(topic), topic_id, broker.random)
+                made = create_topic(image, configs, _wanted(topic), topic_id, random)
                 partitions += sum(isinstance(record, PartitionRecord) for record in made)
                 if partitions > MAX_PARTITIONS_PER_REQUEST:
                     raise KafkaError(
@@ -68,7 +79,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> CreateTopicsRe
             unified_names[unified(topic.name)] = topic.name
             results[topic.name] = _success(configs_in_force, topic, topic_id, made)
         if not body.validate_only:
-            await commit(broker, change, records, results.values())
+            await commit(committer, change, records, results.values())
     return CreateTopicsResponse(topics=list(results.values()))
 
 

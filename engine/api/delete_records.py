@@ -17,15 +17,28 @@ from bowstring.protocol.messages.delete_records import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices, LedReplicas
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.requests.led_logs import LedLogs, LedReplicas
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.storage.log_manager import LogManager
 
 _HIGH_WATERMARK: Final = -1
 _NO_LOW_WATERMARK: Final = -1
 _LOOK_S: Final = 0.01
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DeleteRecordsResponse:
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    logs: "LogManager",
+    replication: "LedReplicas | None",
+    time_slices: "TimeSlices",
+    led_logs: "LedLogs",
+) -> DeleteRecordsResponse:
     """Deletes the records before an offset.
 
     Behaviour: offset -1 means the high watermark. An offset beyond it is OFFSET_OUT_OF_RANGE, and one before
@@ -39,32 +52,38 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteRecordsR
     """
     body: DeleteRecordsRequest = request.body
     results: list[tuple[str, list[DeleteRecordsPartitionResult]]] = []
-    async for topic in broker.time_slices.each(body.topics):
+    async for topic in time_slices.each(body.topics):
         results.append((topic.name, []))
-        async for partition in broker.time_slices.each(topic.partitions):
-            results[-1][1].append(_result(broker, topic.name, partition))
-    await _sync_starts(broker, results)
-    if broker.replication is not None:
-        await _await_replicas(broker, broker.replication, results, body.timeout_ms)
+        async for partition in time_slices.each(topic.partitions):
+            results[-1][1].append(_result(configs, metadata, led_logs, topic.name, partition))
+    await _sync_starts(logs, results)
+    if replication is not None:
+        await _await_replicas(time_slices, led_logs, replication, results, body.timeout_ms)
     return DeleteRecordsResponse(
         topics=[DeleteRecordsTopicResult(name=name, partitions=partitions) for name, partitions in results]
     )
 
 
 def _result(
-    broker: "BrokerServices", topic: str, partition: DeleteRecordsPartition
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    led_logs: "LedLogs",
+    topic: str,
+    partition: DeleteRecordsPartition,
 ) -> DeleteRecordsPartitionResult:
     index = partition.partition_index
     result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=_NO_LOW_WATERMARK)
     try:
-        result.low_watermark = _delete(broker, topic, index, partition.offset)
+        result.low_watermark = _delete(
+            topic, index, partition.offset, configs=configs, metadata=metadata, led_logs=led_logs
+        )
     except KafkaError as error:
         result.error_code = error.code
     return result
 
 
 async def _sync_starts(
-    broker: "BrokerServices", results: list[tuple[str, list[DeleteRecordsPartitionResult]]]
+    logs: "LogManager", results: list[tuple[str, list[DeleteRecordsPartitionResult]]]
 ) -> None:
     """Writes the checkpoint of log starts, on another thread, if records of logs in commit mode were
     deleted.
@@ -74,12 +93,12 @@ async def _sync_starts(
         for name, partitions in results
         for each in partitions
         if not each.error_code
-        and (log := broker.logs.get(name, each.partition_index)) is not None
+        and (log := logs.get(name, each.partition_index)) is not None
         and log.in_commit_mode
     ]
     if not deleted:
         return
-    written = broker.logs.checkpoint(LOG_START_OFFSETS)
+    written = logs.checkpoint(LOG_START_OFFSETS)
     try:
         await asyncio.get_running_loop().run_in_executor(None, written)
         is_written = True
@@ -96,7 +115,8 @@ async def _sync_starts(
 
 
 async def _await_replicas(
-    broker: "BrokerServices",
+    time_slices: "TimeSlices",
+    led_logs: "LedLogs",
     replicas: "LedReplicas",
     results: list[tuple[str, list[DeleteRecordsPartitionResult]]],
     timeout_ms: int,
@@ -107,8 +127,8 @@ async def _await_replicas(
     waiting = [(name, each) for name, partitions in results for each in partitions if not each.error_code]
     while True:
         left = []
-        async for name, each in broker.time_slices.each(waiting):
-            if not _is_over(broker, replicas, name, each):
+        async for name, each in time_slices.each(waiting):
+            if not _is_over(led_logs, replicas, name, each):
                 left.append((name, each))
         waiting = left
         if not waiting:
@@ -116,16 +136,16 @@ async def _await_replicas(
         if loop.time() >= deadline_s:
             break
         await asyncio.sleep(_LOOK_S)  # a follower learns the log start with its next fetch
-    async for _, each in broker.time_slices.each(waiting):
+    async for _, each in time_slices.each(waiting):
         _refuse(each, Errors.REQUEST_TIMED_OUT)
 
 
 def _is_over(
-    broker: "BrokerServices", replicas: "LedReplicas", topic: str, each: DeleteRecordsPartitionResult
+    led_logs: "LedLogs", replicas: "LedReplicas", topic: str, each: DeleteRecordsPartitionResult
 ) -> bool:
     """Whether all replicas have deleted the records, or this broker can no longer find out."""
     try:
-        broker.leader_log(topic, each.partition_index)
+        led_logs.of(topic, each.partition_index)
     except KafkaError as error:
         _refuse(each, error.error)
         return True
@@ -141,12 +161,20 @@ def _refuse(each: DeleteRecordsPartitionResult, error: Error) -> None:
     each.low_watermark = _NO_LOW_WATERMARK
 
 
-def _delete(broker: "BrokerServices", topic: str, partition: int, offset: int) -> int:
-    log = broker.leader_log(topic, partition)
+def _delete(
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    led_logs: "LedLogs",
+) -> int:
+    log = led_logs.of(topic, partition)
     if is_internal(topic):
         raise KafkaError(Errors.INVALID_TOPIC_EXCEPTION)
-    overrides = broker.metadata.image.topic_configs(topic)
-    policies = broker.configs.topic_value("cleanup.policy", overrides)
+    overrides = metadata.image.topic_configs(topic)
+    policies = configs.topic_value("cleanup.policy", overrides)
     if "compact" in policies and "delete" not in policies:
         raise KafkaError(Errors.POLICY_VIOLATION)
     if offset == _HIGH_WATERMARK:

@@ -17,8 +17,11 @@ from bowstring.protocol.messages.delete_topics import (
 from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.metadata.committer import Committer
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 Named = tuple[str | None, bytes]
 
@@ -30,7 +33,14 @@ _UNKNOWN_ID: Final = KafkaError(Errors.UNKNOWN_TOPIC_ID)
 _UNKNOWN_NAME: Final = KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DeleteTopicsResponse:
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    committer: "Committer",
+    time_slices: "TimeSlices",
+) -> DeleteTopicsResponse:
     """Deletes topics. Each topic succeeds or fails alone; one commit covers all.
 
     Behaviour: clients no longer find the topic when the answer is sent. Its directories are renamed at once
@@ -41,18 +51,18 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteTopicsRe
     INVALID_REQUEST before version 3 and TOPIC_DELETION_DISABLED since.
     """
     body: DeleteTopicsRequest = request.body
-    if not broker.configs.value("delete.topic.enable"):
+    if not configs.value("delete.topic.enable"):
         error = KafkaError(Errors.INVALID_REQUEST if request.version < 3 else Errors.TOPIC_DELETION_DISABLED)
         return DeleteTopicsResponse(
             responses=streamed(_result(name, topic_id, error) for name, topic_id in _named(body))
         )
-    counts = await broker.time_slices.different(_named(body))
-    async with broker.metadata.changing() as change:
+    counts = await time_slices.different(_named(body))
+    async with metadata.changing() as change:
         image = change.image
-        meant, by_id_too = await _meant(broker, image, counts)
+        meant, by_id_too = await _meant(time_slices, image, counts)
         records = []
         results: dict[Named, DeletableTopicResult] = {}
-        async for each, topic in broker.time_slices.each(meant.items()):
+        async for each, topic in time_slices.each(meant.items()):
             if isinstance(topic, bytes):
                 records.append(RemoveTopicRecord(topic_id=topic))
                 results[each] = _result(image.topics_by_id[topic].name, topic, None)
@@ -60,7 +70,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DeleteTopicsRe
             for result in results.values():
                 result.error_code, result.error_message = Errors.POLICY_VIOLATION.code, TOO_MANY
         else:
-            await commit(broker, change, records, results.values())
+            await commit(committer, change, records, results.values())
     return DeleteTopicsResponse(
         responses=streamed(
             results[each]
@@ -79,7 +89,7 @@ def _named(body: DeleteTopicsRequest) -> Iterator[Named]:
 
 
 async def _meant(
-    broker: "BrokerServices", image: ClusterImage, counts: dict[Named, int]
+    time_slices: "TimeSlices", image: ClusterImage, counts: dict[Named, int]
 ) -> tuple[dict[Named, bytes | KafkaError], dict[Named, bytes]]:
     """Returns for each name or id the id of the topic to delete, or the error, and the ids of topics that are
     named both ways.
@@ -89,7 +99,7 @@ async def _meant(
     by: dict[bytes, list[Named]] = {}
     by_id_too: dict[Named, bytes] = {}
     for ids in (True, False):
-        async for each in broker.time_slices.each(counts):
+        async for each in time_slices.each(counts):
             if (each[0] is None) != ids:
                 continue
             topic = _find(image, *each)

@@ -12,14 +12,17 @@ from bowstring.protocol.messages.describe_cluster import (
 from bowstring.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DescribeClusterResponse:
+async def handle(
+    request: "Request", *, node_id: int, cluster_id: str, metadata: "Metadata", quorum: "QuorumService | None"
+) -> DescribeClusterResponse:
     """Lists the brokers of the cluster.
 
     Behaviour: brokers without the listener on which the request arrived are left out. Controllers list
@@ -29,15 +32,15 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeCluste
     """
     body: DescribeClusterRequest = request.body
     if request.listener.is_controller:
-        return _controllers(broker, body)
+        return _controllers(cluster_id, metadata, quorum, body)
     if body.endpoint_type != _BROKERS:
         known = body.endpoint_type == _CONTROLLERS
         error = Errors.MISMATCHED_ENDPOINT_TYPE if known else Errors.UNSUPPORTED_ENDPOINT_TYPE
         return DescribeClusterResponse(error_code=error.code, error_message=error.message)
     asked = body.include_cluster_authorized_operations
     return DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        cluster_id=cluster_id,
+        controller_id=node_id,
         brokers=[
             DescribeClusterBroker(
                 broker_id=each.id,
@@ -47,7 +50,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeCluste
                 # Versions 0 and 1 have no such field and list no fenced brokers.
                 is_fenced=each.fenced and request.version >= 2,
             )
-            for each in broker.metadata.image.brokers.values()
+            for each in metadata.image.brokers.values()
             if (endpoint := each.endpoint(request.listener.name)) is not None
             and (not each.fenced or body.include_fenced_brokers)
         ],
@@ -55,15 +58,16 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeCluste
     )
 
 
-def _controllers(broker: "BrokerServices", body: DescribeClusterRequest) -> DescribeClusterResponse:
+def _controllers(
+    cluster_id: str, metadata: "Metadata", quorum: "QuorumService | None", body: DescribeClusterRequest
+) -> DescribeClusterResponse:
     if body.endpoint_type != _CONTROLLERS:
         known = body.endpoint_type == _BROKERS
         error = Errors.MISMATCHED_ENDPOINT_TYPE if known else Errors.UNSUPPORTED_ENDPOINT_TYPE
         return DescribeClusterResponse(error_code=error.code, error_message=error.message)
-    quorum = broker.quorum
     assert quorum is not None, "only nodes of a quorum have listeners of controllers"
     nodes: dict[int, tuple[str, int]] = {}
-    for record in broker.metadata.image.kept.of(RegisterControllerRecord):
+    for record in metadata.image.kept.of(RegisterControllerRecord):
         assert isinstance(record, RegisterControllerRecord)
         for point in record.end_points:
             if point.name == quorum.listener:
@@ -74,7 +78,7 @@ def _controllers(broker: "BrokerServices", body: DescribeClusterRequest) -> Desc
                 nodes[voter.key.id] = (endpoint.host, endpoint.port)
     asked = body.include_cluster_authorized_operations
     return DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
+        cluster_id=cluster_id,
         endpoint_type=_CONTROLLERS,
         controller_id=quorum.leader_id,
         brokers=[

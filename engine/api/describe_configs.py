@@ -40,7 +40,7 @@ from bowstring.protocol.messages.describe_configs import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
 
 _BROKER_LOGGER: Final = 8
@@ -52,7 +52,9 @@ _SCOPED_SOURCES: Final = (
 )
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DescribeConfigsResponse:
+async def handle(
+    request: "Request", *, configs: "BrokerConfigs", node_id: int, metadata: "Metadata"
+) -> DescribeConfigsResponse:
     """Describes topics, this broker (by its id), the cluster's defaults (the empty name), loggers, groups and
     client metrics subscriptions.
 
@@ -65,17 +67,21 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeConfig
     Versions: 1 adds source and synonyms (KIP-226); 3 types and documentation (KIP-569).
     """
     body: DescribeConfigsRequest = request.body
-    return DescribeConfigsResponse(results=streamed(_results(broker, body)))
+    return DescribeConfigsResponse(results=streamed(_results(configs, node_id, metadata, body)))
 
 
-def _results(broker: "BrokerServices", body: DescribeConfigsRequest) -> Iterator[DescribeConfigsResult]:
+def _results(
+    configs: "BrokerConfigs", node_id: int, metadata: "Metadata", body: DescribeConfigsRequest
+) -> Iterator[DescribeConfigsResult]:
     for resource in body.resources:
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         wanted = yield from _wanted(resource)
         try:
-            result.configs = _describe(broker, body, resource, wanted)
+            result.configs = _describe(
+                body, resource, wanted, configs=configs, node_id=node_id, metadata=metadata
+            )
         except KafkaError as error:
             result.error_code = error.code
             result.error_message = error.detail or error.error.message
@@ -93,22 +99,25 @@ def _wanted(resource: DescribeConfigsResource) -> Generator[Any, None, set[str] 
 
 
 def _describe(
-    broker: "BrokerServices",
     body: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
     wanted: set[str] | None,
+    *,
+    configs: "BrokerConfigs",
+    node_id: int,
+    metadata: "Metadata",
 ) -> list[DescribeConfigsResourceResult]:
     kind, name = resource.resource_type, resource.resource_name
     if kind == TOPIC_RESOURCE:
-        entries = _topic_entries(broker, name, wanted or ())
+        entries = _topic_entries(configs, metadata, name, wanted or ())
     elif kind == BROKER_RESOURCE:
-        entries = _broker_entries(broker, name)
+        entries = _broker_entries(configs, node_id, name)
     elif kind == GROUP_RESOURCE:
-        entries = _group_entries(broker, name)
+        entries = _group_entries(configs, metadata, name)
     elif kind == CLIENT_METRICS_RESOURCE:
-        entries = _client_metrics_entries(broker, name)
+        entries = _client_metrics_entries(metadata, name)
     elif kind == _BROKER_LOGGER:
-        return _loggers(broker, resource, wanted)
+        return _loggers(node_id, resource, wanted)
     else:
         raise KafkaError(Errors.INVALID_REQUEST, f"Unsupported resource type: {kind}")
     names, describe = entries
@@ -124,12 +133,13 @@ def _describe(
 Entries = tuple[Iterable[str], Callable[[str], DescribeConfigsResourceResult]]
 
 
-def _topic_entries(broker: "BrokerServices", topic: str, asked: Collection[str]) -> Entries:
+def _topic_entries(
+    configs: "BrokerConfigs", metadata: "Metadata", topic: str, asked: Collection[str]
+) -> Entries:
     check_topic_name(topic)
-    if topic not in broker.metadata.image.topics:
+    if topic not in metadata.image.topics:
         raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
-    overrides = broker.metadata.image.topic_configs(topic)
-    configs = broker.configs
+    overrides = metadata.image.topic_configs(topic)
 
     def describe(name: str) -> DescribeConfigsResourceResult:
         synonyms = topic_synonyms(name)
@@ -150,13 +160,13 @@ def _topic_entries(broker: "BrokerServices", topic: str, asked: Collection[str])
     return names, describe
 
 
-def _group_entries(broker: "BrokerServices", group: str) -> Entries:
+def _group_entries(configs: "BrokerConfigs", metadata: "Metadata", group: str) -> Entries:
     if not group:
         raise KafkaError(Errors.INVALID_REQUEST, "Group name must not be empty")
-    overrides = broker.metadata.image.resource_configs(GROUP_RESOURCE, group)
+    overrides = metadata.image.resource_configs(GROUP_RESOURCE, group)
 
     def describe(name: str) -> DescribeConfigsResourceResult:
-        origins = group_origins(name, broker.configs)
+        origins = group_origins(name, configs)
         if name in overrides:
             origins = [Origin(name, overrides[name], ConfigSource.GROUP_CONFIG), *origins]
         return _entry(GROUPS[name], name, rendered(GROUPS[name], origins[0].text), origins, read_only=False)
@@ -165,10 +175,10 @@ def _group_entries(broker: "BrokerServices", group: str) -> Entries:
     return names, describe
 
 
-def _client_metrics_entries(broker: "BrokerServices", subscription: str) -> Entries:
+def _client_metrics_entries(metadata: "Metadata", subscription: str) -> Entries:
     if not subscription:
         raise KafkaError(Errors.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-    overrides = broker.metadata.image.resource_configs(CLIENT_METRICS_RESOURCE, subscription)
+    overrides = metadata.image.resource_configs(CLIENT_METRICS_RESOURCE, subscription)
 
     def describe(name: str) -> DescribeConfigsResourceResult:
         key = CLIENT_METRICS[name]
@@ -180,11 +190,10 @@ def _client_metrics_entries(broker: "BrokerServices", subscription: str) -> Entr
     return CLIENT_METRICS, describe
 
 
-def _broker_entries(broker: "BrokerServices", name: str) -> Entries:
+def _broker_entries(configs: "BrokerConfigs", node_id: int, name: str) -> Entries:
     if not name:
-        return broker.configs.dynamic_default, lambda each: _default_entry(broker.configs, each)
-    _check_broker_id(broker, name)
-    configs = broker.configs
+        return configs.dynamic_default, lambda each: _default_entry(configs, each)
+    _check_broker_id(node_id, name)
     prefixed = (each for each in configs.static if each not in BROKER_CONFIGS)
     layers = (configs.static, configs.dynamic_broker, configs.dynamic_default)
     public = (
@@ -195,13 +204,13 @@ def _broker_entries(broker: "BrokerServices", name: str) -> Entries:
     return (*public, *prefixed), lambda each: _broker_entry(configs, each)
 
 
-def _check_broker_id(broker: "BrokerServices", name: str) -> None:
+def _check_broker_id(node_id: int, name: str) -> None:
     if not name.isdigit():
         raise KafkaError(Errors.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != broker.node_id:
+    if int(name) != node_id:
         raise KafkaError(
             Errors.INVALID_REQUEST,
-            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
+            f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
         )
 
 
@@ -250,11 +259,11 @@ def _entry(
 
 
 def _loggers(
-    broker: "BrokerServices", resource: DescribeConfigsResource, wanted: set[str] | None
+    node_id: int, resource: DescribeConfigsResource, wanted: set[str] | None
 ) -> list[DescribeConfigsResourceResult]:
     if not resource.resource_name:
         raise KafkaError(Errors.INVALID_REQUEST, "Broker id must not be empty")
-    _check_broker_id(broker, resource.resource_name)
+    _check_broker_id(node_id, resource.resource_name)
     return [
         DescribeConfigsResourceResult(
             name=name, value=level, config_source=_BROKER_LOGGER_SOURCE, documentation=None

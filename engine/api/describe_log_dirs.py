@@ -14,13 +14,25 @@ from bowstring.protocol.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.storage.disk_reads import DiskReads
+    from bowstring.engine.storage.log_directories import LogDirectories
+    from bowstring.engine.storage.log_manager import LogManager
+    from bowstring.engine.storage.replica_moves import ReplicaMoves
 
 _Topics = dict[str, list[DescribeLogDirsPartition]]
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DescribeLogDirsResponse:
+async def handle(
+    request: "Request",
+    *,
+    directories: "LogDirectories",
+    logs: "LogManager",
+    moves: "ReplicaMoves",
+    time_slices: "TimeSlices",
+    disk_reads: "DiskReads",
+) -> DescribeLogDirsResponse:
     """Describes this broker's directories and the moves between them.
 
     Behaviour: null topics request every partition; unknown partitions are left out. A failed directory is
@@ -29,18 +41,18 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeLogDir
     Versions: 3 adds a top-level error; 4 size and free space of the volume (KIP-827); 5 whether the directory
     is cordoned (KIP-1066).
     """
-    wanted = await _wanted(broker, request.body)
+    wanted = await _wanted(logs, time_slices, request.body)
 
     def is_wanted(topic: str, index: int) -> bool:
         return wanted is None or index in wanted.get(topic, ())
 
-    found: dict[LogDirectory, _Topics] = {directory: {} for directory in broker.directories}
-    async for topic, index, log in broker.time_slices.each(broker.logs):
+    found: dict[LogDirectory, _Topics] = {directory: {} for directory in directories}
+    async for topic, index, log in time_slices.each(logs):
         if is_wanted(topic, index):
             lag = max(log.high_watermark - log.log_end_offset, 0)
-            _add(found[broker.directories.of(log)], topic, index, log.size_bytes, lag, is_future=False)
-    for move in broker.moves:
-        source = broker.logs.get(move.topic.name, move.index)
+            _add(found[directories.of(log)], topic, index, log.size_bytes, lag, is_future=False)
+    for move in moves:
+        source = logs.get(move.topic.name, move.index)
         if source is not None and source is not move.log and is_wanted(move.topic.name, move.index):
             # A move that waits for its turn has no copy yet.
             end, size_bytes = (
@@ -48,25 +60,27 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeLogDir
             )
             lag = source.log_end_offset - end
             _add(found[move.directory], move.topic.name, move.index, size_bytes, lag, is_future=True)
-    volumes = await broker.disk_reads.run(_volumes, list(found))
+    volumes = await disk_reads.run(_volumes, list(found))
     return DescribeLogDirsResponse(
         results=[
-            _describe(broker, directory, topics, volumes[directory]) for directory, topics in found.items()
+            _describe(logs, directory, topics, volumes[directory]) for directory, topics in found.items()
         ]
     )
 
 
-async def _wanted(broker: "BrokerServices", body: DescribeLogDirsRequest) -> dict[str, set[int]] | None:
+async def _wanted(
+    logs: "LogManager", time_slices: "TimeSlices", body: DescribeLogDirsRequest
+) -> dict[str, set[int]] | None:
     """Returns the requested partitions that may exist; None for all."""
     if body.topics is None:
         return None
     wanted: dict[str, set[int]] = {}
-    async for topic in broker.time_slices.each(body.topics):
-        count = len(broker.logs.of_topic(topic.topic))
+    async for topic in time_slices.each(body.topics):
+        count = len(logs.of_topic(topic.topic))
         if count == 0:
             continue
         indexes = wanted.setdefault(topic.topic, set())
-        async for index in broker.time_slices.each(topic.partitions):
+        async for index in time_slices.each(topic.partitions):
             if 0 <= index < count:
                 indexes.add(index)
     return wanted
@@ -91,7 +105,7 @@ def _add(topics: _Topics, topic: str, index: int, size_bytes: int, lag: int, *, 
 
 
 def _describe(
-    broker: "BrokerServices", directory: LogDirectory, topics: _Topics, volume: os.statvfs_result | None
+    logs: "LogManager", directory: LogDirectory, topics: _Topics, volume: os.statvfs_result | None
 ) -> DescribeLogDirsResult:
     if volume is None:
         return DescribeLogDirsResult(log_dir=str(directory.path), error_code=Errors.KAFKA_STORAGE_ERROR.code)
@@ -100,5 +114,5 @@ def _describe(
         topics=[DescribeLogDirsTopic(name=name, partitions=entries) for name, entries in topics.items()],
         total_bytes=volume.f_frsize * volume.f_blocks,
         usable_bytes=volume.f_frsize * volume.f_bavail,
-        is_cordoned=broker.logs.is_cordoned(directory),
+        is_cordoned=logs.is_cordoned(directory),
     )

@@ -15,11 +15,11 @@ from bowstring.protocol.messages.describe_producers import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.led_logs import LedLogs
     from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DescribeProducersResponse:
+async def handle(request: "Request", *, led_logs: "LedLogs") -> DescribeProducersResponse:
     """Lists producers by id, with epoch, last sequence and time, and the start of an open transaction.
 
     Behaviour: leaders and followers answer, each for its own log. An unknown or invalid
@@ -31,22 +31,22 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeProduc
     return DescribeProducersResponse(
         topics=streamed(
             TopicResponse(
-                name=topic.name, partitions=streamed(_all(broker, topic.name, topic.partition_indexes))
+                name=topic.name, partitions=streamed(_all(led_logs, topic.name, topic.partition_indexes))
             )
             for topic in body.topics
         )
     )
 
 
-def _all(broker: "BrokerServices", topic: str, indexes: Iterable[int]) -> Iterator[PartitionResponse]:
+def _all(led_logs: "LedLogs", topic: str, indexes: Iterable[int]) -> Iterator[PartitionResponse]:
     for index in indexes:
-        yield _producers(broker, topic, index)
+        yield _producers(led_logs, topic, index)
 
 
-def _producers(broker: "BrokerServices", topic: str, index: int) -> PartitionResponse:
+def _producers(led_logs: "LedLogs", topic: str, index: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
-        log = broker.leader_log(topic, index, or_follower=True)
+        log = led_logs.of(topic, index, or_follower=True)
     except KafkaError as error:
         return PartitionResponse(
             partition_index=index,

@@ -15,17 +15,28 @@ from bowstring.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,
     DescribeQuorumResponseTopicData,
-    Listener,
     Node,
     ReplicaState,
 )
+from bowstring.protocol.messages.describe_quorum import (
+    Listener as NodeListener,
+)
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.quorum.service import QuorumService
+    from bowstring.engine.requests.listeners import Listener
     from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DescribeQuorumResponse:
+async def handle(
+    request: "Request",
+    *,
+    node_id: int,
+    metadata: "Metadata",
+    advertised: "list[Listener]",
+    quorum: "QuorumService | None",
+) -> DescribeQuorumResponse:
     """Describes the quorum; on a node alone one of one voter, this node.
 
     Behaviour: only __cluster_metadata-0 exists; any other partition is unknown. Only the leader can describe
@@ -37,26 +48,26 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeQuorum
     asked = ((topic.topic_name, each.partition_index) for topic in body.topics for each in topic.partitions)
     if list(islice(asked, 2)) != [(METADATA_TOPIC, 0)]:
         return _unknown(body)
-    if broker.quorum is not None:
+    if quorum is not None:
         described: DescribeQuorumResponse
         if request.listener.is_controller:
-            described = await broker.quorum.request(body, request.version)
+            described = await quorum.request(body, request.version)
         else:
-            described = await broker.quorum.ask_leader(
-                body, version=request.version, client=client_of(request)
-            )
+            described = await quorum.ask_leader(body, version=request.version, client=client_of(request))
         return described
     return DescribeQuorumResponse(
         error_message=None,
         topics=[
             DescribeQuorumResponseTopicData(
                 topic_name=topic.topic_name,
-                partitions=[_partition(broker, partition.partition_index) for partition in topic.partitions],
+                partitions=[
+                    _partition(node_id, metadata, partition.partition_index) for partition in topic.partitions
+                ],
             )
             for topic in body.topics
         ],
         # Versions below 2 have no field for nodes.
-        nodes=[_node(broker)] if request.version >= 2 else [],
+        nodes=[_node(node_id, advertised)] if request.version >= 2 else [],
     )
 
 
@@ -82,18 +93,18 @@ def _failed(
         )
 
 
-def _partition(broker: "BrokerServices", index: int) -> DescribeQuorumResponsePartitionData:
+def _partition(node_id: int, metadata: "Metadata", index: int) -> DescribeQuorumResponsePartitionData:
     now_ms = time.time_ns() // 1_000_000
-    end = broker.metadata.end_offset
+    end = metadata.end_offset
     return DescribeQuorumResponsePartitionData(
         partition_index=index,
         error_message=None,
-        leader_id=broker.node_id,
-        leader_epoch=broker.metadata.leader_epoch,
+        leader_id=node_id,
+        leader_epoch=metadata.leader_epoch,
         high_watermark=end,
         current_voters=[
             ReplicaState(
-                replica_id=broker.node_id,
+                replica_id=node_id,
                 log_end_offset=end,
                 last_fetch_timestamp=now_ms,
                 last_caught_up_timestamp=now_ms,
@@ -102,8 +113,8 @@ def _partition(broker: "BrokerServices", index: int) -> DescribeQuorumResponsePa
     )
 
 
-def _node(broker: "BrokerServices") -> Node:
+def _node(node_id: int, advertised: "list[Listener]") -> Node:
     return Node(
-        node_id=broker.node_id,
-        listeners=[Listener(name=each.name, host=each.host, port=each.port) for each in broker.advertised],
+        node_id=node_id,
+        listeners=[NodeListener(name=each.name, host=each.host, port=each.port) for each in advertised],
     )

@@ -18,11 +18,22 @@ from bowstring.protocol.messages.describe_topic_partitions import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.storage.log_manager import LogManager
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DescribeTopicPartitionsResponse:
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    node_id: int,
+    metadata: "Metadata",
+    logs: "LogManager",
+    time_slices: "TimeSlices",
+) -> DescribeTopicPartitionsResponse:
     """Describes topics in the order of their names, up to a number of partitions, and returns a cursor to
     continue.
 
@@ -32,9 +43,9 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeTopicP
     Versions: only 0 exists.
     """
     body: DescribeTopicPartitionsRequest = request.body
-    image = broker.metadata.image
+    image = metadata.image
     cursor = body.cursor
-    asked = await broker.time_slices.different(topic.name for topic in body.topics)
+    asked = await time_slices.different(topic.name for topic in body.topics)
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
         return DescribeTopicPartitionsResponse(
             topics=streamed(
@@ -43,29 +54,35 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeTopicP
             )
         )
     start = cursor.topic_name if cursor is not None else ""
-    names = await broker.time_slices.in_order(name for name in (asked or list(image.topics)) if name >= start)
+    names = await time_slices.in_order(name for name in (asked or list(image.topics)) if name >= start)
     response = DescribeTopicPartitionsResponse()
-    response.topics = streamed(_page(broker, body, names, response))
+    response.topics = streamed(
+        _page(body, names, response, configs=configs, node_id=node_id, metadata=metadata, logs=logs)
+    )
     return response
 
 
 def _page(
-    broker: "BrokerServices",
     body: DescribeTopicPartitionsRequest,
     names: Iterator[str],
     response: DescribeTopicPartitionsResponse,
+    *,
+    configs: "BrokerConfigs",
+    node_id: int,
+    metadata: "Metadata",
+    logs: "LogManager",
 ) -> Iterator[DescribeTopicPartitionsResponseTopic]:
     """Yields the topics of one page. Sets the response's cursor, which is encoded after them, to the start of
     the next page.
     """
     cursor = body.cursor
-    limit = broker.configs.value("max.request.partition.size.limit")
+    limit = configs.value("max.request.partition.size.limit")
     remaining = max(1, min(limit, body.response_partition_limit))
     for name in names:
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        topic = broker.metadata.image.topics.get(name)
+        topic = metadata.image.topics.get(name)
         if topic is None:
             invalid = topic_name_problem(name) is not None
             error = Errors.INVALID_TOPIC_EXCEPTION if invalid else Errors.UNKNOWN_TOPIC_OR_PARTITION
@@ -73,7 +90,7 @@ def _page(
             continue
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         last = min(len(topic.partitions), first + remaining)
-        yield _topic(broker, topic, range(first, last))
+        yield _topic(node_id, metadata, logs, topic, range(first, last))
         if last < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
             break
@@ -90,10 +107,10 @@ def _missing(name: str, error: Error) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _topic(
-    broker: "BrokerServices", topic: TopicImage, indexes: range
+    node_id: int, metadata: "Metadata", logs: "LogManager", topic: TopicImage, indexes: range
 ) -> DescribeTopicPartitionsResponseTopic:
-    offline, missing = broker.logs.offline_of(topic.name)
-    reachable = reachable_brokers(broker)
+    offline, missing = logs.offline_of(topic.name)
+    reachable = reachable_brokers(metadata)
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -112,7 +129,7 @@ def _topic(
                 offline_replicas=offline_replicas(
                     partition,
                     reachable,
-                    node_id=broker.node_id,
+                    node_id=node_id,
                     has_log=index not in offline and index not in missing,
                 ),
                 eligible_leader_replicas=list(partition.eligible_leaders),

@@ -10,11 +10,14 @@ from bowstring.protocol.messages.describe_transactions import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> DescribeTransactionsResponse:
+async def handle(
+    request: "Request", *, time_slices: "TimeSlices", transactions: "TransactionCoordinatorService"
+) -> DescribeTransactionsResponse:
     """Describes transactional ids that this broker coordinates; others get NOT_COORDINATOR.
 
     Versions: only 0 exists.
@@ -22,16 +25,16 @@ async def handle(broker: "BrokerServices", request: "Request") -> DescribeTransa
     body: DescribeTransactionsRequest = request.body
     return DescribeTransactionsResponse(
         transaction_states=[
-            _describe(broker, each) async for each in broker.time_slices.each(body.transactional_ids)
+            _describe(transactions, each) async for each in time_slices.each(body.transactional_ids)
         ]
     )
 
 
-def _describe(broker: "BrokerServices", transactional_id: str) -> TransactionState:
+def _describe(transactions: "TransactionCoordinatorService", transactional_id: str) -> TransactionState:
     error = Errors.INVALID_REQUEST
     if transactional_id:
         try:
-            return broker.transactions.shard_of(transactional_id).describe(transactional_id)
+            return transactions.shard_of(transactional_id).describe(transactional_id)
         except KafkaError as refused:
             error = refused.error
     return TransactionState(transactional_id=transactional_id, error_code=error.code)

@@ -1,10 +1,9 @@
 """Handles Envelope: the active controller answers a client's request that a broker sends on (KIP-590)."""
 
 import ipaddress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from bowstring.engine.api.table import BY_CONTROLLER, TABLE
+from bowstring.engine.api.table import TABLE
 from bowstring.engine.requests.answers import encoded, error_response
 from bowstring.engine.requests.request import Request
 from bowstring.protocol import (
@@ -21,20 +20,22 @@ from bowstring.protocol.records.principal import DefaultPrincipalData
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.controller.service import QuorumController
+    from bowstring.engine.requests.binding import HandlerOf
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 _VERSION_BYTES: Final = 2
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> EnvelopeResponse:
+async def handle(
+    request: Request, *, controller: "QuorumController", handler_of: "HandlerOf", time_slices: "TimeSlices"
+) -> EnvelopeResponse:
     """Answers the request inside as if the client had sent it here; its answer is inside the response.
 
     Behaviour: NOT_CONTROLLER if this node is not the active controller, or no longer when it answers: the
     broker looks for another one. INVALID_REQUEST if brokers must not forward the request inside,
     PRINCIPAL_DESERIALIZATION_FAILURE if its principal cannot be read.
     """
-    controller = broker.controller
-    assert controller is not None, "only nodes with a controller have listeners of controllers"
     body: EnvelopeRequest = request.body
     header = _header(body)
     inner = Request(
@@ -52,10 +53,9 @@ async def handle(broker: "BrokerServices", request: "Request") -> EnvelopeRespon
     )
     if not controller.is_active:
         raise KafkaError(Errors.NOT_CONTROLLER)
-    module = import_module(f"bowstring.engine.api.{BY_CONTROLLER.handlers[inner.api_key]}")
     response: Response | None
     try:
-        response = await module.handle(broker, inner)
+        response = await handler_of(inner.api_key)(inner)
     except KafkaError as error:
         if error.error is Errors.NOT_CONTROLLER:
             raise
@@ -64,7 +64,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> EnvelopeRespon
             raise
     if _is_refused(response):  # a leader that resigns refuses before the controller has stopped
         raise KafkaError(Errors.NOT_CONTROLLER)
-    encoding = await encoded(inner.api_key, inner.version, inner.correlation_id, response, broker.time_slices)
+    encoding = await encoded(inner.api_key, inner.version, inner.correlation_id, response, time_slices)
     return EnvelopeResponse(response_data=encoding.take())
 
 

@@ -16,7 +16,8 @@ from bowstring.protocol.messages.find_coordinator import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.coordinators.coordinators import Coordinators
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
 
 GROUP: Final = 0
@@ -42,7 +43,9 @@ class Coordinating(Protocol):
         """Whether this broker coordinates the key."""
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> FindCoordinatorResponse:
+async def handle(
+    request: "Request", *, node_id: int, metadata: "Metadata", coordinators: "Coordinators"
+) -> FindCoordinatorResponse:
     """Returns the leader of the partition of the coordinators' topic that a key hashes to, at its address of
     the listener used; creates the topic on first use.
 
@@ -50,14 +53,19 @@ async def handle(broker: "BrokerServices", request: "Request") -> FindCoordinato
     "group:topic id:partition".
     """
     body: FindCoordinatorRequest = request.body
-    error, detail = await _prepare(broker, body.key_type, request.version)
+    error, detail = await _prepare(coordinators, body.key_type, request.version)
     if request.version >= _BATCH_VERSION:
         return FindCoordinatorResponse(
             coordinators=streamed(
-                _coordinator(broker, request, key, error, detail) for key in body.coordinator_keys
+                _coordinator(
+                    request, key, error, detail, node_id=node_id, metadata=metadata, coordinators=coordinators
+                )
+                for key in body.coordinator_keys
             )
         )
-    found = _coordinator(broker, request, body.key, error, detail)
+    found = _coordinator(
+        request, body.key, error, detail, node_id=node_id, metadata=metadata, coordinators=coordinators
+    )
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message or Errors.of(found.error_code).name,
@@ -68,38 +76,44 @@ async def handle(broker: "BrokerServices", request: "Request") -> FindCoordinato
 
 
 def _coordinator(
-    broker: "BrokerServices", request: "Request", key: str, error: Error, detail: str
+    request: "Request",
+    key: str,
+    error: Error,
+    detail: str,
+    *,
+    node_id: int,
+    metadata: "Metadata",
+    coordinators: "Coordinators",
 ) -> Coordinator:
-    node_id, host, port = broker.node_id, request.listener.host, request.listener.port
     if not error and request.body.key_type == SHARE:
         try:
             key = coordinator_key(parse_coordinator_key(key))
         except ValueError as invalid:
             error, detail = Errors.INVALID_REQUEST, f"{key!r} is not the key of a share partition: {invalid}"
     if not error:
-        found = _leader(broker, request, key)
-        if isinstance(found, str):
-            error, detail = Errors.COORDINATOR_NOT_AVAILABLE, found
-        else:
-            node_id, host, port = found
-    if error:
-        return Coordinator(
-            key=key, node_id=_NO_NODE, host="", port=_NO_NODE, error_code=error.code, error_message=detail
-        )
-    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=detail)
+        found = _leader(node_id, metadata, coordinators, request, key)
+        if not isinstance(found, str):
+            leader_id, host, port = found
+            return Coordinator(key=key, node_id=leader_id, host=host, port=port, error_message=detail)
+        error, detail = Errors.COORDINATOR_NOT_AVAILABLE, found
+    return Coordinator(
+        key=key, node_id=_NO_NODE, host="", port=_NO_NODE, error_code=error.code, error_message=detail
+    )
 
 
-def _leader(broker: "BrokerServices", request: "Request", key: str) -> tuple[int, str, int] | str:
+def _leader(
+    node_id: int, metadata: "Metadata", coordinators: "Coordinators", request: "Request", key: str
+) -> tuple[int, str, int] | str:
     """Returns id, host and port of the broker that coordinates a key, or why there is none."""
-    image = broker.metadata.image
-    coordinator = _coordinator_of(broker, request.body.key_type)
+    image = metadata.image
     name = _TOPICS[request.body.key_type]
+    coordinator: Coordinating = coordinators.of(name)
     topic = image.topics.get(name)
     partition = coordinator.partition_of(key)
     if topic is None or partition >= len(topic.partitions):
         return f"{name} is being created; try again."
     leader_id = topic.partitions[partition].leader
-    if leader_id == broker.node_id:
+    if leader_id == node_id:
         if not coordinator.coordinates(key):
             return (
                 "This broker does not coordinate the key yet, or the log directory with its partition of "
@@ -113,19 +127,14 @@ def _leader(broker: "BrokerServices", request: "Request", key: str) -> tuple[int
     return leader_id, endpoint.host, endpoint.port
 
 
-def _coordinator_of(broker: "BrokerServices", key_type: int) -> Coordinating:
-    if key_type == SHARE:
-        return broker.share_coordinator
-    return broker.transactions if key_type == TRANSACTION else broker.groups
-
-
-async def _prepare(broker: "BrokerServices", key_type: int, version: int) -> tuple[Error, str]:
+async def _prepare(coordinators: "Coordinators", key_type: int, version: int) -> tuple[Error, str]:
     """Makes sure that the requested coordinator exists."""
     if key_type == SHARE and version < _SHARE_VERSION:
         return Errors.INVALID_REQUEST, f"Version {version} does not know share partitions."
     if key_type in _TOPICS:
         try:
-            await _coordinator_of(broker, key_type).ensure_topic()
+            coordinator: Coordinating = coordinators.of(_TOPICS[key_type])
+            await coordinator.ensure_topic()
         except KafkaError as error:
             return Errors.COORDINATOR_NOT_AVAILABLE, str(error)
         return Errors.NONE, ""

@@ -19,8 +19,8 @@ from bowstring.protocol.records.principal import DefaultPrincipalData
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
+    from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.quorum.service import QuorumService
-    from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
 
 _BROKER_LOGGER: Final = 8
@@ -28,7 +28,7 @@ _PRINCIPAL_VERSION: Final = 0
 _RETRY_S: Final = 0.05
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> Response:
+async def handle(request: "Request", *, configs: "BrokerConfigs", quorum: "QuorumService") -> Response:
     """Sends the request on, and the answer back.
 
     Behaviour: NOT_CONTROLLER when no controller answers within request.timeout.ms; REQUEST_TIMED_OUT when the
@@ -39,19 +39,18 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
 
     Versions: the controller gets that of the request, because the answer must fit it.
     """
-    assert broker.quorum is not None, "a node alone forwards nothing"
-    timeout_ms = broker.configs.value("request.timeout.ms")
+    timeout_ms = configs.value("request.timeout.ms")
     body: Any = request.body
     own: list[AlterConfigsResourceResponse] = []
     if isinstance(body, IncrementalAlterConfigsRequest):
         own = [_alter(each, body) for each in body.resources if each.resource_type == _BROKER_LOGGER]
     if not own:
-        return await _ask_controller(broker.quorum, request, body, timeout_ms)
+        return await _ask_controller(quorum, request, body, timeout_ms)
     others = [each for each in body.resources if each.resource_type != _BROKER_LOGGER]
     if not others:
         return IncrementalAlterConfigsResponse(responses=own)
     body = IncrementalAlterConfigsRequest(resources=others, validate_only=body.validate_only)
-    answer: Any = await _ask_controller(broker.quorum, request, body, timeout_ms)
+    answer: Any = await _ask_controller(quorum, request, body, timeout_ms)
     answer.responses = [*own, *answer.responses]
     response: Response = answer
     return response

@@ -15,13 +15,24 @@ from bowstring.protocol.messages.incremental_alter_configs import (
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.metadata.committer import Committer
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 _BROKER_LOGGER: Final = 8
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> IncrementalAlterConfigsResponse:
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    node_id: int,
+    metadata: "Metadata",
+    committer: "Committer",
+    time_slices: "TimeSlices",
+) -> IncrementalAlterConfigsResponse:
     """Changes configs of topics, of this broker (by its id), of all brokers (the empty name), and log levels.
 
     Behaviour: each resource changes completely or not at all; changes are in force when the answer is sent.
@@ -36,7 +47,14 @@ async def handle(broker: "BrokerServices", request: "Request") -> IncrementalAlt
         if key[0] == _BROKER_LOGGER:
             broker_loggers.alter(changes, validate_only=body.validate_only)
             return ()
-        return alter_incrementally(image, broker.configs, broker.node_id, key, changes)
+        return alter_incrementally(image, configs, node_id, key, changes)
 
-    responses = await alter_each(broker, body, AlterConfigsResourceResponse, change)
+    responses = await alter_each(
+        body,
+        AlterConfigsResourceResponse,
+        change,
+        metadata=metadata,
+        committer=committer,
+        time_slices=time_slices,
+    )
     return IncrementalAlterConfigsResponse(responses=responses)

@@ -2,18 +2,24 @@
 
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.metadata.names import TRANSACTIONS_TOPIC
 from bowstring.engine.transactions.init import InitRequest, init_error
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.coordinators.coordinators import Coordinators
+    from bowstring.engine.metadata.store.producer_ids import ProducerIds
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 _FENCED_VERSION: Final = 4
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> InitProducerIdResponse:
+async def handle(
+    request: "Request", *, configs: "BrokerConfigs", producer_ids: "ProducerIds", coordinators: "Coordinators"
+) -> InitProducerIdResponse:
     """Gives an idempotent producer an id that was never used; a transactional one the id of its transactional
     id, with an epoch that fences earlier producers.
 
@@ -30,19 +36,21 @@ async def handle(broker: "BrokerServices", request: "Request") -> InitProducerId
         return init_error(Errors.INVALID_REQUEST)
     if body.transactional_id is None:
         try:
-            producer_id = await broker.producer_ids.allocate()
+            producer_id = await producer_ids.allocate()
         except KafkaError as error:
             return init_error(error.error)
         return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-    refusal = _refusal(broker, body)
+    refusal = _refusal(configs, body)
     if refusal:
         return init_error(refusal)
     expected = None if body.producer_id == -1 else (body.producer_id, body.producer_epoch)
     wanted = InitRequest(
         body.transactional_id, body.transaction_timeout_ms, expected, is_two_phase=body.enable2_pc
     )
+    # Begins only here: most producers are idempotent without transactions.
+    transactions: TransactionCoordinatorService = coordinators.of(TRANSACTIONS_TOPIC)
     try:
-        answer = await broker.transactions.init_producer_id(wanted)
+        answer = await transactions.init_producer_id(wanted)
     except KafkaError as error:
         return init_error(error.error)
     if answer.error_code == Errors.PRODUCER_FENCED.code and request.version < _FENCED_VERSION:
@@ -50,9 +58,9 @@ async def handle(broker: "BrokerServices", request: "Request") -> InitProducerId
     return answer
 
 
-def _refusal(broker: "BrokerServices", body: InitProducerIdRequest) -> Error:
+def _refusal(configs: "BrokerConfigs", body: InitProducerIdRequest) -> Error:
     if not body.transactional_id:
         return Errors.INVALID_REQUEST
-    if body.enable2_pc and not broker.configs.value("transaction.two.phase.commit.enable"):
+    if body.enable2_pc and not configs.value("transaction.two.phase.commit.enable"):
         return Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return Errors.UNSUPPORTED_VERSION if body.keep_prepared_txn else Errors.NONE

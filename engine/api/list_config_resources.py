@@ -18,16 +18,18 @@ from bowstring.protocol.messages.list_config_resources import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.metadata.image import ClusterImage
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import ClusterImage, Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 _BROKER_LOGGER: Final = 8
 _NAMED: Final = (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE)
 _SUPPORTED: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGER, *_NAMED)
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ListConfigResourcesResponse:
+async def handle(
+    request: "Request", *, metadata: "Metadata", time_slices: "TimeSlices"
+) -> ListConfigResourcesResponse:
     """Lists resources.
 
     Behaviour: no types request all. Only groups and client metrics subscriptions with configs are listed.
@@ -37,11 +39,11 @@ async def handle(broker: "BrokerServices", request: "Request") -> ListConfigReso
     body: ListConfigResourcesRequest = request.body
     types = {CLIENT_METRICS_RESOURCE}
     if request.version >= 1:
-        types = set(await broker.time_slices.different(body.resource_types))
+        types = set(await time_slices.different(body.resource_types))
     types = types or set(_SUPPORTED)
     if not types.issubset(_SUPPORTED):
         return ListConfigResourcesResponse(error_code=Errors.UNSUPPORTED_VERSION.code)
-    return ListConfigResourcesResponse(config_resources=streamed(_resources(broker.metadata.image, types)))
+    return ListConfigResourcesResponse(config_resources=streamed(_resources(metadata.image, types)))
 
 
 def _resources(image: "ClusterImage", types: set[int]) -> Iterator[ConfigResource]:

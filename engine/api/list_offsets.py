@@ -18,8 +18,11 @@ from bowstring.protocol.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.requests.led_logs import LedLogs
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.storage.disk_reads import DiskReads
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -61,7 +64,17 @@ class Search(NamedTuple):
     unknown: int
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ListOffsetsResponse:
+Answers = Iterator[ListOffsetsPartitionResponse] | AsyncIterator[ListOffsetsPartitionResponse]
+
+
+async def handle(
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    disk_reads: "DiskReads",
+    led_logs: "LedLogs",
+) -> ListOffsetsResponse:
     """Finds offsets.
 
     Behaviour: a consumer sees offsets up to the high watermark, with read_committed up to the last stable
@@ -81,19 +94,24 @@ async def handle(broker: "BrokerServices", request: "Request") -> ListOffsetsRes
     seen: set[str] = set()
     twice: set[str] = set()
     searching = False
-    async for topic in broker.time_slices.each(body.topics):
-        async for partition in broker.time_slices.each(topic.partitions):
+    async for topic in time_slices.each(body.topics):
+        async for partition in time_slices.each(topic.partitions):
             key = _key(topic.name, partition.partition_index)
             if key in seen:
                 twice.add(key)
             seen.add(key)
             searching = searching or _is_searched_for(partition.timestamp)
-    partitions = _searched if searching else _looked_up
+
+    def partitions(topic: ListOffsetsTopic) -> Answers:
+        if searching:
+            return _searched(
+                request, topic, twice, metadata=metadata, disk_reads=disk_reads, led_logs=led_logs
+            )
+        return _looked_up(metadata, led_logs, request, topic, twice)
+
     return ListOffsetsResponse(
         topics=streamed(
-            ListOffsetsTopicResponse(
-                name=topic.name, partitions=streamed(partitions(broker, request, topic, twice))
-            )
+            ListOffsetsTopicResponse(name=topic.name, partitions=streamed(partitions(topic)))
             if len(topic.partitions) > 0
             else PAUSE
             for topic in body.topics
@@ -110,21 +128,30 @@ def _is_searched_for(timestamp: int) -> bool:
 
 
 def _looked_up(
-    broker: "BrokerServices", request: "Request", topic: ListOffsetsTopic, twice: set[str]
+    metadata: "Metadata", led_logs: "LedLogs", request: "Request", topic: ListOffsetsTopic, twice: set[str]
 ) -> Iterator[ListOffsetsPartitionResponse]:
     for partition in topic.partitions:
-        yield _answer(broker, request, topic.name, partition, twice)[0]
+        yield _answer(request, topic.name, partition, twice, metadata=metadata, led_logs=led_logs)[0]
 
 
 async def _searched(
-    broker: "BrokerServices", request: "Request", topic: ListOffsetsTopic, twice: set[str]
+    request: "Request",
+    topic: ListOffsetsTopic,
+    twice: set[str],
+    *,
+    metadata: "Metadata",
+    disk_reads: "DiskReads",
+    led_logs: "LedLogs",
 ) -> AsyncIterator[ListOffsetsPartitionResponse]:
     """Searches by timestamp on another thread, some at a time, because the segments may not be in memory."""
     for portion in portions(topic.partitions, _SEARCHES_AT_ONCE):
-        answers = [_answer(broker, request, topic.name, partition, twice) for partition in portion]
+        answers = [
+            _answer(request, topic.name, partition, twice, metadata=metadata, led_logs=led_logs)
+            for partition in portion
+        ]
         searches = [(response, search) for response, search in answers if search is not None]
         if searches:
-            await broker.disk_reads.run(_search, searches, request.version)
+            await disk_reads.run(_search, searches, request.version)
         for response, _ in answers:
             yield response
 
@@ -158,11 +185,13 @@ def _latest(log: PartitionLog) -> Position | None:
 
 
 def _answer(
-    broker: "BrokerServices",
     request: "Request",
     topic: str,
     wanted: ListOffsetsPartition,
     twice: set[str],
+    *,
+    metadata: "Metadata",
+    led_logs: "LedLogs",
 ) -> tuple[ListOffsetsPartitionResponse, "Search | None"]:
     """Returns the answer for a partition, or the search that is needed for it."""
     response = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
@@ -171,7 +200,7 @@ def _answer(
             raise KafkaError(Errors.INVALID_REQUEST)
         if wanted.timestamp < 0 and request.version < _MIN_VERSION.get(wanted.timestamp, 0x7FFF):
             raise KafkaError(Errors.UNSUPPORTED_VERSION)
-        found = _find(broker, request.body, topic, wanted, request.version)
+        found = _find(request.body, topic, wanted, request.version, metadata=metadata, led_logs=led_logs)
     except KafkaError as error:
         response.error_code = error.code
         return response, None
@@ -196,13 +225,15 @@ def _unknown_end(log: PartitionLog, epoch: int, version: int) -> int:
 
 
 def _find(
-    broker: "BrokerServices",
     body: ListOffsetsRequest,
     topic: str,
     wanted: ListOffsetsPartition,
     version: int,
+    *,
+    metadata: "Metadata",
+    led_logs: "LedLogs",
 ) -> "Position | Search":
-    log = broker.leader_log(
+    log = led_logs.of(
         topic,
         wanted.partition_index,
         wanted.current_leader_epoch,
@@ -214,7 +245,7 @@ def _find(
         end = log.last_stable_offset
     else:
         end = log.high_watermark
-    epoch = broker.metadata.image.topics[topic].partitions[wanted.partition_index].leader_epoch
+    epoch = metadata.image.topics[topic].partitions[wanted.partition_index].leader_epoch
     unknown = _unknown_end(log, epoch, version) if body.replica_id == _CONSUMER else 0
     if wanted.timestamp == LATEST:
         if unknown:

@@ -8,24 +8,27 @@ from bowstring.engine.transactions.administration import TransactionFilter
 from bowstring.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ListTransactionsResponse:
+async def handle(
+    request: "Request", *, time_slices: "TimeSlices", transactions: "TransactionCoordinatorService"
+) -> ListTransactionsResponse:
     """Lists all, or answers COORDINATOR_LOAD_IN_PROGRESS, because an incomplete list would look complete.
 
     Versions: 1 filters by duration (KIP-994); 2 by a regular expression (KIP-1152).
     """
     body: ListTransactionsRequest = request.body
     wanted = TransactionFilter(
-        [name async for name in broker.time_slices.each(body.state_filters)],
-        [each async for each in broker.time_slices.each(body.producer_id_filters)],
+        [name async for name in time_slices.each(body.state_filters)],
+        [each async for each in time_slices.each(body.producer_id_filters)],
         body.duration_filter,
         body.transactional_id_pattern,
     )
     now_ms = time.time_ns() // 1_000_000
-    shards = list(broker.transactions.shards())
+    shards = list(transactions.shards())
     return ListTransactionsResponse(
         unknown_state_filters=wanted.unknown_states,
         transaction_states=streamed(

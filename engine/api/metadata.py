@@ -1,6 +1,7 @@
 """Handles Metadata: returns brokers, topics, and the leader of each partition."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.protocol.message_steps import PAUSE
@@ -8,10 +9,7 @@ from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_A
 from bowstring.engine.api.offline_replicas import offline_replicas, reachable_brokers
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import (
-    GROUPS_TOPIC,
     METADATA_TOPIC,
-    SHARE_TOPIC,
-    TRANSACTIONS_TOPIC,
     is_internal,
     topic_name_problem,
 )
@@ -28,14 +26,36 @@ from bowstring.protocol.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.coordinators.coordinators import Coordinators
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.storage.log_manager import LogManager
 
 
 _ID_VERSION: Final = 12
 
+Describe = Callable[[TopicImage], MetadataResponseTopic]
+"""Returns the answer for a topic."""
 
-async def handle(broker: "BrokerServices", request: "Request") -> MetadataResponse:
+Create = Callable[[str], Awaitable[Error]]
+"""Creates a topic; returns the error for the client."""
+
+
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    node_id: int,
+    cluster_id: str,
+    metadata: "Metadata",
+    logs: "LogManager",
+    changes: "ClusterChanges",
+    time_slices: "TimeSlices",
+    coordinators: "Coordinators",
+) -> MetadataResponse:
     """Describes the cluster.
 
     Behaviour: null topics (in version 0: none) request all topics, an empty list for none. A missing topic is
@@ -48,48 +68,53 @@ async def handle(broker: "BrokerServices", request: "Request") -> MetadataRespon
     """
     body: MetadataRequest = request.body
     response = MetadataResponse(
-        brokers=_brokers(broker, request.listener.name),
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        brokers=_brokers(metadata, request.listener.name),
+        cluster_id=cluster_id,
+        controller_id=node_id,
     )
     if body.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     operations = TOPIC_OPERATIONS if body.include_topic_authorized_operations else NOT_ASKED
-    image = broker.metadata.image
+    image = metadata.image
+    describe = partial(_topic, node_id, metadata, logs, operations)
     if body.topics is None or (request.version == 0 and not body.topics):
         topics = list(image.topics.values())
-        response.topics = streamed(_topic(broker, topic, operations) for topic in topics)
+        response.topics = streamed(describe(topic) for topic in topics)
         return response
     by_id = False
-    async for topic in broker.time_slices.each(body.topics):
+    async for topic in time_slices.each(body.topics):
         by_id = by_id or topic.topic_id != ZERO_UUID
         if request.version < _ID_VERSION and (by_id or topic.name is None):
             return _refusal(body, Errors.INVALID_REQUEST)
     if by_id:
-        response.topics = streamed(_of_ids(broker, body, operations))
+        response.topics = streamed(_of_ids(metadata, describe, body))
     else:
         missing = 0
-        if body.allow_auto_topic_creation and broker.configs.value("auto.create.topics.enable"):
-            missing = await _count_missing(broker, body)
+        if body.allow_auto_topic_creation and configs.value("auto.create.topics.enable"):
+            missing = await _count_missing(metadata, time_slices, body)
         # As in Kafka, which queries its controller for all of them at once: if there are too many, none is
         # created.
-        too_many = missing * broker.configs.value("num.partitions") > MAX_PARTITIONS_PER_REQUEST
-        make = _made if missing and not too_many else _of_names
-        response.topics = streamed(make(broker, body, operations))
+        too_many = missing * configs.value("num.partitions") > MAX_PARTITIONS_PER_REQUEST
+        if missing and not too_many:
+            names = await time_slices.different(topic.name or "" for topic in body.topics)
+            create = partial(_create, changes, coordinators)
+            response.topics = streamed(_made(metadata, describe, create, names, operations))
+        else:
+            response.topics = streamed(_of_names(metadata, describe, body, operations))
     return response
 
 
-async def _count_missing(broker: "BrokerServices", body: MetadataRequest) -> int:
-    topics = broker.metadata.image.topics
+async def _count_missing(metadata: "Metadata", time_slices: "TimeSlices", body: MetadataRequest) -> int:
+    topics = metadata.image.topics
     return len(
-        await broker.time_slices.different(
+        await time_slices.different(
             topic.name or "" for topic in body.topics or () if (topic.name or "") not in topics
         )
     )
 
 
 def _of_names(
-    broker: "BrokerServices", body: MetadataRequest, operations: int
+    metadata: "Metadata", describe: Describe, body: MetadataRequest, operations: int
 ) -> Iterator[MetadataResponseTopic]:
     named = set()
     for topic in body.topics or ():
@@ -98,15 +123,15 @@ def _of_names(
             yield PAUSE
             continue
         named.add(name)
-        found = broker.metadata.image.topics.get(name)
+        found = metadata.image.topics.get(name)
         if found is not None:
-            yield _topic(broker, found, operations)
+            yield describe(found)
         else:
             yield _missing(_absence(name), name, operations)
 
 
 def _of_ids(
-    broker: "BrokerServices", body: MetadataRequest, operations: int
+    metadata: "Metadata", describe: Describe, body: MetadataRequest
 ) -> Iterator[MetadataResponseTopic]:
     named = {ZERO_UUID}
     for topic in body.topics or ():
@@ -114,19 +139,20 @@ def _of_ids(
             yield PAUSE
             continue
         named.add(topic.topic_id)
-        yield _topic_of_id(broker, topic.topic_id, operations)
+        found = metadata.image.topics_by_id.get(topic.topic_id)
+        yield describe(found) if found is not None else _unknown(topic.topic_id)
 
 
 async def _made(
-    broker: "BrokerServices", body: MetadataRequest, operations: int
+    metadata: "Metadata", describe: Describe, create: Create, names: Iterable[str], operations: int
 ) -> AsyncIterator[MetadataResponseTopic]:
     """Yields existing topics, and for each missing one the result of creating it."""
-    for name in await broker.time_slices.different(topic.name or "" for topic in body.topics or ()):
-        found = broker.metadata.image.topics.get(name)
+    for name in names:
+        found = metadata.image.topics.get(name)
         if found is not None:
-            yield _topic(broker, found, operations)
+            yield describe(found)
         else:
-            yield _missing(await _create(broker, name), name, operations)
+            yield _missing(await create(name), name, operations)
 
 
 def _refusal(body: MetadataRequest, error: Error) -> MetadataResponse:
@@ -139,7 +165,7 @@ def _refusal(body: MetadataRequest, error: Error) -> MetadataResponse:
     )
 
 
-def _brokers(broker: "BrokerServices", listener: str) -> list[MetadataResponseBroker]:
+def _brokers(metadata: "Metadata", listener: str) -> list[MetadataResponseBroker]:
     """Returns the brokers that are not fenced.
 
     If all are, as after every process stood still, it returns all: librdkafka forgets every broker that an
@@ -147,7 +173,7 @@ def _brokers(broker: "BrokerServices", listener: str) -> list[MetadataResponseBr
     """
     known = [
         (each, endpoint)
-        for each in broker.metadata.image.brokers.values()
+        for each in metadata.image.brokers.values()
         if (endpoint := each.endpoint(listener)) is not None
     ]
     return [
@@ -156,9 +182,11 @@ def _brokers(broker: "BrokerServices", listener: str) -> list[MetadataResponseBr
     ]
 
 
-def _topic(broker: "BrokerServices", topic: TopicImage, operations: int) -> MetadataResponseTopic:
-    offline, missing = broker.logs.offline_of(topic.name)
-    reachable = reachable_brokers(broker)
+def _topic(
+    node_id: int, metadata: "Metadata", logs: "LogManager", operations: int, topic: TopicImage
+) -> MetadataResponseTopic:
+    offline, missing = logs.offline_of(topic.name)
+    reachable = reachable_brokers(metadata)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
@@ -177,7 +205,7 @@ def _topic(broker: "BrokerServices", topic: TopicImage, operations: int) -> Meta
                 offline_replicas=offline_replicas(
                     partition,
                     reachable,
-                    node_id=broker.node_id,
+                    node_id=node_id,
                     has_log=index not in offline and index not in missing,
                 ),
             )
@@ -186,11 +214,8 @@ def _topic(broker: "BrokerServices", topic: TopicImage, operations: int) -> Meta
     )
 
 
-def _topic_of_id(broker: "BrokerServices", topic_id: bytes, operations: int) -> MetadataResponseTopic:
-    topic = broker.metadata.image.topics_by_id.get(topic_id)
-    if topic is None:
-        return MetadataResponseTopic(error_code=Errors.UNKNOWN_TOPIC_ID.code, name=None, topic_id=topic_id)
-    return _topic(broker, topic, operations)
+def _unknown(topic_id: bytes) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=Errors.UNKNOWN_TOPIC_ID.code, name=None, topic_id=topic_id)
 
 
 def _missing(error: Error, name: str, operations: int) -> MetadataResponseTopic:
@@ -206,19 +231,15 @@ def _absence(name: str) -> Error:
     return Errors.INVALID_TOPIC_EXCEPTION if topic_name_problem(name) else Errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _create(broker: "BrokerServices", name: str) -> Error:
+async def _create(changes: "ClusterChanges", coordinators: "Coordinators", name: str) -> Error:
     """Creates a topic and returns the error for the client: to retry, or the reason of the failure."""
     try:
-        if name == GROUPS_TOPIC:
-            await broker.groups.ensure_topic()
-        elif name == TRANSACTIONS_TOPIC:
-            await broker.transactions.ensure_topic()
-        elif name == SHARE_TOPIC:
-            await broker.share_coordinator.ensure_topic()
+        if name in coordinators.topics:
+            await coordinators.of(name).ensure_topic()
         elif name == METADATA_TOPIC:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION  # the metadata log is never a topic
         else:
-            await broker.changes.create_missing_topic(name)
+            await changes.create_missing_topic(name)
     except KafkaError as error:
         # Kafka creates topics after the answer, so clients see no error but that of an invalid name.
         return Errors.UNKNOWN_TOPIC_OR_PARTITION if topic_name_problem(name) is None else error.error

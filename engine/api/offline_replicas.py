@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from bowstring.engine.metadata.image import PartitionImage
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
 
 
-def reachable_brokers(broker: "BrokerServices") -> frozenset[int]:
+def reachable_brokers(metadata: "Metadata") -> frozenset[int]:
     """Returns the ids of brokers that are registered and not fenced."""
-    return frozenset(each.id for each in broker.metadata.image.brokers.values() if not each.fenced)
+    return frozenset(each.id for each in metadata.image.brokers.values() if not each.fenced)
 
 
 def offline_replicas(

@@ -16,11 +16,11 @@ from bowstring.protocol.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.requests.led_logs import LedLogs
     from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> OffsetForLeaderEpochResponse:
+async def handle(request: "Request", *, led_logs: "LedLogs") -> OffsetForLeaderEpochResponse:
     """Finds the largest epoch not above the requested one, and the offset at which it ends.
 
     Behaviour: both are -1 when the log has no such epoch.
@@ -31,7 +31,7 @@ async def handle(broker: "BrokerServices", request: "Request") -> OffsetForLeade
     return OffsetForLeaderEpochResponse(
         topics=streamed(
             OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=streamed(_ends(broker, topic.topic, topic.partitions))
+                topic=topic.topic, partitions=streamed(_ends(led_logs, topic.topic, topic.partitions))
             )
             for topic in body.topics
         )
@@ -39,16 +39,16 @@ async def handle(broker: "BrokerServices", request: "Request") -> OffsetForLeade
 
 
 def _ends(
-    broker: "BrokerServices", topic: str, wanted: Iterable[OffsetForLeaderPartition]
+    led_logs: "LedLogs", topic: str, wanted: Iterable[OffsetForLeaderPartition]
 ) -> Iterator[EpochEndOffset]:
     for partition in wanted:
-        yield _end(broker, topic, partition)
+        yield _end(led_logs, topic, partition)
 
 
-def _end(broker: "BrokerServices", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(led_logs: "LedLogs", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     result = EpochEndOffset(partition=wanted.partition)
     try:
-        log = broker.leader_log(topic, wanted.partition, wanted.current_leader_epoch)
+        log = led_logs.of(topic, wanted.partition, wanted.current_leader_epoch)
     except KafkaError as error:
         result.error_code = error.code
         return result

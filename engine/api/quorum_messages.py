@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> Response:
+async def handle(request: "Request", *, quorum: "QuorumService") -> Response:
     """Answers from this node's replica.
 
     Behaviour: a request for any partition but __cluster_metadata-0 is invalid.
 
     Versions: of Vote, 1 adds directory ids, 2 the pre-vote (KIP-996); of the others, see `engine.raft.wire`.
     """
-    assert broker.quorum is not None, "only nodes of a quorum have listeners of controllers"
-    response: Response = await broker.quorum.request(request.body, request.version)
+    response: Response = await quorum.request(request.body, request.version)
     return response

@@ -22,11 +22,19 @@ from bowstring.protocol.messages.share_acknowledge import (
 
 if TYPE_CHECKING:
     from bowstring.engine.api.share_acknowledgements import PartitionKey
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.share.leader.share_partitions import SharePartitions
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ShareAcknowledgeResponse:
+async def handle(
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    share_partitions: "SharePartitions",
+) -> ShareAcknowledgeResponse:
     """Answers when the acknowledgements are stored.
 
     Behaviour: the epoch must be that of the member's session, which ShareFetch has opened; -1 closes the
@@ -36,31 +44,30 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareAcknowled
     Versions: 2 renews locks and says how long they last (KIP-1222).
     """
     body: ShareAcknowledgeRequest = request.body
-    share = broker.share_partitions
     try:
-        member = member_of(broker, body)
+        member = member_of(metadata, body)
         if body.share_session_epoch == INITIAL_EPOCH:
             raise KafkaError(Errors.INVALID_SHARE_SESSION_EPOCH)
         if body.share_session_epoch == FINAL_EPOCH:
-            session = share.sessions.get(member)
+            session = share_partitions.sessions.get(member)
         else:
-            session = share.sessions.advance(member, body.share_session_epoch)
+            session = share_partitions.sessions.advance(member, body.share_session_epoch)
     except KafkaError as error:
         return ShareAcknowledgeResponse(error_code=error.code)
     renews = request.version >= RENEW_VERSION and body.is_renew_ack
-    acknowledgements = Acknowledgements(broker, member, renews=renews)
+    acknowledgements = Acknowledgements(metadata, share_partitions, time_slices, member, renews=renews)
     await acknowledgements.begin(body.topics)
     outcomes = await acknowledgements.outcomes()
-    if body.share_session_epoch == FINAL_EPOCH and share.sessions.close(session):
-        await share.release(session)
-    return _answer(broker, request, outcomes, share.settings(member.group_id).lock_ms)
+    if body.share_session_epoch == FINAL_EPOCH and share_partitions.sessions.close(session):
+        await share_partitions.release(session)
+    return _answer(metadata, request, outcomes, share_partitions.settings(member.group_id).lock_ms)
 
 
 def _answer(
-    broker: "BrokerServices", request: "Request", outcomes: "dict[PartitionKey, Outcome]", lock_ms: int
+    metadata: "Metadata", request: "Request", outcomes: "dict[PartitionKey, Outcome]", lock_ms: int
 ) -> ShareAcknowledgeResponse:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    leaders = Leaders(broker, request, LeaderIdAndEpoch, NodeEndpoint)
+    leaders = Leaders(metadata, request, LeaderIdAndEpoch, NodeEndpoint)
     for (topic_id, index), outcome in outcomes.items():
         partition = PartitionData(
             partition_index=index, error_code=outcome.error_code, error_message=outcome.reason

@@ -10,8 +10,10 @@ from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.features import SHARE_VERSION
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.share.leader.share_partitions import SharePartitions
 
 _MEMBER_ID_MAX: Final = 36
 RENEW_VERSION: Final = 2
@@ -31,14 +33,14 @@ class Outcome(NamedTuple):
 _DONE: Final = Outcome(0)
 
 
-def member_of(broker: "BrokerServices", body: Any) -> SessionKey:
+def member_of(metadata: "Metadata", body: Any) -> SessionKey:
     """Returns the member that sent a request.
 
     Raises:
         KafkaError: UNSUPPORTED_VERSION if share groups are off; INVALID_REQUEST without a group or with a
             malformed member id.
     """
-    if broker.metadata.image.features.get(SHARE_VERSION, 0) < 1:
+    if metadata.image.features.get(SHARE_VERSION, 0) < 1:
         raise KafkaError(Errors.UNSUPPORTED_VERSION)
     if body.group_id is None or not body.member_id or len(body.member_id) > _MEMBER_ID_MAX:
         raise KafkaError(Errors.INVALID_REQUEST)
@@ -50,8 +52,18 @@ class Acknowledgements:
     stored.
     """
 
-    def __init__(self, broker: "BrokerServices", member: SessionKey, *, renews: bool) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        metadata: "Metadata",
+        share_partitions: "SharePartitions",
+        time_slices: "TimeSlices",
+        member: SessionKey,
+        *,
+        renews: bool,
+    ) -> None:
+        self._metadata = metadata
+        self._share_partitions = share_partitions
+        self._time_slices = time_slices
         self._member = member
         self._renews = renews
         self._outcomes: dict[PartitionKey, Outcome] = {}
@@ -66,8 +78,8 @@ class Acknowledgements:
             topics: With `topic_id` and `partitions`, which have `partition_index` and
                 `acknowledgement_batches`.
         """
-        async for topic in self._broker.time_slices.each(topics):
-            async for partition in self._broker.time_slices.each(topic.partitions):
+        async for topic in self._time_slices.each(topics):
+            async for partition in self._time_slices.each(topic.partitions):
                 key = (topic.topic_id, partition.partition_index)
                 outcome = self._acknowledge(key, partition.acknowledgement_batches)
                 if outcome is not None:
@@ -79,7 +91,7 @@ class Acknowledgements:
             self._outcomes[key] = outcome
 
     def _acknowledge(self, key: PartitionKey, batches: Collection[Any]) -> Outcome | None:
-        topic = self._broker.metadata.image.topics_by_id.get(key[0])
+        topic = self._metadata.image.topics_by_id.get(key[0])
         refused: Error | None = None
         if topic is None:
             refused = Errors.UNKNOWN_TOPIC_ID
@@ -93,12 +105,11 @@ class Acknowledgements:
             self._empty.append(key)
             return None
         self._any = True
-        share = self._broker.share_partitions
-        found = share.find(self._member.group_id, *key)
+        found = self._share_partitions.find(self._member.group_id, *key)
         if found is None:
             error = Errors.UNKNOWN_TOPIC_OR_PARTITION
             return Outcome(error.code, error.message)
-        code, reason, stored = found.acknowledge(share.member_number(self._member), batches)
+        code, reason, stored = found.acknowledge(self._share_partitions.member_number(self._member), batches)
         if stored is None:
             return Outcome(code, reason)
         self._stored.append((key, stored))
@@ -125,9 +136,9 @@ class Leaders:
     """
 
     def __init__(
-        self, broker: "BrokerServices", request: "Request", leader: type[Any], endpoint: type[Any]
+        self, metadata: "Metadata", request: "Request", leader: type[Any], endpoint: type[Any]
     ) -> None:
-        self._image = broker.metadata.image
+        self._image = metadata.image
         self._listener = request.listener.name
         self._leader = leader
         self._endpoint = endpoint

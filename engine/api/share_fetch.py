@@ -36,14 +36,24 @@ from bowstring.protocol.messages.share_fetch import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.share.leader.share_partitions import SharePartitions
 
 _RECORD_LIMIT: Final = 1
 _RELEASE: Final = 2
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResponse:
+async def handle(
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    share_partitions: "SharePartitions",
+) -> ShareFetchResponse:
     """Answers when there are enough records, or when the time is over, and the acknowledgements are stored.
 
     Behaviour: epoch 0 opens a session, which has the member's partitions and ends with the connection; -1
@@ -55,57 +65,77 @@ async def handle(broker: "BrokerServices", request: "Request") -> ShareFetchResp
     body: ShareFetchRequest = request.body
     renews = request.version >= RENEW_VERSION and body.is_renew_ack
     try:
-        member = member_of(broker, body)
+        member = member_of(metadata, body)
         if renews and (body.max_bytes or body.min_bytes or body.max_records or body.max_wait_ms):
             raise KafkaError(Errors.INVALID_REQUEST)
-        has_acknowledgements = await _has_acknowledgements(broker, body)
-        session = await _session(broker, request, member, has_acknowledgements=has_acknowledgements)
+        has_acknowledgements = await _has_acknowledgements(time_slices, body)
+        session = await _session(
+            metadata,
+            time_slices,
+            share_partitions,
+            request,
+            member,
+            has_acknowledgements=has_acknowledgements,
+        )
     except KafkaError as error:
-        if error.error is Errors.SHARE_SESSION_LIMIT_REACHED:
-            # Or the member would retry at once.
-            await _pause(broker, request.connection_id, max(0, body.max_wait_ms) / 1000)
-        return ShareFetchResponse(error_code=error.code)
-    acknowledgements = Acknowledgements(broker, member, renews=renews)
+        return await _refused(share_partitions, request, error)
+    acknowledgements = Acknowledgements(metadata, share_partitions, time_slices, member, renews=renews)
     if has_acknowledgements:
         await acknowledgements.begin(body.topics)
     fetched: dict[SessionPartition, Fetched] = {}
     closes = body.share_session_epoch == FINAL_EPOCH
     if not closes and not renews:
-        fetched = await _fetch(broker, request, member, session)
+        known, failed = await _known(metadata, time_slices, session)
+        most = min(body.max_bytes, configs.value("fetch.max.bytes"))
+        fetched = await _fetch(share_partitions, request, member, known, most) | failed
     outcomes = await acknowledgements.outcomes()
-    share = broker.share_partitions
-    if closes and share.sessions.close(session):
-        await share.release(session)
-    lock_ms = share.settings(member.group_id).lock_ms
+    if closes and share_partitions.sessions.close(session):
+        await share_partitions.release(session)
+    lock_ms = share_partitions.settings(member.group_id).lock_ms
     if body.share_session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
         if session.epoch != next_epoch(body.share_session_epoch):
             # Another connection has used the session meanwhile. The member does not get these records.
-            _give_back(broker, member, fetched)
+            _give_back(share_partitions, member, fetched)
             return ShareFetchResponse(
                 error_code=Errors.INVALID_SHARE_SESSION_EPOCH.code, acquisition_lock_timeout_ms=lock_ms
             )
         fetched = _with_news(session, fetched)
-    return await _answer(broker, request, fetched, outcomes, lock_ms)
+    return await _answer(request, fetched, outcomes, lock_ms, metadata=metadata, time_slices=time_slices)
 
 
-async def _pause(broker: "BrokerServices", connection_id: int, seconds: float) -> None:
+async def _refused(
+    share_partitions: "SharePartitions", request: "Request", error: KafkaError
+) -> ShareFetchResponse:
+    if error.error is Errors.SHARE_SESSION_LIMIT_REACHED:
+        # Or the member would retry at once.
+        await _pause(share_partitions, request.connection_id, max(0, request.body.max_wait_ms) / 1000)
+    return ShareFetchResponse(error_code=error.code)
+
+
+async def _pause(share_partitions: "SharePartitions", connection_id: int, seconds: float) -> None:
     """Waits, at most until the connection ends."""
     ended = asyncio.Event()
-    with broker.share_partitions.connected(connection_id, ended.set), suppress(TimeoutError):
+    with share_partitions.connected(connection_id, ended.set), suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await ended.wait()
 
 
-async def _has_acknowledgements(broker: "BrokerServices", body: ShareFetchRequest) -> bool:
-    async for topic in broker.time_slices.each(body.topics):
-        async for partition in broker.time_slices.each(topic.partitions):
+async def _has_acknowledgements(time_slices: "TimeSlices", body: ShareFetchRequest) -> bool:
+    async for topic in time_slices.each(body.topics):
+        async for partition in time_slices.each(topic.partitions):
             if partition.acknowledgement_batches:
                 return True
     return False
 
 
 async def _session(
-    broker: "BrokerServices", request: "Request", member: SessionKey, *, has_acknowledgements: bool
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    share_partitions: "SharePartitions",
+    request: "Request",
+    member: SessionKey,
+    *,
+    has_acknowledgements: bool,
 ) -> ShareSession:
     """Opens or finds the session.
 
@@ -114,7 +144,7 @@ async def _session(
             INVALID_REQUEST for acknowledgements without a session.
     """
     body: ShareFetchRequest = request.body
-    sessions = broker.share_partitions.sessions
+    sessions = share_partitions.sessions
     epoch = body.share_session_epoch
     if epoch == FINAL_EPOCH:
         return sessions.get(member)
@@ -122,31 +152,33 @@ async def _session(
         raise KafkaError(Errors.INVALID_REQUEST)
     if epoch == INITIAL_EPOCH:
         named: list[SessionPartition] = []
-        async for each in _named(broker, body):
+        async for each in _named(metadata, time_slices, body):
             if len(named) == SESSION_PARTITIONS_MAX:
                 raise KafkaError(Errors.SHARE_SESSION_LIMIT_REACHED)
             named.append(each)
         return sessions.open(member, request.connection_id, named)
     session = sessions.advance(member, epoch)
-    async for each in _named(broker, body):
+    async for each in _named(metadata, time_slices, body):
         sessions.add(session, each)
-    async for topic in broker.time_slices.each(body.forgotten_topics_data):
-        async for index in broker.time_slices.each(topic.partitions):
+    async for topic in time_slices.each(body.forgotten_topics_data):
+        async for index in time_slices.each(topic.partitions):
             sessions.forget(session, (topic.topic_id, index))
     return session
 
 
-async def _named(broker: "BrokerServices", body: ShareFetchRequest) -> AsyncIterator[SessionPartition]:
-    topics = broker.metadata.image.topics_by_id
-    async for topic in broker.time_slices.each(body.topics):
+async def _named(
+    metadata: "Metadata", time_slices: "TimeSlices", body: ShareFetchRequest
+) -> AsyncIterator[SessionPartition]:
+    topics = metadata.image.topics_by_id
+    async for topic in time_slices.each(body.topics):
         found = topics.get(topic.topic_id)
         name = None if found is None else found.name
-        async for partition in broker.time_slices.each(topic.partitions):
+        async for partition in time_slices.each(topic.partitions):
             yield SessionPartition(topic.topic_id, partition.partition_index, name)
 
 
-def _unknown(broker: "BrokerServices", partition: SessionPartition) -> Error | None:
-    topic = broker.metadata.image.topics_by_id.get(partition.topic_id)
+def _unknown(metadata: "Metadata", partition: SessionPartition) -> Error | None:
+    topic = metadata.image.topics_by_id.get(partition.topic_id)
     if topic is None and partition.topic is None:
         # Until this broker learns of it; in Kafka as long as the session lasts.
         return Errors.UNKNOWN_TOPIC_ID
@@ -155,20 +187,29 @@ def _unknown(broker: "BrokerServices", partition: SessionPartition) -> Error | N
     return None
 
 
-async def _fetch(
-    broker: "BrokerServices", request: "Request", member: SessionKey, session: ShareSession
-) -> dict[SessionPartition, Fetched]:
-    body: ShareFetchRequest = request.body
-    share = broker.share_partitions
-    failed: dict[SessionPartition, Fetched] = {}
+async def _known(
+    metadata: "Metadata", time_slices: "TimeSlices", session: ShareSession
+) -> tuple[list[SessionPartition], dict[SessionPartition, Fetched]]:
+    """Returns the partitions of a session that exist, and the answers for the others."""
     known: list[SessionPartition] = []
-    async for partition in broker.time_slices.each(list(session)):
-        error = _unknown(broker, partition)
+    failed: dict[SessionPartition, Fetched] = {}
+    async for partition in time_slices.each(list(session)):
+        error = _unknown(metadata, partition)
         if error is None:
             known.append(partition)
         else:
             failed[partition] = Fetched(error)
-    max_bytes = min(body.max_bytes, broker.configs.value("fetch.max.bytes"))
+    return known, failed
+
+
+async def _fetch(
+    share_partitions: "SharePartitions",
+    request: "Request",
+    member: SessionKey,
+    known: list[SessionPartition],
+    max_bytes: int,
+) -> dict[SessionPartition, Fetched]:
+    body: ShareFetchRequest = request.body
     options = ShareFetchOptions(
         max_wait_ms=body.max_wait_ms,
         min_bytes=min(body.min_bytes, max_bytes),
@@ -178,9 +219,9 @@ async def _fetch(
         record_limit=body.share_acquire_mode == _RECORD_LIMIT,
     )
     wanted = rotated(known, body.share_session_epoch)
-    fetch = ShareFetch(share, member, share.settings(member.group_id), wanted, options)
-    with share.connected(request.connection_id, fetch.give_up):
-        return await fetch.run() | failed
+    fetch = ShareFetch(share_partitions, member, share_partitions.settings(member.group_id), wanted, options)
+    with share_partitions.connected(request.connection_id, fetch.give_up):
+        return await fetch.run()
 
 
 def _with_news(
@@ -199,30 +240,31 @@ def _with_news(
 
 
 def _give_back(
-    broker: "BrokerServices", member: SessionKey, fetched: dict[SessionPartition, Fetched]
+    share_partitions: "SharePartitions", member: SessionKey, fetched: dict[SessionPartition, Fetched]
 ) -> None:
     """Releases records that no answer names; otherwise no member could get them before their locks end."""
-    share = broker.share_partitions
     for wanted, found in fetched.items():
-        partition = share.find(member.group_id, wanted.topic_id, wanted.partition)
+        partition = share_partitions.find(member.group_id, wanted.topic_id, wanted.partition)
         if partition is None or not found.acquired:
             continue
         released = [
             AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=[_RELEASE])
             for first, last, _ in found.acquired
         ]
-        partition.acknowledge(share.member_number(member), released)
+        partition.acknowledge(share_partitions.member_number(member), released)
 
 
 async def _answer(
-    broker: "BrokerServices",
     request: "Request",
     fetched: dict[SessionPartition, Fetched],
     outcomes: dict[PartitionKey, Outcome],
     lock_ms: int,
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
 ) -> ShareFetchResponse:
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    leaders = Leaders(broker, request, LeaderIdAndEpoch, NodeEndpoint)
+    leaders = Leaders(metadata, request, LeaderIdAndEpoch, NodeEndpoint)
 
     def add(topic_id: bytes, partition: PartitionData) -> None:
         outcome = outcomes.pop((topic_id, partition.partition_index), None)
@@ -234,7 +276,7 @@ async def _answer(
             topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
         topics[topic_id].partitions.append(partition)
 
-    async for (topic_id, index, _), found in broker.time_slices.each(list(fetched.items())):
+    async for (topic_id, index, _), found in time_slices.each(list(fetched.items())):
         acquired = [
             AcquiredRecords(first_offset=first, last_offset=last, delivery_count=deliveries)
             for first, last, deliveries in found.acquired
@@ -248,7 +290,7 @@ async def _answer(
                 acquired_records=acquired,
             ),
         )
-    async for topic_id, index in broker.time_slices.each(list(outcomes)):
+    async for topic_id, index in time_slices.each(list(outcomes)):
         add(topic_id, PartitionData(partition_index=index, records=b""))
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values()), node_endpoints=leaders.endpoints

@@ -12,14 +12,17 @@ from bowstring.engine.share.persister.state_apis import STATE_APIS
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.share.coordinator.service import ShareCoordinatorService
 
 _AT_ONCE: Final = 100
 """Share partitions that are handled together: each waits for its commit."""
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> Response:
+async def handle(
+    request: "Request", *, time_slices: "TimeSlices", share_coordinator: "ShareCoordinatorService"
+) -> Response:
     """Answers when all changes are committed or refused.
 
     Behaviour: without a group id, without topics, or with a topic without partitions, nothing is done and the
@@ -30,12 +33,10 @@ async def handle(broker: "BrokerServices", request: "Request") -> Response:
     body: Any = request.body
     api = STATE_APIS[request.api_key]
     results: list[tuple[bytes, Any]] = []
-    if body.group_id and not [
-        topic async for topic in broker.time_slices.each(body.topics) if not topic.partitions
-    ]:
-        async for portion in broker.time_slices.each(portions(_wanted(body), _AT_ONCE)):
+    if body.group_id and not [topic async for topic in time_slices.each(body.topics) if not topic.partitions]:
+        async for portion in time_slices.each(portions(_wanted(body), _AT_ONCE)):
             found = await asyncio.gather(
-                *(broker.share_coordinator.serve(api.key, key, data) for key, data in portion)
+                *(share_coordinator.serve(api.key, key, data) for key, data in portion)
             )
             results += [(key.topic_id, each) for (key, _), each in zip(portion, found, strict=True)]
     return api.answer(results)

@@ -2,8 +2,9 @@
 
 Dispatch, ApiVersions, forwarding, refusals and the reference page follow from the rows. To add an API,
 declare its messages (`python/bowstring/protocol/messages`), write its module in this package, add its row. A
-module has ``async def handle(broker, request)``, which returns the response's body; it is imported on the
-first request.
+module has ``async def handle(request, *, ...)``, which returns the response's body. Its keyword-only
+parameters state the parts of the node that it uses, by the names and types that `engine.broker` has for them.
+It is imported, and gets its parts, on the first request.
 Permissions are those that Kafka 4.4 checks (its KafkaApis and ControllerApis); nothing checks them here yet.
 """
 

@@ -20,29 +20,32 @@ from bowstring.protocol.messages.write_txn_markers import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 _AT_ONCE: Final = 100
 """Markers that are written together: each waits for its commit."""
 
 
-async def handle(broker: "BrokerServices", request: "Request") -> WriteTxnMarkersResponse:
+async def handle(
+    request: "Request", *, time_slices: "TimeSlices", transactions: "TransactionCoordinatorService"
+) -> WriteTxnMarkersResponse:
     """Answers when all markers are committed or refused.
 
     Versions: 2 says under which transaction version the transaction ends (KIP-1228).
     """
     body: WriteTxnMarkersRequest = request.body
     errors: dict[int, dict[TopicPartition, Error]] = {}
-    async for portion in broker.time_slices.each(portions(_wanted(body), _AT_ONCE)):
+    async for portion in time_slices.each(portions(_wanted(body), _AT_ONCE)):
         written = await asyncio.gather(
-            *(broker.transactions.writer.write(marker, partitions) for marker, partitions in portion)
+            *(transactions.writer.write(marker, partitions) for marker, partitions in portion)
         )
         for (marker, _), found in zip(portion, written, strict=True):
             errors.setdefault(marker.producer_id, {}).update(found)
     markers = []
-    async for producer_id, found in broker.time_slices.each(errors.items()):
-        topics = await _topics(broker, found)
+    async for producer_id, found in time_slices.each(errors.items()):
+        topics = await _topics(time_slices, found)
         markers.append(WritableTxnMarkerResult(producer_id=producer_id, topics=topics))
     return WriteTxnMarkersResponse(markers=markers)
 
@@ -67,13 +70,13 @@ def _wanted(body: WriteTxnMarkersRequest) -> Iterator[tuple[Marker, list[TopicPa
 
 
 async def _topics(
-    broker: "BrokerServices", errors: dict[TopicPartition, Error]
+    time_slices: "TimeSlices", errors: dict[TopicPartition, Error]
 ) -> list[WritableTxnMarkerTopicResult]:
     by_topic: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
-    async for (name, index), error in broker.time_slices.each(errors.items()):
+    async for (name, index), error in time_slices.each(errors.items()):
         result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=error.code)
         by_topic.setdefault(name, []).append(result)
     results = []
-    async for name, found in broker.time_slices.each(by_topic.items()):
+    async for name, found in time_slices.each(by_topic.items()):
         results.append(WritableTxnMarkerTopicResult(name=name, partitions=found))
     return results

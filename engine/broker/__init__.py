@@ -2,5 +2,5 @@
 
 Imported by: broker, cli, cluster, migration, serve.
 May import: _native.log, _native.protocol, _native.server, api, configs, controller, engine, local, metadata,
-metadata.store, network, protocol, quorum, raft, replication, requests, storage.
+metadata.store, network, protocol, quorum, raft, replication, requests, storage, transactions.
 """

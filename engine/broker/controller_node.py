@@ -16,6 +16,7 @@ from bowstring.engine.quorum.service import HANDOVER_MS, QuorumService
 from bowstring.engine.quorum.settings import quorum_settings
 from bowstring.engine.raft.keys import NO_LEADER
 from bowstring.engine.raft.voters import Endpoint, Endpoints
+from bowstring.engine.requests.binding import HandlerOf
 from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.listeners import Listener, advertised_listeners, controller_listeners
 from bowstring.engine.storage.descriptor_reserve import DescriptorReserve, raise_file_limit
@@ -65,6 +66,11 @@ class ControllerServer(BrokerServices):
         self.plane = make_plane(self.configs, self.offered, is_controller=True)
         self.listeners = [each._replace(port=self.plane.listen(each.host, each.port)) for each in wanted]
         self.advertised = advertised_listeners(self.configs, self.listeners)
+
+    @property
+    def handler_of(self) -> HandlerOf:
+        """Returns the handler of an API, for requests inside Envelope."""
+        return self.dispatcher.handler
 
     @property
     def voter_endpoints(self) -> Endpoints:

@@ -7,7 +7,7 @@ scanned without the GIL and decoded while the handler iterates over them. Answer
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
@@ -19,6 +19,7 @@ from bowstring.engine import event_log
 from bowstring.engine.api.table import FORWARDED, TABLE
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.requests.answers import encoded, error_response
+from bowstring.engine.requests.binding import Handler
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol import (
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from bowstring.engine.broker.transaction_checks import TransactionChecks
     from bowstring.engine.requests.broker_services import BrokerServices
 
-Handler = Callable[[Request], Awaitable[Response]]
 AtOnce = Callable[[Any, str, str], Response | None]
 """Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error."""
 
@@ -169,7 +169,9 @@ class Dispatcher:
         if self._checks is None:
             from bowstring.engine.broker.transaction_checks import TransactionChecks
 
-            self._checks = TransactionChecks(self._services, self._services.plane, self._pass_on)
+            self._checks = TransactionChecks(
+                self._services.transactions.verifier, self._services.plane, self._pass_on
+            )
         self._checks.take(slow)
 
     def _pass_on(self, slow: SlowBatch) -> None:
@@ -255,7 +257,7 @@ class Dispatcher:
         if key == ApiKeys.API_VERSIONS and not api.lowest <= version <= api.highest:
             from bowstring.engine.api.api_versions import unsupported_version
 
-            return encode_response(key, 0, message.correlation_id, unsupported_version(self._services)), True
+            return encode_response(key, 0, message.correlation_id, unsupported_version()), True
         if message.body_bytes < _LAZY_BYTES or self._services.handlers[key] == FORWARDED:
             body = decode_request(key, version, message.body)
         else:

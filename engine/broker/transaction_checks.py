@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from bowstring._native.server.control_request import SlowBatch
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import background, event_log
+from bowstring.engine.transactions.partitions import Producer
 from bowstring.protocol.errors import Error, Errors
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.transactions.verifier import TransactionVerifier
 
 _Key = tuple[str, int, int]
 """Topic, partition, producer id."""
@@ -55,13 +56,14 @@ class TransactionChecks:
     the control loop only.
 
     Args:
+        verifier: Queries the coordinators of transactions.
         pass_on: Takes a batch that may be appended.
     """
 
     def __init__(
-        self, services: "BrokerServices", plane: DataPlane, pass_on: Callable[[SlowBatch], None]
+        self, verifier: "TransactionVerifier", plane: DataPlane, pass_on: Callable[[SlowBatch], None]
     ) -> None:
-        self._services = services
+        self._verifier = verifier
         self._plane = plane
         self._pass_on = pass_on
         self._queues: dict[_Key, deque[SlowBatch]] = {}
@@ -117,8 +119,8 @@ class TransactionChecks:
         self, transaction: _Transaction, partitions: list[tuple[str, int]]
     ) -> dict[tuple[str, int], Error]:
         try:
-            return await self._services.verify_transaction(
-                transaction[:3], partitions, adds=transaction[3] >= ADDING_VERSION
+            return await self._verifier.verify(
+                Producer(*transaction[:3]), partitions, adds=transaction[3] >= ADDING_VERSION
             )
         except Exception:
             event_log.error(

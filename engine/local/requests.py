@@ -106,7 +106,7 @@ class LocalRequests:
         self._authorize(principal, topic)
         if request.topic_id not in (ANY_TOPIC_ID, topic.id):
             raise KafkaError(Errors.UNKNOWN_TOPIC_ID)
-        log = self._services.leader_log(request.topic, request.partition, request.current_leader_epoch)
+        log = self._services.led_logs.of(request.topic, request.partition, request.current_leader_epoch)
         return topic, log
 
     async def _segments(

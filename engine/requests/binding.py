@@ -1,8 +1,17 @@
 """Binds functions to the parts of a node that they use."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
+
+from bowstring.engine.requests.request import Request
+from bowstring.protocol.schema import Response
+
+Handler = Callable[[Request], Awaitable[Response]]
+"""Answers a request; its parts are bound."""
+
+HandlerOf = Callable[[int], Handler]
+"""Returns the handler of an API key."""
 
 
 def stated(function: Callable[..., Any]) -> tuple[str, ...]:

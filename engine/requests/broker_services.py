@@ -1,15 +1,15 @@
 """Lists the parts of a broker that request handlers use."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.coordinators.coordinators import Coordinators
-from bowstring.engine.metadata.image import ImageChange, Metadata
+from bowstring.engine.metadata.committer import Committer
+from bowstring.engine.metadata.image import Metadata
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.metadata.replica_placer import Randomness
 from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
@@ -17,6 +17,7 @@ from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.topic_changes import NO_RANDOMNESS
 from bowstring.engine.requests.binding import bound
+from bowstring.engine.requests.led_logs import LedLogs, LedReplicas
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.disk_reads import DiskReads
@@ -24,8 +25,7 @@ from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.replica_moves import ReplicaMoves
-from bowstring.protocol.errors import Error, Errors, KafkaError
-from bowstring.protocol.schema import MetadataRecord
+from bowstring.protocol.errors import Error
 
 if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController
@@ -38,30 +38,6 @@ if TYPE_CHECKING:
     from bowstring.engine.share.persister.network import NetworkPersister
     from bowstring.engine.transactions.marker_writer import Marker
     from bowstring.engine.transactions.service import TransactionCoordinatorService
-
-
-class LedReplicas(Protocol):
-    """The view of a broker's replicas in a cluster that request handlers need."""
-
-    def leads(self, topic_id: bytes, partition: int) -> bool:
-        """Whether this broker leads a partition, and the data plane has it."""
-
-    def low_watermark(self, topic: str, partition: int) -> int | None:
-        """The smallest log start offset of the replicas that are alive; None if this broker does not lead."""
-
-    def take_events(self) -> None:
-        """Acts on the data plane's events about replicas."""
-
-
-class Committer(Protocol):
-    """Commits decisions of request handlers, on a single node and on the active controller."""
-
-    async def commit(self, change: ImageChange, records: Sequence[MetadataRecord]) -> None:
-        """Commits records, within the change that they were decided in.
-
-        Raises:
-            KafkaError: The records could not be written, or not all of their effects are there yet.
-        """
 
 
 class BrokerServices:
@@ -119,15 +95,18 @@ class BrokerServices:
     _share_partitions: "SharePartitions | None" = None
 
     def bind_parts(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns a function of a handler's module with the parts that it states, or with all of them."""
-        if function.__code__.co_varnames[:1] == ("broker",):
-            return partial(function, self)
+        """Returns a function of a handler's module with the parts that it states."""
         return bound(function, partial(getattr, self))
 
     @property
     def cluster_id(self) -> str:
         """The cluster's id, in text form."""
         return self.directories.cluster_id
+
+    @cached_property
+    def led_logs(self) -> LedLogs:
+        """The logs of the partitions that this broker leads."""
+        return LedLogs(self.metadata, self.logs, self.node_id, self.replication)
 
     @property
     def directory(self) -> LogDirectory:
@@ -222,7 +201,7 @@ class BrokerServices:
             self._latest_offsets = LatestOffsets(
                 self.metadata,
                 self.node_id,
-                lambda topic, partition: int(self.leader_log(topic, partition).high_watermark),
+                self.led_logs.high_watermark,
                 self.peers,
                 timeout_s=self.configs.value("request.timeout.ms") / 1000,
             )
@@ -240,14 +219,14 @@ class BrokerServices:
                 self.metadata,
                 self.plane,
                 self.persister,
-                leader_log=self.leader_log,
+                leader_log=self.led_logs.of,
                 time_slices=self.time_slices,
                 disk_reads=self.disk_reads,
                 dead_letters=DeadLetters(
                     self.configs,
                     self.metadata,
                     self.changes,
-                    leader_log=self.leader_log,
+                    leader_log=self.led_logs.of,
                     peers=self.peers,
                     disk_reads=self.disk_reads,
                     time_slices=self.time_slices,
@@ -268,18 +247,6 @@ class BrokerServices:
             partition, batch, marker.producer_id, commit=marker.commit, version=marker.version
         )
 
-    async def verify_transaction(
-        self, producer: tuple[str, int, int], partitions: Iterable[tuple[str, int]], *, adds: bool
-    ) -> dict[tuple[str, int], Error]:
-        """Returns whether partitions are in a producer's transaction, or adds them there (KIP-890).
-
-        Args:
-            producer: Transactional id, producer id and epoch.
-        """
-        from bowstring.engine.transactions.partitions import Producer
-
-        return await self.transactions.verifier.verify(Producer(*producer), partitions, adds=adds)
-
     def high_watermark_advanced(self, topic: str, partition: int) -> None:
         """Passes on what `DataPlane.watch` has requested."""
         self.coordinators.high_watermark_advanced(topic, partition)
@@ -292,30 +259,3 @@ class BrokerServices:
             self.coordinators.of(topic).role_changed(partition)
         elif self._share_partitions is not None:
             self._share_partitions.role_changed(topic, partition)
-
-    def leader_log(
-        self, topic: str, partition: int, current_leader_epoch: int = -1, *, or_follower: bool = False
-    ) -> PartitionLog:
-        """Returns the log of a partition that this broker leads, if the client's leader epoch matches (-1:
-        any); with `or_follower` also of one that it follows.
-
-        Raises:
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
-                UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR.
-        """
-        found = self.metadata.image.topics.get(topic)
-        if found is None or not 0 <= partition < len(found.partitions):
-            raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
-        image = found.partitions[partition]
-        log = self.logs.get(topic, partition)
-        if self.logs.is_missing(topic, partition):
-            raise KafkaError(Errors.KAFKA_STORAGE_ERROR)
-        leads = image.leader == self.node_id
-        if self.replication is not None:
-            leads = leads and self.replication.leads(found.id, partition)
-        if log is None or not (leads or or_follower):
-            raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER)
-        if current_leader_epoch not in (-1, image.leader_epoch):
-            older = current_leader_epoch < image.leader_epoch
-            raise KafkaError(Errors.FENCED_LEADER_EPOCH if older else Errors.UNKNOWN_LEADER_EPOCH)
-        return log

@@ -148,14 +148,15 @@ ENGINE_PACKAGES = {
     "engine.api": {
         *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
         *("engine.metadata", "engine.metadata.store", "protocol", "engine.quorum", "engine.requests"),
-        *("engine.share", "engine.share.leader", "engine.share.persister", "engine.storage"),
-        *("engine.transactions", "_native.log", "_native.protocol", "_native.record", "_native.share"),
+        *("engine.share", "engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
+        *("engine.storage", "engine.transactions", "_native.log", "_native.protocol"),
+        *("_native.record", "_native.share"),
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local"),
         *("engine.metadata", "engine.metadata.store", "engine.network", "protocol"),
         *("engine.quorum", "engine.raft", "engine.replication", "engine.requests", "engine.storage"),
-        *("_native.log", "_native.protocol", "_native.server"),
+        *("engine.transactions", "_native.log", "_native.protocol", "_native.server"),
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "protocol"),

@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from importlib import import_module
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -195,10 +196,13 @@ class Shells(BrokerServices):
         self.producer_ids = _ProducerIds(self.world)
         self.time_slices = TimeSlices()
         self.time_slices.until_ns = FOR_EVER_NS
-        self.checks = TransactionChecks(self, broker.plane, lambda batch: batch.finish(0))
         self.watched: dict[tuple[str, int], int] = {}
         self.asked: dict[int, asyncio.Future] = {}
         self._numbers = 0
+
+    @cached_property
+    def checks(self):
+        return TransactionChecks(self.transactions.verifier, self.plane, lambda batch: batch.finish(0))
 
     def _broken(self, error):
         if not isinstance(error, Violation):
@@ -305,7 +309,7 @@ class Shells(BrokerServices):
     def verify(self, part, transaction, finish):
         """Requests the coordinator's verification of a batch; `finish(error)` follows."""
         batch = _Batch(part, transaction, finish)
-        self.node.after(self.world.control_ms(), self.loop.call_soon, self.checks.take, batch)
+        self.node.after(self.world.control_ms(), self.loop.call_soon, lambda: self.checks.take(batch))
 
     # ---- other brokers
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from bowstring.engine.api import find_coordinator
+from bowstring.engine.coordinators.coordinators import Coordinators
 from bowstring.engine.metadata.image import BrokerImage, Endpoint, PartitionImage
 from bowstring.engine.metadata.names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.requests.listeners import Listener
@@ -37,24 +38,23 @@ def found(leaders, *, coordinates=True, version=6, key_type=0):
         ensure_topic=ensure_topic,
         partition_of=lambda key: max(0, len(leaders) - 1),
         coordinates=lambda key: coordinates,
+        start=lambda: None,
     )
-    broker = SimpleNamespace(
-        node_id=1,
-        metadata=SimpleNamespace(
-            image=SimpleNamespace(
-                topics=topics if leaders else {},
-                brokers={
-                    1: broker_image(1, INTERNAL=8001, EXTERNAL=9001),
-                    2: broker_image(2, INTERNAL=8002, EXTERNAL=9002),
-                    3: broker_image(3, INTERNAL=8003),
-                },
-            )
-        ),
-        **{"transactions" if key_type else "groups": coordinator},
+    metadata = SimpleNamespace(
+        image=SimpleNamespace(
+            topics=topics if leaders else {},
+            brokers={
+                1: broker_image(1, INTERNAL=8001, EXTERNAL=9001),
+                2: broker_image(2, INTERNAL=8002, EXTERNAL=9002),
+                3: broker_image(3, INTERNAL=8003),
+            },
+        )
     )
     body = FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"])
     request = Request(api_key=10, version=version, body=body, listener=LISTENER)
-    answer = asyncio.run(find_coordinator.handle(broker, request))
+    coordinators = Coordinators({name: lambda: coordinator})
+    handling = find_coordinator.handle(request, node_id=1, metadata=metadata, coordinators=coordinators)
+    answer = asyncio.run(handling)
     (each,) = answer.coordinators if version >= 4 else [answer]
     return each.error_code, each.node_id, each.host, each.port
 

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from bowstring._native.record.encode import encode_batch
+from bowstring.engine.requests.led_logs import LedLogs
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import delete_records as dr
 from bowstring.protocol.messages import describe_producers as dp
@@ -177,11 +178,11 @@ class Followers:
 
 
 def test_leadership_that_is_lost_while_followers_still_have_the_records(topic):
-    topic.engine.replication = Followers()
-    try:
-        assert delete_records(topic, 4) == (Errors.NOT_LEADER_OR_FOLLOWER, -1)
-    finally:
-        topic.engine.replication = None
+    engine = topic.engine
+    # The handler gets its parts with the first request.
+    engine.replication = Followers()
+    engine.led_logs = LedLogs(engine.metadata, engine.logs, engine.node_id, engine.replication)
+    assert delete_records(topic, 4) == (Errors.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 # ---------------------------------------------------------------- OffsetForLeaderEpoch

@@ -69,13 +69,10 @@ def test_the_answer_has_the_error_for_each_part(key: int, version: int):
         async def ask_leader(self, *_):
             raise BUSY
 
-    class Broker:
-        configs = BrokerConfigs({})
-        quorum = Busy()
-
     body = body_of(key, version)
     request = Request(api_key=key, version=version, body=body, listener=None, peer="127.0.0.1:1")  # type: ignore[arg-type]
-    for answer in (refusal(key, version, body, BUSY), asyncio.run(forwarded.handle(Broker(), request))):  # type: ignore[arg-type]
+    handling = forwarded.handle(request, configs=BrokerConfigs({}), quorum=Busy())  # type: ignore[arg-type]
+    for answer in (refusal(key, version, body, BUSY), asyncio.run(handling)):
         assert answer is not None
         _, decoded = decode_response(key, version, bytes(encode_response(key, version, 1, answer)))
         expected = 2 if key in (19, 20, 33, 37, 44) else 1

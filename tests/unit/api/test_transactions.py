@@ -10,7 +10,8 @@ import pytest
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.api import init_producer_id
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.names import GROUPS_TOPIC
+from bowstring.engine.coordinators.coordinators import Coordinators
+from bowstring.engine.metadata.names import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.transactions.transaction import NO_TIMEOUT_MS
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import add_offsets_to_txn as ao
@@ -604,14 +605,18 @@ def test_two_phase_commit(enabled, enable2_pc, keeps, timeout_ms, error):
             harness.carry(harness.shard.init_producer_id(request, 7, "token", harness.now_ms))
             return harness.answers["token"]
 
-        broker = SimpleNamespace(configs=configs, transactions=SimpleNamespace(init_producer_id=ask))
+        transactions = SimpleNamespace(init_producer_id=ask, start=lambda: None)
+        coordinators = Coordinators({TRANSACTIONS_TOPIC: lambda: transactions})
         body = ip.InitProducerIdRequest(
             transactional_id="x",
             transaction_timeout_ms=timeout_ms,
             enable2_pc=enable2_pc,
             keep_prepared_txn=keeps,
         )
-        answer = await init_producer_id.handle(broker, SimpleNamespace(body=body, version=6))
+        request = SimpleNamespace(body=body, version=6)
+        answer = await init_producer_id.handle(
+            request, configs=configs, producer_ids=None, coordinators=coordinators
+        )
         assert Errors.of(answer.error_code) is error
         if enable2_pc and not error:
             assert harness.held_state().timeout_ms == NO_TIMEOUT_MS

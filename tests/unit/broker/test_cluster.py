@@ -4,7 +4,6 @@ import pytest
 
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.encode import encode_batch
-from bowstring.engine.api import describe_producers, forwarded
 from bowstring.engine.controller.partition_index import NO_LEADER
 from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.engine.network.peers import Peers
@@ -164,7 +163,7 @@ def test_log_levels_stay_at_the_broker(tmp_path):
         for sent, codes in ((resources, [0, Errors.INVALID_CONFIG.code, 0]), (resources[:1], [0])):
             body = IncrementalAlterConfigsRequest(resources=sent)
             request = Request(api_key=44, version=1, body=body, listener=broker.advertised[0])
-            answer = await forwarded.handle(broker, request)
+            answer = await broker.dispatcher.handler(44)(request)
             assert [each.error_code for each in answer.responses] == codes
 
     run(tmp_path, scenario)
@@ -326,7 +325,7 @@ def test_producers_of_a_partition_are_told_by_any_replica(tmp_path):
                 lambda broker=broker: (log := broker.logs.get("t", 0)) and log.log_end_offset == 1
             )
             request = Request(api_key=61, version=0, body=wanted, listener=broker.advertised[0])
-            (topic,) = (await describe_producers.handle(broker, request)).topics
+            (topic,) = (await broker.dispatcher.handler(61)(request)).topics
             found, missing = topic.partitions
             assert [each.producer_id for each in found.active_producers] == [7]
             assert missing.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION.code

@@ -43,7 +43,7 @@ def test_what_is_not_offered_closes_the_connection(served, key, version):
 
 
 def test_a_bug_is_answered_with_unknown_server_error_and_its_traceback(served, caplog, monkeypatch):
-    async def broken(broker, request):
+    async def broken(request):
         raise ZeroDivisionError("on purpose")
 
     monkeypatch.setattr(list_config_resources, "handle", broken)
@@ -55,7 +55,7 @@ def test_a_bug_is_answered_with_unknown_server_error_and_its_traceback(served, c
 
 
 def test_a_bug_in_an_api_without_a_place_for_an_error_closes_the_connection(served, monkeypatch):
-    async def broken(broker, request):
+    async def broken(request):
         raise ZeroDivisionError("on purpose")
 
     monkeypatch.setattr(list_offsets, "handle", broken)

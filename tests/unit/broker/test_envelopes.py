@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from bowstring.engine.api import envelope, forwarded
+from bowstring.engine.api import envelope
 from bowstring.engine.network.peers import Peers
 from bowstring.engine.requests.request import Request
+from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol import encode, encode_request
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.create_topics import (
@@ -57,7 +58,7 @@ def test_a_broker_forwards_in_an_envelope(tmp_path):
                 principal="User:alice",
                 peer=peer,
             )
-            answer = await forwarded.handle(broker, request)
+            answer = await broker.dispatcher.handler(19)(request)
             known = (Errors.NONE.code, Errors.TOPIC_ALREADY_EXISTS.code)
             assert answer.topics[0].error_code in known
             assert (asked[-1].client_host_address, asked[-1].request_principal) == (packed, PRINCIPAL)
@@ -80,7 +81,7 @@ def test_a_controller_that_ends_without_an_answer_is_asked_again(tmp_path):
         broker.quorum.ask_leader = broken_once
         listener = broker.advertised[0]
         request = Request(api_key=19, version=5, body=CREATION, listener=listener, peer="127.0.0.1:99")
-        answer = await forwarded.handle(broker, request)
+        answer = await broker.dispatcher.handler(19)(request)
         assert answer.topics[0].error_code == 0
 
     run(tmp_path, scenario)
@@ -137,18 +138,21 @@ def test_a_controller_that_is_not_active_refuses_envelopes(tmp_path):
 
 
 @pytest.mark.parametrize("has_stopped", [True, False])
-def test_an_answer_of_a_lost_leadership_is_none(monkeypatch, has_stopped):
+def test_an_answer_of_a_lost_leadership_is_none(has_stopped):
     """The leadership ends while the topic is created; the controller may notice later."""
 
-    services = SimpleNamespace(controller=SimpleNamespace(is_active=True))
+    controller = SimpleNamespace(is_active=True)
 
-    async def create(broker, request):
-        broker.controller.is_active = not has_stopped
+    async def create(request):
+        controller.is_active = not has_stopped
         refusal = CreatableTopicResult(name="t", error_code=Errors.NOT_CONTROLLER.code)
         return CreateTopicsResponse(topics=[refusal])
 
-    monkeypatch.setattr("bowstring.engine.api.controller_changes.handle", create)
     request = Request(api_key=58, version=0, body=enveloped(CREATION, 5), listener=None)
     with pytest.raises(KafkaError) as caught:
-        asyncio.run(envelope.handle(services, request))
+        asyncio.run(
+            envelope.handle(
+                request, controller=controller, handler_of={19: create}.__getitem__, time_slices=TimeSlices()
+            )
+        )
     assert caught.value.error is Errors.NOT_CONTROLLER

@@ -21,7 +21,7 @@ class Checked:
         self.refused = []
         self.checks = TransactionChecks(self, self, self.passed.append)
 
-    async def verify_transaction(self, producer, partitions, *, adds):
+    async def verify(self, producer, partitions, *, adds):
         answer = asyncio.get_running_loop().create_future()
         self.questions.append((producer, partitions, adds, answer))
         return dict.fromkeys(partitions, await answer)
