@@ -18,7 +18,7 @@ from bowstring.protocol.schema import MetadataRecord
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.metadata.image import ChangingImage
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
 
@@ -27,8 +27,8 @@ async def handle(
     request: "Request",
     *,
     configs: "BrokerConfigs",
-    node_id: int,
-    metadata: "Metadata",
+    node_id: int | None,
+    metadata: "ChangingImage",
     committer: "Committer",
     time_slices: "TimeSlices",
 ) -> AlterConfigsResponse:

@@ -11,7 +11,7 @@ from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.metadata.image import ChangingImage
     from bowstring.engine.requests.time_slices import TimeSlices
 
 R = TypeVar("R")
@@ -23,7 +23,7 @@ async def alter_each(
     response_class: Callable[..., R],
     change: Callable[[ClusterImage, Key, Any], Iterable[MetadataRecord]],
     *,
-    metadata: "Metadata",
+    metadata: "ChangingImage",
     committer: "Committer",
     time_slices: "TimeSlices",
 ) -> list[R]:

@@ -10,7 +10,8 @@ from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.controller.service import QuorumController
-from bowstring.engine.metadata.image import ImageChange
+from bowstring.engine.metadata.committer import Committer
+from bowstring.engine.metadata.image import ChangingImage, ImageChange
 from bowstring.engine.metadata.replica_placer import Randomness
 from bowstring.engine.requests.binding import bound
 from bowstring.engine.requests.time_slices import TimeSlices
@@ -34,14 +35,15 @@ class Parts(TypedDict):
 
     Attributes:
         node_id: None: the configs of any broker may change.
+        metadata: The controller, whose image has what is decided.
         random: For the placement of replicas.
     """
 
     configs: BrokerConfigs
     time_slices: TimeSlices
-    node_id: None
-    metadata: QuorumController
-    committer: Commits
+    node_id: int | None
+    metadata: ChangingImage
+    committer: Committer
     random: Randomness
 
 

@@ -15,7 +15,7 @@ from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.metadata.image import ChangingImage
     from bowstring.engine.metadata.replica_placer import Randomness
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def handle(
     request: "Request",
     *,
-    metadata: "Metadata",
+    metadata: "ChangingImage",
     committer: "Committer",
     random: "Randomness",
     time_slices: "TimeSlices",

@@ -21,7 +21,7 @@ from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.metadata.image import ChangingImage
     from bowstring.engine.metadata.replica_placer import Randomness
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
@@ -34,7 +34,7 @@ async def handle(
     request: "Request",
     *,
     configs: "BrokerConfigs",
-    metadata: "Metadata",
+    metadata: "ChangingImage",
     committer: "Committer",
     random: "Randomness",
     time_slices: "TimeSlices",

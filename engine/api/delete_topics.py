@@ -19,7 +19,7 @@ from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.metadata.image import ChangingImage
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
 
@@ -37,7 +37,7 @@ async def handle(
     request: "Request",
     *,
     configs: "BrokerConfigs",
-    metadata: "Metadata",
+    metadata: "ChangingImage",
     committer: "Committer",
     time_slices: "TimeSlices",
 ) -> DeleteTopicsResponse:

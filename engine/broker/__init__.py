@@ -1,6 +1,7 @@
 """Runs the broker around its native data plane: start and stop, dispatch, housekeeping, metrics.
 
 Imported by: broker, cli, cluster, migration, serve.
-May import: _native.log, _native.protocol, _native.server, api, configs, controller, engine, local, metadata,
-metadata.store, network, protocol, quorum, raft, replication, requests, storage, transactions.
+May import: _native.log, _native.protocol, _native.server, api, configs, controller, coordinators, engine,
+groups, local, metadata, metadata.store, network, protocol, quorum, raft, replication, requests, share,
+share.coordinator, share.leader, share.persister, storage, transactions.
 """

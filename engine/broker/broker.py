@@ -4,30 +4,42 @@ import asyncio
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
+from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import event_log
+from bowstring.engine.broker.coordination import PARTS as COORDINATION_PARTS
+from bowstring.engine.broker.coordination import Coordination
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.metadata.image import PartitionImage, TopicImage
-from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC
+from bowstring.engine.metadata.committer import Committer
+from bowstring.engine.metadata.image import Metadata, PartitionImage, TopicImage
+from bowstring.engine.metadata.replica_placer import Randomness
+from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
+from bowstring.engine.metadata.store.log import MetadataLog
+from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
+from bowstring.engine.metadata.topic_changes import NO_RANDOMNESS
 from bowstring.engine.network.broker_addresses import inter_broker_listener
-from bowstring.engine.requests.broker_services import BrokerServices
+from bowstring.engine.requests.led_logs import LedLogs, LedReplicas
 from bowstring.engine.requests.listeners import (
     Listener,
     advertised_listeners,
     client_listeners,
     told_elsewhere,
 )
+from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.cleaner import LogCleaner
 from bowstring.engine.storage.descriptor_reserve import DescriptorReserve, raise_file_limit
 from bowstring.engine.storage.disk_reads import DiskReads
+from bowstring.engine.storage.log_directories import LogDirectories
+from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_healer import LogHealer
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.replica_moves import ReplicaMoves
@@ -42,15 +54,40 @@ from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaReco
 if TYPE_CHECKING:
     from bowstring.engine.broker.metrics_server import MetricsServer
     from bowstring.engine.local.socket import LocalSocket
+    from bowstring.engine.network.broker_peers import BrokerPeers
+    from bowstring.engine.quorum.service import QuorumService
 
 
-class Broker(BrokerServices, ABC):
+class Broker(ABC):
     """A broker on its log directories; `LoneBroker` and `ClusterBroker` add the source of its metadata.
 
     `open` does what needs no event loop. `start` begins to serve, on the control loop. `stop` shuts down
-    cleanly.
+    cleanly. Nothing outside this package sees a broker as a whole: handlers state the parts that they use, by
+    the names that these have here and in `Coordination`. A part is not replaced after `open`.
 
     Attributes:
+        configs: The configs in force.
+        node_id: This node.
+        directories: The log directories.
+        metadata: The metadata log and its image.
+        alone: The metadata log of a node alone; unset in a cluster.
+        logs: The partition logs.
+        led_logs: Those of partitions that this broker leads.
+        moves: Moves of partitions between log directories.
+        plane: The native data plane.
+        changes: Creates what the broker needs in the cluster, and carries changes of configs out.
+        committer: Commits what handlers decide; unset in a cluster, whose brokers decide nothing.
+        producer_ids: Allocates producer ids.
+        listeners: The client listeners, with the ports really bound.
+        advertised: The advertised listeners, in the same order.
+        handlers: The module that answers, by API key.
+        offered: The keys of all APIs that this node offers here.
+        quorum: This node's replica of the metadata quorum; None on a node alone.
+        replication: The replicas of this broker; None on a node alone.
+        random: For the placement of replicas.
+        time_slices: Shares the control thread among long requests.
+        disk_reads: Threads that read from the disk for requests.
+        coordination: The coordinators, and what share groups need.
         dispatcher: Answers requests; holds their counters.
         housekeeping: Runs retention, flushing and checkpoints on timers.
         cleaner: Compacts logs.
@@ -61,6 +98,28 @@ class Broker(BrokerServices, ABC):
         local: Gives segment files to readers on this machine; None when it is switched off.
     """
 
+    configs: BrokerConfigs
+    node_id: int
+    directories: LogDirectories
+    metadata: Metadata
+    alone: MetadataLog
+    logs: LogManager
+    led_logs: LedLogs
+    moves: ReplicaMoves
+    plane: DataPlane
+    changes: ClusterChanges
+    committer: Committer
+    producer_ids: ProducerIds
+    listeners: list[Listener]
+    advertised: list[Listener]
+    handlers: Mapping[int, str]
+    offered: tuple[int, ...]
+    quorum: "QuorumService | None" = None
+    replication: LedReplicas | None = None
+    random: Randomness = NO_RANDOMNESS
+    time_slices: TimeSlices
+    disk_reads: DiskReads
+    coordination: Coordination
     dispatcher: Dispatcher
     housekeeping: Housekeeping
     cleaner: LogCleaner
@@ -71,10 +130,8 @@ class Broker(BrokerServices, ABC):
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.configs = BrokerConfigs(settings)
         self.node_id = node_id_of(self.configs)
-        self.inter_broker_listener = inter_broker_listener(self.configs)
         self.directories = new_log_directories(self.configs)
-        self.dispatcher = Dispatcher(self)
-        self.time_slices = self.dispatcher.time_slices
+        self.time_slices = TimeSlices()
         self.disk_reads = DiskReads()
         self.housekeeping = Housekeeping(self)
         self.listeners = []
@@ -113,9 +170,10 @@ class Broker(BrokerServices, ABC):
             self._open_metadata()
             self.plane = make_plane(self.configs, self.offered)
             self._listen(wanted)
-            self._bind_local()
             self.logs = LogManager(self.directories, self.configs, self.plane, self.node_id)
             self._make_changes()
+            self._make_dispatcher()
+            self._bind_local()
             self._make_workers()
             self.changes.when_changed = self._cluster_changed
             self.changes.when_topic_deleted = self._topic_deleted
@@ -155,6 +213,51 @@ class Broker(BrokerServices, ABC):
     def _make_changes(self) -> None:
         """Creates `changes`, `producer_ids`, and other parts that need the partition logs."""
 
+    def _make_dispatcher(self) -> None:
+        """Creates what answers requests; coordinators begin later."""
+        self.led_logs = LedLogs(self.metadata, self.logs, self.node_id, self.replication)
+        self.coordination = Coordination(
+            self.configs,
+            self.metadata,
+            self.logs,
+            self.plane,
+            node_id=self.node_id,
+            changes=self.changes,
+            producer_ids=self.producer_ids,
+            led_logs=self.led_logs,
+            peers=lambda: self.peers,
+            time_slices=self.time_slices,
+            disk_reads=self.disk_reads,
+        )
+        self.dispatcher = Dispatcher(
+            self.plane, self.handlers, self.part, advertised=self.advertised, time_slices=self.time_slices
+        )
+        self.dispatcher.when_ended = self.coordination.connections_ended
+        self.dispatcher.when_advanced = self.coordination.coordinators.high_watermark_advanced
+        if self.replication is not None:
+            self.dispatcher.when_replicas_change = self.replication.take_events
+
+    def part(self, name: str) -> Any:
+        """Returns the part that handlers state by a name. Call on the control loop, after `open`."""
+        return getattr(self.coordination if name in COORDINATION_PARTS else self, name)
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, in text form."""
+        return self.directories.cluster_id
+
+    @cached_property
+    def peers(self) -> "BrokerPeers":
+        """The connections to brokers."""
+        from bowstring.engine.network.broker_peers import BrokerPeers
+
+        return BrokerPeers(self.metadata, inter_broker_listener(self.configs))
+
+    @property
+    def directory(self) -> LogDirectory:
+        """The log directory with the metadata log; usually the only one."""
+        return self.directories.metadata
+
     def _recovery_threads(self) -> int:
         return int(self.configs.value("num.recovery.threads.per.data.dir") * len(self.directories.opened))
 
@@ -187,7 +290,15 @@ class Broker(BrokerServices, ABC):
         if self.configs.value("bowstring.local.socket") != "off":
             from bowstring.engine.local.socket import LocalSocket
 
-            self.local = LocalSocket(self)
+            self.local = LocalSocket(
+                self.configs,
+                self.plane,
+                directory=self.directory.path,
+                cluster_id=self.cluster_id,
+                node_id=self.node_id,
+                metadata=self.metadata,
+                led_logs=self.led_logs,
+            )
             self.local.bind()
 
     @abstractmethod
@@ -195,10 +306,7 @@ class Broker(BrokerServices, ABC):
         """Starts serving. Call on the control loop, after `open`."""
 
     async def _serve(self) -> None:
-        for topic in self.coordinators.topics:
-            if topic in self.metadata.image.topics:
-                # Reads its log before the first request, and continues decisions from before the stop.
-                self.coordinators.of(topic)
+        self.coordination.begin_held()
         self.descriptors.start()
         self.directories.when_told = self._look_at_directories
         self.descriptors.when_over = self.logs.durability.when_stuck = self.healer.look
@@ -274,9 +382,7 @@ class Broker(BrokerServices, ABC):
 
     def _topic_deleted(self, name: str, topic_id: bytes) -> None:
         self.cleaner.topic_deleted(name)
-        self.coordinators.topic_deleted(name, topic_id)
-        if self._share_partitions is not None:
-            self._share_partitions.topic_deleted(topic_id)
+        self.coordination.topic_deleted(name, topic_id)
 
     def _look_at_directories(self) -> None:
         if self.directories.why_lost is not None:
@@ -287,17 +393,15 @@ class Broker(BrokerServices, ABC):
         """Coordinators that gave up a partition take it again."""
         for topic, index in partitions:
             if topic in self.metadata.image.topics:
-                self.coordinator_role_changed(topic, index)
+                self.coordination.role_changed(topic, index)
 
     def _topic_opened(self, topic: TopicImage) -> None:
         for index in range(len(topic.partitions)):
-            self.coordinator_role_changed(topic.name, index)
+            self.coordination.role_changed(topic.name, index)
 
     def _log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         self.cleaner.log_replaced(topic, index, log)
-        coordinator = self.coordinators.get(topic)
-        if coordinator is not None:
-            coordinator.log_replaced(index, log)
+        self.coordination.log_replaced(topic, index, log)
 
     # ------------------------------------------------------------ stop
 
@@ -314,7 +418,8 @@ class Broker(BrokerServices, ABC):
         await self.healer.stop()
         await self.changes.missing.stop()
         await self.moves.stop()
-        await self.stop_coordinators()
+        await self.coordination.stop()
+        self.peers.close()
         await self.dispatcher.stop()
         if self.local is not None:
             await self.local.stop()
@@ -333,41 +438,6 @@ class Broker(BrokerServices, ABC):
         started = time.monotonic()
         self.close()  # runs on the loop itself: no other task is left
         event_log.info("broker stopped cleanly", seconds=round(time.monotonic() - started, 3))
-
-    def group_shards(self) -> Iterable[tuple[int, Any]]:
-        """Returns the shards of groups that this broker coordinates; none without a member so far."""
-        groups = self.coordinators.get(GROUPS_TOPIC)
-        return () if groups is None else groups.shards()
-
-    def share_lags(self) -> Iterable[tuple[str, str, int, int, int]]:
-        """Returns `ShareCoordinatorService.unread` of this broker."""
-        coordinator = self.coordinators.get(SHARE_TOPIC)
-        return () if coordinator is None else coordinator.unread()
-
-    def group_rebalances(self) -> Mapping[str, int]:
-        """Returns how many rebalances this broker has coordinated since it started, by group type."""
-        groups = self.coordinators.get(GROUPS_TOPIC)
-        return {} if groups is None else groups.rebalances
-
-    def led_share_partitions(self) -> Iterable[tuple[str, str, int, int]]:
-        """Returns `SharePartitions.in_flight` of this broker."""
-        return () if self._share_partitions is None else self._share_partitions.in_flight()
-
-    def dead_letter_counts(self) -> tuple[int, int]:
-        """Returns the records that share groups gave up, with and without a copy in a dead-letter topic."""
-        led = self._share_partitions
-        if led is None or led.dead_letters is None:
-            return 0, 0
-        return led.dead_letters.written, led.dead_letters.lost
-
-    async def stop_coordinators(self) -> None:
-        """Stops the coordinators that have begun; requests that wait for them are refused."""
-        if self._share_partitions is not None:
-            await self._share_partitions.stop()
-        await self.coordinators.stop()
-        if self._persister is not None:
-            await self._persister.stop()
-        self.peers.close()
 
     def close(self) -> None:
         """Closes logs and directories. Writes no marker if a file could not be written; releases the locks in

@@ -158,7 +158,7 @@ class ClusterBroker(Broker):
         self._follower = ImageFollower(
             self.quorum, self.changes, self.logs, self.replication, self._assignments
         )
-        self._follower.when_roles_changed = lambda topic, index: self.coordinator_role_changed(
+        self._follower.when_roles_changed = lambda topic, index: self.coordination.role_changed(
             topic.name, index
         )
 

@@ -3,43 +3,68 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.api.table import BY_CONTROLLER
 from bowstring.engine.broker.controller_registration import ControllerRegistration
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.node import behind, check_formatted, make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.controller.service import QuorumController
+from bowstring.engine.metadata.image import Metadata
 from bowstring.engine.metadata.store.start_checks import check_metadata_log
 from bowstring.engine.quorum.service import HANDOVER_MS, QuorumService
 from bowstring.engine.quorum.settings import quorum_settings
 from bowstring.engine.raft.keys import NO_LEADER
 from bowstring.engine.raft.voters import Endpoint, Endpoints
-from bowstring.engine.requests.binding import HandlerOf
-from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.requests.listeners import Listener, advertised_listeners, controller_listeners
+from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.descriptor_reserve import DescriptorReserve, raise_file_limit
 from bowstring.engine.storage.log_directories import LogDirectories
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.metrics_server import MetricsServer
+    from bowstring.engine.requests.binding import HandlerOf
 
 _NO_BROKER_EPOCH: Final = -1
 
 
-class ControllerServer(BrokerServices):
+class ControllerServer:
     """The listeners of a node's controller, with its own reactor and dispatcher: clients of a broker in the
-    same process do not delay the quorum.
+    same process do not delay the quorum. Handlers state the parts that they use by its attributes'
+    names; a part is not replaced after `start`.
 
     Attributes:
-        dispatcher: Answers requests; holds their counters.
+        configs: The configs in force.
+        node_id: This node.
+        directories: The directories of the node.
+        quorum: This node's replica of the metadata quorum.
+        metadata: The same.
         controller: Decides for the cluster while this node leads the quorum.
+        plane: A data plane of its own.
+        listeners: The listeners, with the ports really bound.
+        advertised: The advertised listeners, in the same order.
+        handlers: The module that answers, by API key.
+        offered: The keys of all APIs that are offered here.
+        time_slices: Shares the control thread among long requests.
+        dispatcher: Answers requests; holds their counters.
     """
 
-    dispatcher: Dispatcher
+    configs: BrokerConfigs
+    node_id: int
+    directories: LogDirectories
     quorum: QuorumService
+    metadata: Metadata
     controller: QuorumController
+    plane: DataPlane
+    listeners: list[Listener]
+    advertised: list[Listener]
+    handlers: Mapping[int, str]
+    offered: tuple[int, ...]
+    time_slices: TimeSlices
+    dispatcher: Dispatcher
 
     def __init__(
         self, configs: BrokerConfigs, node_id: int, directories: LogDirectories, quorum: QuorumService
@@ -49,8 +74,7 @@ class ControllerServer(BrokerServices):
         self.directories = directories
         self.quorum = quorum
         self.metadata = quorum
-        self.dispatcher = Dispatcher(self)
-        self.time_slices = self.dispatcher.time_slices
+        self.time_slices = TimeSlices()
         self.listeners = []
         self.advertised = []
         self.handlers, self.offered = BY_CONTROLLER
@@ -66,9 +90,21 @@ class ControllerServer(BrokerServices):
         self.plane = make_plane(self.configs, self.offered, is_controller=True)
         self.listeners = [each._replace(port=self.plane.listen(each.host, each.port)) for each in wanted]
         self.advertised = advertised_listeners(self.configs, self.listeners)
+        self.dispatcher = Dispatcher(
+            self.plane,
+            self.handlers,
+            partial(getattr, self),
+            advertised=self.advertised,
+            time_slices=self.time_slices,
+        )
 
     @property
-    def handler_of(self) -> HandlerOf:
+    def cluster_id(self) -> str:
+        """The cluster's id, in text form."""
+        return self.directories.cluster_id
+
+    @property
+    def handler_of(self) -> "HandlerOf":
         """Returns the handler of an API, for requests inside Envelope."""
         return self.dispatcher.handler
 

@@ -7,9 +7,8 @@ scanned without the GIL and decoded while the handler iterates over them. Answer
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +18,8 @@ from bowstring.engine import event_log
 from bowstring.engine.api.table import FORWARDED, TABLE
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.requests.answers import encoded, error_response
-from bowstring.engine.requests.binding import Handler
+from bowstring.engine.requests.binding import Handler, bound
+from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol import (
@@ -34,9 +34,9 @@ from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
+    from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.broker.slow_batches import SlowBatches
     from bowstring.engine.broker.transaction_checks import TransactionChecks
-    from bowstring.engine.requests.broker_services import BrokerServices
 
 AtOnce = Callable[[Any, str, str], Response | None]
 """Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error."""
@@ -51,15 +51,40 @@ class Dispatcher:
     """Answers the requests that reactors queue. Requests run concurrently; the data plane keeps replies in
     order.
 
-    Attributes:
+    Args:
+        plane: The data plane whose requests it answers.
+        modules: The module that answers, by API key.
+        part: Returns the part of the node that a handler states by a name. It is called with the first
+            request of an API, on the control loop.
+        advertised: The listeners, in the data plane's order.
         time_slices: Shares the control thread among long requests.
+
+    Attributes:
+        counters: What was answered, by API key.
+        when_replicas_change: Acts on what the data plane notes of replicas; called after each pass.
+        when_ended: Called with the ids of connections that ended.
+        when_advanced: Called with each partition whose high watermark advanced after `DataPlane.watch`.
     """
 
-    def __init__(self, services: "BrokerServices") -> None:
-        self.time_slices = TimeSlices()
+    def __init__(
+        self,
+        plane: "DataPlane",
+        modules: Mapping[int, str],
+        part: Callable[[str], Any],
+        *,
+        advertised: Sequence[Listener],
+        time_slices: TimeSlices,
+    ) -> None:
         self.counters: dict[int, RequestCounters] = {}
+        self.when_replicas_change: Callable[[], None] = lambda: None
+        self.when_ended: Callable[[list[int]], None] = lambda connection_ids: None
+        self.when_advanced: Callable[[str, int], None] = lambda topic, partition: None
+        self._plane = plane
+        self._modules = modules
+        self._part = part
+        self._advertised = advertised
+        self._time_slices = time_slices
         self._looking_over: ThreadPoolExecutor | None = None
-        self._services = services
         self._handlers: dict[int, Handler] = {}
         self._at_once: dict[int, AtOnce | None] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -68,11 +93,11 @@ class Dispatcher:
 
     def start(self) -> None:
         """Starts listening to the data plane. Call on the control loop."""
-        asyncio.get_running_loop().add_reader(self._services.plane.control_fd, self._take)
+        asyncio.get_running_loop().add_reader(self._plane.control_fd, self._take)
 
     async def stop(self) -> None:
         """Stops listening and waits a short time for requests in progress."""
-        asyncio.get_running_loop().remove_reader(self._services.plane.control_fd)
+        asyncio.get_running_loop().remove_reader(self._plane.control_fd)
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=2)
             for task in late:
@@ -86,9 +111,8 @@ class Dispatcher:
 
     def _take(self) -> None:
         """Takes the queue of the reactors. Items come once, so a failure of one ends no other."""
-        plane = self._services.plane
-        self.time_slices.begin()
-        for item in plane.take_requests():
+        self._time_slices.begin()
+        for item in self._plane.take_requests():
             try:
                 self.take_up(item)
             except Exception:
@@ -96,10 +120,10 @@ class Dispatcher:
         self._try(self._begin_slow_batches)
         self._try(self._log_events)
         self._try(self._take_replica_events)
-        if ended := plane.take_ended():
+        if ended := self._plane.take_ended():
             # Later: an earlier request may only now be taken up.
-            asyncio.get_running_loop().call_soon(self._services.connections_ended, ended)
-        for topic, partition in plane.take_advanced():
+            asyncio.get_running_loop().call_soon(self.when_ended, ended)
+        for topic, partition in self._plane.take_advanced():
             self._advanced(topic, partition)
 
     def take_up(self, item: ControlRequest | SlowBatch) -> None:
@@ -119,9 +143,9 @@ class Dispatcher:
         event_log.error("bug: a request could not be taken up; report the traceback", traceback=True, **facts)
         try:
             if isinstance(item, ControlRequest):
-                self._services.plane.reply(item.connection_id, item.slot, None)
+                self._plane.reply(item.connection_id, item.slot, None)
             else:
-                self._services.plane.finish_batch(item, error=Errors.REQUEST_TIMED_OUT.code)
+                self._plane.finish_batch(item, error=Errors.REQUEST_TIMED_OUT.code)
         except Exception:  # such as a batch that has been answered before the failure
             event_log.error("bug: a request could not be answered; report the traceback", traceback=True)
 
@@ -140,16 +164,15 @@ class Dispatcher:
             self._slow_batches.begin()
 
     def _log_events(self) -> None:
-        for level, event, detail in self._services.plane.take_events():
+        for level, event, detail in self._plane.take_events():
             event_log.log(event_log.LEVELS[level], event, detail=detail)
 
     def _take_replica_events(self) -> None:
-        if self._services.replication is not None:
-            self._services.replication.take_events()
+        self.when_replicas_change()
 
     def _advanced(self, topic: str, partition: int) -> None:
         try:
-            self._services.high_watermark_advanced(topic, partition)
+            self.when_advanced(topic, partition)
         except Exception:  # the data plane names each partition once
             event_log.error(
                 "bug: what waited for a high watermark failed; report the traceback",
@@ -169,15 +192,13 @@ class Dispatcher:
         if self._checks is None:
             from bowstring.engine.broker.transaction_checks import TransactionChecks
 
-            self._checks = TransactionChecks(
-                self._services.transactions.verifier, self._services.plane, self._pass_on
-            )
+            self._checks = TransactionChecks(self._part("transactions").verifier, self._plane, self._pass_on)
         self._checks.take(slow)
 
     def _pass_on(self, slow: SlowBatch) -> None:
         """Takes a batch whose transaction is verified."""
         if self._slow_batches is None and not slow.needs_work:
-            self._services.plane.finish_batch(slow)
+            self._plane.finish_batch(slow)
         else:
             self._slow().take(slow)
 
@@ -186,7 +207,7 @@ class Dispatcher:
             # Imported late: few topics recompress, so few brokers need the codecs.
             from bowstring.engine.broker.slow_batches import SlowBatches, codec_level
 
-            self._slow_batches = SlowBatches(self._services.plane, partial(codec_level, self._services))
+            self._slow_batches = SlowBatches(self._plane, bound(codec_level, self._part))
         return self._slow_batches
 
     # ------------------------------------------------------------ one request
@@ -214,7 +235,7 @@ class Dispatcher:
                 version=version,
             )
             return False
-        self._services.plane.reply(message.connection_id, message.slot, payload)
+        self._plane.reply(message.connection_id, message.slot, payload)
         self._count(message, failed=False)
         return True
 
@@ -248,7 +269,7 @@ class Dispatcher:
         except Exception:
             payload = self._payload_of_bug(message)
         finally:
-            self._services.plane.reply(message.connection_id, message.slot, payload)
+            self._plane.reply(message.connection_id, message.slot, payload)
             self._count(message, failed=failed)
 
     async def _payload(self, message: ControlRequest) -> tuple[bytes | Encoding | None, bool]:
@@ -258,7 +279,7 @@ class Dispatcher:
             from bowstring.engine.api.api_versions import unsupported_version
 
             return encode_response(key, 0, message.correlation_id, unsupported_version()), True
-        if message.body_bytes < _LAZY_BYTES or self._services.handlers[key] == FORWARDED:
+        if message.body_bytes < _LAZY_BYTES or self._modules[key] == FORWARDED:
             body = decode_request(key, version, message.body)
         else:
             body = await self._decode_large(message)
@@ -267,7 +288,7 @@ class Dispatcher:
             api_key=key,
             version=version,
             body=body,
-            listener=self._services.advertised[message.listener],
+            listener=self._advertised[message.listener],
             correlation_id=message.correlation_id,
             client_id=message.client_id,
             principal=message.principal,
@@ -278,7 +299,7 @@ class Dispatcher:
         )
         try:
             response = await self.handler(key)(request)
-            encoding = await encoded(key, version, message.correlation_id, response, self.time_slices)
+            encoding = await encoded(key, version, message.correlation_id, response, self._time_slices)
         except KafkaError as error:
             answer = error_response(key, version, error)
             if answer is None:
@@ -308,9 +329,9 @@ class Dispatcher:
         """Returns the handler of an API with its parts; imports its module on first use."""
         handler = self._handlers.get(key)
         if handler is None:
-            module = import_module(f"bowstring.engine.api.{self._services.handlers[key]}")
-            self._at_once[key] = self._services.bind_parts(module.at_once) if TABLE[key].at_once else None
-            handler = self._handlers[key] = self._services.bind_parts(module.handle)
+            module = import_module(f"bowstring.engine.api.{self._modules[key]}")
+            self._at_once[key] = bound(module.at_once, self._part) if TABLE[key].at_once else None
+            handler = self._handlers[key] = bound(module.handle, self._part)
         return handler
 
     def _refuse(self, message: ControlRequest, event: str, detail: str) -> None:

@@ -32,7 +32,9 @@ class BrokerMetrics(Collector):
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._lags = GroupLags(broker.group_shards, broker.logs.get, broker.share_lags)
+        self._lags = GroupLags(
+            broker.coordination.group_shards, broker.logs.get, broker.coordination.share_lags
+        )
 
     def collect(self) -> Iterable[Metric]:
         """Yields every metric of the broker."""
@@ -301,7 +303,7 @@ class BrokerMetrics(Collector):
             "(consumer-group-rebalance-count, share-group-rebalance-count, streams-group-rebalance-count).",
             labels=["type"],
         )
-        for group_type, count in sorted(self._broker.group_rebalances().items()):
+        for group_type, count in sorted(self._broker.coordination.group_rebalances().items()):
             rebalances.add_metric([group_type], count)
         in_flight = GaugeMetricFamily(
             "bowstring_share_in_flight_records",
@@ -309,11 +311,11 @@ class BrokerMetrics(Collector):
             "and end offsets (Kafka: InFlightMessageCount). Of the 2,000 partitions with most.",
             labels=["group", "topic", "partition"],
         )
-        led = self._broker.led_share_partitions()
+        led = self._broker.coordination.led_share_partitions()
         for group, topic, partition, records in nlargest(ROWS_MAX, led, key=lambda row: row[3]):
             in_flight.add_metric([group, topic, str(partition)], records)
         yield from (rebalances, in_flight)
-        written, lost = self._broker.dead_letter_counts()
+        written, lost = self._broker.coordination.dead_letter_counts()
         yield CounterMetricFamily(
             "bowstring_share_dead_letters",
             "Records that share groups gave up and this broker copied to their dead-letter topics (Kafka: "

@@ -19,7 +19,8 @@ from bowstring.engine import event_log
 from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.metadata.image import Metadata
 
 # Topic config with the compression level of each codec.
 _LEVELS: Final = {1: "compression.gzip.level", 3: "compression.lz4.level", 4: "compression.zstd.level"}
@@ -46,14 +47,14 @@ def work_on(slow: SlowBatch, level: int | None, limit: int) -> Outcome | None:
     return repack(slow, now_ms=time.time_ns() // 1_000_000, level=level, limit=limit)
 
 
-def codec_level(services: "BrokerServices", slow: SlowBatch) -> int | None:
+def codec_level(slow: SlowBatch, *, configs: "BrokerConfigs", metadata: "Metadata") -> int | None:
     """Returns the compression level that the batch's topic sets for its codec; None for the codec's
     default.
     """
     name = _LEVELS.get(slow.wanted_codec)
     if name is None:
         return None
-    level = services.configs.topic_value(name, services.metadata.image.topic_configs(slow.topic))
+    level = configs.topic_value(name, metadata.image.topic_configs(slow.topic))
     return None if level == _DEFAULT_LEVEL else int(level)
 
 

@@ -10,6 +10,6 @@ partitions of a broker. `brokers`, `alter_partition`, `elections`, `reassignment
 `producer_ids`, `features` and `controllers` decide about the APIs of their subject; `activation` begins a
 leadership.
 
-Imported by: api, broker, requests.
+Imported by: api, broker.
 May import: configs, engine, metadata, protocol.
 """

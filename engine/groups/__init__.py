@@ -8,7 +8,7 @@ Files: `shard` is the interface; `state` holds a shard's state and collects its 
 classic protocol; `offsets` handles committed offsets; `administration` serves admin clients; `records` and
 `replay` handle the log. Behaviour follows Kafka 4.4's group coordinator.
 
-Imported by: api, requests, share.coordinator.
+Imported by: api, broker, share.coordinator.
 May import: _native.log, _native.protocol, _native.record, _native.server, configs, coordinators, engine,
 metadata, metadata.store, protocol, share.persister, storage.
 """

@@ -28,7 +28,8 @@ from bowstring.protocol.local_reads import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.requests.led_logs import LedLogs
 
 _READ_COMMITTED: Final = 1
 _ISOLATIONS: Final = (0, _READ_COMMITTED)
@@ -58,9 +59,10 @@ class LocalRequests:
         answered: SEGMENTS requests answered since start.
     """
 
-    def __init__(self, services: "BrokerServices", instance: str, waiters: LogWaiters) -> None:
-        self._services = services
-        self._hello = Hello(instance, services.cluster_id, services.node_id)
+    def __init__(self, hello: Hello, metadata: "Metadata", led_logs: "LedLogs", waiters: LogWaiters) -> None:
+        self._hello = hello
+        self._metadata = metadata
+        self._led_logs = led_logs
         self._waiting: dict[int, asyncio.Future[bool]] = {}
         self.waiters = waiters
         self.answered = 0
@@ -100,13 +102,13 @@ class LocalRequests:
         """
 
     def _log(self, request: SegmentsRequest, principal: str) -> tuple[TopicImage, PartitionLog]:
-        topic = self._services.metadata.image.topics.get(request.topic)
+        topic = self._metadata.image.topics.get(request.topic)
         if topic is None:
             raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION)
         self._authorize(principal, topic)
         if request.topic_id not in (ANY_TOPIC_ID, topic.id):
             raise KafkaError(Errors.UNKNOWN_TOPIC_ID)
-        log = self._services.led_logs.of(request.topic, request.partition, request.current_leader_epoch)
+        log = self._led_logs.of(request.topic, request.partition, request.current_leader_epoch)
         return topic, log
 
     async def _segments(

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine import background, event_log
-from bowstring.engine.configs import ConfigError
+from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.protocol.ids import format_uuid, random_uuid
 
 if TYPE_CHECKING:
+    from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.local.requests import LocalRequests
-    from bowstring.engine.requests.broker_services import BrokerServices
+    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.requests.led_logs import LedLogs
 
 SOCKET_FILE: Final = "bowstring.local.sock"
 SOCKET_CONFIG: Final = "bowstring.local.socket"
@@ -36,15 +38,35 @@ _REST_S: Final = 0.1
 class LocalSocket:
     """Listens, and answers requests one after another on each connection.
 
+    Args:
+        directory: Where the socket is if the config names no other path.
+        led_logs: The logs that can be read.
+
     Attributes:
         path: the socket's path; None before `bind` and after `stop`.
         connections: number of open connections.
         connections_max: more readers are refused.
     """
 
-    def __init__(self, services: "BrokerServices") -> None:
-        self._services = services
-        self._setting: str = services.configs.value(SOCKET_CONFIG)
+    def __init__(
+        self,
+        configs: BrokerConfigs,
+        plane: "DataPlane",
+        *,
+        directory: Path,
+        cluster_id: str,
+        node_id: int,
+        metadata: "Metadata",
+        led_logs: "LedLogs",
+    ) -> None:
+        self._configs = configs
+        self._plane = plane
+        self._directory = directory
+        self._cluster_id = cluster_id
+        self._node_id = node_id
+        self._metadata = metadata
+        self._led_logs = led_logs
+        self._setting: str = configs.value(SOCKET_CONFIG)
         self._listener: socket.socket | None = None
         self._is_told = False
         self._identity = (-1, -1)
@@ -82,13 +104,13 @@ class LocalSocket:
             OSError: The configured path cannot be bound.
         """
         chosen = self._setting != "on"
-        path = Path(self._setting) if chosen else self._services.directory.path / SOCKET_FILE
+        path = Path(self._setting) if chosen else self._directory / SOCKET_FILE
         if not path.is_absolute():
             raise ConfigError(
                 f'{SOCKET_CONFIG} is "{self._setting}"; it must be on, off, or an absolute path'
             )
         try:
-            self._listener = bind(path, int(self._services.configs.value(f"{SOCKET_CONFIG}.permissions"), 8))
+            self._listener = bind(path, int(self._configs.value(f"{SOCKET_CONFIG}.permissions"), 8))
         except OSError as error:
             if chosen:
                 raise OSError(error.errno, f"cannot listen on {path}: {error.strerror or error}") from error
@@ -111,8 +133,8 @@ class LocalSocket:
         self._instance = format_uuid(random_uuid())
         # Clients read these from DescribeConfigs, to find the socket and to verify that it belongs to this
         # broker.
-        self._services.configs.static[SOCKET_CONFIG] = str(self.path)
-        self._services.configs.static[INSTANCE_CONFIG] = self._instance
+        self._configs.static[SOCKET_CONFIG] = str(self.path)
+        self._configs.static[INSTANCE_CONFIG] = self._instance
         asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept)
 
     async def stop(self) -> None:
@@ -152,9 +174,11 @@ class LocalSocket:
         if self._requests is None:
             from bowstring._native.server.log_waiters import LogWaiters
             from bowstring.engine.local.requests import LocalRequests
+            from bowstring.protocol.local_reads import Hello
 
-            waiters = LogWaiters(self._services.plane)
-            self._requests = LocalRequests(self._services, self._instance, waiters)
+            waiters = LogWaiters(self._plane)
+            hello = Hello(self._instance, self._cluster_id, self._node_id)
+            self._requests = LocalRequests(hello, self._metadata, self._led_logs, waiters)
             asyncio.get_running_loop().add_reader(waiters.fd, self._requests.wake)
         return self._requests
 

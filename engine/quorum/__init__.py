@@ -5,7 +5,7 @@ Files: `service` carries out the core's effects; `log`, `synced_end` and `state_
 `applier` follows the committed records with the image of the cluster, and `own_snapshots` writes it down;
 `settings` reads the configs; `formatting` prepares directories.
 
-Imported by: api, broker, cli, cluster, requests.
+Imported by: api, broker, cli, cluster.
 May import: _native.log, _native.record, configs, engine, metadata, metadata.store, network, protocol, raft,
 storage.
 """

@@ -1,7 +1,5 @@
-"""Defines a request and the parts of the broker that its handler may use.
+"""Defines a request, and binds its handler to the parts of the node that it uses.
 
 Imported by: engine.*, serve.
-May import: _native.log, _native.protocol, _native.server, configs, controller, coordinators, groups,
-metadata, metadata.store, network, protocol, quorum, share, share.coordinator, share.leader,
-share.persister, storage, transactions.
+May import: _native.log, _native.protocol, configs, metadata, protocol, storage.
 """

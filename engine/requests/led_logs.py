@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LedReplicas(Protocol):
-    """The view of a broker's replicas in a cluster that request handlers need."""
+    """The view of a broker's replicas in a cluster that its requests need."""
 
     def leads(self, topic_id: bytes, partition: int) -> bool:
         """Whether this broker leads a partition, and the data plane has it."""

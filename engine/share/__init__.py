@@ -4,6 +4,6 @@
 
 `leader` is what the leader of a partition does for the groups that read it; `sessions` are those of members.
 
-Imported by: api, requests, share.leader.
+Imported by: api, broker, share.leader.
 May import: metadata, network, protocol.
 """

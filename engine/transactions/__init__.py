@@ -13,7 +13,7 @@ Files that do I/O: `service` passes events to the shards; `marker_sender` sends 
 transactions to the leaders of their partitions; `marker_writer` writes markers that arrive; `verifier` checks
 with the coordinator of a produced batch.
 
-Imported by: api, broker, requests.
+Imported by: api, broker.
 May import: _native.log, _native.protocol, _native.record, _native.server, configs, coordinators, engine,
 metadata, metadata.store, network, protocol, storage.
 """

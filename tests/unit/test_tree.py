@@ -135,11 +135,8 @@ ENGINE_PACKAGES = {
         *("_native.server", "_native.share"),
     },
     "engine.requests": {
-        *("engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
-        *("engine.metadata", "engine.metadata.store", "engine.network", "engine.quorum", "engine.share"),
-        *("engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
-        *("engine.storage", "engine.transactions", "protocol", "_native.log", "_native.protocol"),
-        "_native.server",
+        *("engine.configs", "engine.metadata", "engine.storage", "protocol", "_native.log"),
+        "_native.protocol",
     },
     "engine.local": {
         *("engine", "engine.configs", "engine.metadata", "protocol", "engine.requests"),
@@ -153,10 +150,12 @@ ENGINE_PACKAGES = {
         *("_native.record", "_native.share"),
     },
     "engine.broker": {
-        *("engine", "engine.api", "engine.configs", "engine.controller", "engine.local"),
-        *("engine.metadata", "engine.metadata.store", "engine.network", "protocol"),
-        *("engine.quorum", "engine.raft", "engine.replication", "engine.requests", "engine.storage"),
-        *("engine.transactions", "_native.log", "_native.protocol", "_native.server"),
+        *("engine", "engine.api", "engine.configs", "engine.controller", "engine.coordinators"),
+        *("engine.groups", "engine.local", "engine.metadata", "engine.metadata.store", "engine.network"),
+        *("engine.quorum", "engine.raft", "engine.replication", "engine.requests", "engine.share"),
+        *("engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
+        *("engine.storage", "engine.transactions", "protocol", "_native.log", "_native.protocol"),
+        "_native.server",
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "protocol"),

@@ -7,7 +7,7 @@ Files: `shard` is the interface; `batches` merges states of records; `partition`
 partition; `records` encodes the log; `service` runs the shards. Behaviour follows Kafka 4.4's share
 coordinator (KIP-932, KIP-1226).
 
-Imported by: api, requests.
+Imported by: api, broker.
 May import: _native.log, _native.protocol, _native.server, configs, coordinators, engine, groups, metadata,
 metadata.store, protocol, share.persister, storage.
 """

@@ -15,14 +15,16 @@ from unittest.mock import patch
 
 from bowstring._native.protocol.message_codec import decode, encode
 from bowstring.engine.api.table import BY_BROKER_ALONE
+from bowstring.engine.broker import coordination
+from bowstring.engine.broker.coordination import Coordination
 from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.coordinators import runtime
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.network import peers
 from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.network.connection import NoAnswerError
-from bowstring.engine.requests import broker_services
-from bowstring.engine.requests.broker_services import BrokerServices
+from bowstring.engine.requests.binding import bound
+from bowstring.engine.requests.led_logs import LedLogs
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.share.leader import share_partition, share_partitions
 from bowstring.engine.storage.disk_reads import DiskReads
@@ -61,7 +63,7 @@ def simulated_clocks():
         with ExitStack() as stack:
             for module in _with_a_clock():
                 stack.enter_context(patch.object(module, "wall_ms", wall_ms))
-            for module in (runtime, marker_writer, broker_services):
+            for module in (runtime, marker_writer, coordination):
                 stack.enter_context(patch.object(module, "time", clock))
             # Timeouts of transactions follow the steady clock.
             stack.enter_context(patch.object(service, "time", SimpleNamespace(monotonic_ns=_time_ns)))
@@ -175,7 +177,7 @@ class _Batch:
         self.finish = finish
 
 
-class Shells(BrokerServices):
+class Shells:
     """The coordinators of one life of a broker, and the requests to them."""
 
     def __init__(self, broker):
@@ -189,20 +191,38 @@ class Shells(BrokerServices):
         self.peers = _Peers(self.node, LISTENER.name)
         self.logs = _Logs(self.node)
         self.plane = broker.plane
-        self.replication = _Replicas(broker.manager)
+        self.led_logs = LedLogs(self.node, self.logs, self.node.id, _Replicas(broker.manager))
         self.disk_reads = DiskReads()
         self.log_waiters: list[LogWaiters] = []
         self.changes = _Changes()
         self.producer_ids = _ProducerIds(self.world)
         self.time_slices = TimeSlices()
         self.time_slices.until_ns = FOR_EVER_NS
+        self.coordination = Coordination(
+            self.configs,
+            self.metadata,
+            self.logs,
+            self.plane,
+            node_id=self.node_id,
+            changes=self.changes,
+            producer_ids=self.producer_ids,
+            led_logs=self.led_logs,
+            peers=lambda: self.peers,
+            time_slices=self.time_slices,
+            disk_reads=self.disk_reads,
+        )
         self.watched: dict[tuple[str, int], int] = {}
         self.asked: dict[int, asyncio.Future] = {}
         self._numbers = 0
 
     @cached_property
     def checks(self):
-        return TransactionChecks(self.transactions.verifier, self.plane, lambda batch: batch.finish(0))
+        return TransactionChecks(
+            self.coordination.transactions.verifier, self.plane, lambda batch: batch.finish(0)
+        )
+
+    def _part(self, name):
+        return getattr(self.coordination if name in coordination.PARTS else self, name)
 
     def _broken(self, error):
         if not isinstance(error, Violation):
@@ -216,7 +236,7 @@ class Shells(BrokerServices):
 
     def role_changed(self, part):
         if part.key[0] in COORDINATED or self.world.plan.shares:
-            self.loop.call_soon(self.coordinator_role_changed, *part.key)
+            self.loop.call_soon(self.coordination.role_changed, *part.key)
         self._wake(part.key)
 
     def advanced(self, part):
@@ -226,7 +246,8 @@ class Shells(BrokerServices):
 
     def _wake(self, key):
         if self.watched.pop(key, None) is not None:
-            self.node.after(self.world.control_ms(), self.loop.call_soon, self.high_watermark_advanced, *key)
+            advanced = self.coordination.coordinators.high_watermark_advanced
+            self.node.after(self.world.control_ms(), self.loop.call_soon, advanced, *key)
 
     def log_moved(self, part):
         """A partition has more to read, or another broker leads it."""
@@ -256,7 +277,7 @@ class Shells(BrokerServices):
         received = SimpleNamespace(body=copy, version=version, client_id="c", peer="h:1")
         received.connection_id, received.listener = connection_id, LISTENER
         received.api_key = request.api_key
-        return await self.bind_parts(module.handle)(received)
+        return await bound(module.handle, self._part)(received)
 
     def ask(self, request, answer):
         """A client's request: its message and version."""
@@ -280,7 +301,7 @@ class Shells(BrokerServices):
 
         def end():
             self.world.tell("share_connection_ended", self.node, asked)
-            self.connections_ended([asked.connection])
+            self.coordination.connections_ended([asked.connection])
 
         self.node.after(self.world.control_ms(), self.loop.call_soon, end)
 
@@ -300,7 +321,7 @@ class Shells(BrokerServices):
     def _of_group(self, event, answer):
         async def work():
             try:
-                return 0, await self.groups.ask("group", event)
+                return 0, await self.coordination.groups.ask("group", event)
             except KafkaError as error:
                 return error.error.code, None
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.broker.coordination import Coordination
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
@@ -24,7 +25,6 @@ from bowstring.engine.quorum import connections, forwards
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.replication.isr_changes import IsrChanges
-from bowstring.engine.requests.broker_services import BrokerServices
 from bowstring.engine.storage.log_healer import LogHealer
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.transactions.marker_sender import MarkerSender
@@ -342,8 +342,8 @@ def refused_requests_hang(patches):
         patches,
         Dispatcher,
         "_answer",
-        "        self._services.plane.reply(message.connection_id, message.slot, payload)\n",
-        "        if payload is not None and not failed:\n            self._services.plane.reply(message.connection_id, message.slot, payload)\n",
+        "        self._plane.reply(message.connection_id, message.slot, payload)\n",
+        "        if payload is not None and not failed:\n            self._plane.reply(message.connection_id, message.slot, payload)\n",
     )
 
 
@@ -434,7 +434,7 @@ def verifier_stays_busy(patches):
     **FILES_OPEN,
 )
 def roles_are_not_passed_on(patches):
-    patches.set(BrokerServices, "coordinator_role_changed", lambda self, topic, partition: None)
+    patches.set(Coordination, "role_changed", lambda self, topic, partition: None)
 
 
 @fault(

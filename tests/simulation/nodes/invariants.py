@@ -173,8 +173,8 @@ class CoordinatorsAreLoaded(Rule):
     def why_not_healthy(self):
         image = self.image()
         for node, broker in self.brokers():
-            for name in broker.coordinators.topics:
-                runtime = broker.coordinators.get(name)
+            for name in broker.coordination.coordinators.topics:
+                runtime = broker.coordination.coordinators.get(name)
                 topic = image.topics.get(name) if image is not None else None
                 if topic is None:
                     continue

@@ -69,14 +69,14 @@ def what_waits(broker):
     turns = broker.server.controller._turns if broker.server is not None else None
     if turns is not None:
         yield "turns", len(turns._urgent) + len(turns._others) + (turns.holder is not None)
-    for runtime in broker.coordinators:
+    for runtime in broker.coordination.coordinators:
         hosted = list(runtime._hosted.values())
         yield (
             f"appends to {runtime.topic.name}",
             sum(len(each.waiting) + len(each.effects) for each in hosted),
         )
         yield f"logs of {runtime.topic.name}", len(runtime._to_load) + len(runtime._failed_loads)
-    if (transactions := broker.coordinators.get(TRANSACTIONS_TOPIC)) is not None:
+    if (transactions := broker.coordination.coordinators.get(TRANSACTIONS_TOPIC)) is not None:
         verifier, sender = transactions.verifier, transactions._sender
         yield "ends of transactions", len(transactions._ends)
         yield "markers that are written", len(transactions.writer._waiting)

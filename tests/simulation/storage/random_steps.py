@@ -252,7 +252,7 @@ class Work:
         request = OffsetFetchRequestGroup(group_id=group, topics=None)
 
         async def fetch() -> Any:
-            groups = self.broker.broker.groups
+            groups = self.broker.broker.coordination.groups
             await groups.ensure_topic()
             return await groups.ask(
                 group, lambda shard, token, now: shard.fetch_offsets(request, token, require_stable=False)
@@ -384,7 +384,7 @@ class Work:
         """Sends a request to a group's coordinator, after which the group has an offset."""
 
         async def ask() -> asyncio.Future[Any]:
-            groups = self.broker.broker.groups
+            groups = self.broker.broker.coordination.groups
             await groups.ensure_topic()
             self.groups[group].append(Asked(offset, group))
             return asyncio.ensure_future(groups.ask(group, event))

@@ -2,9 +2,9 @@
 
 import asyncio
 
+from bowstring.engine.broker.coordination import Coordination
 from bowstring.engine.coordinators.coordinators import Coordinators
 from bowstring.engine.metadata.names import INTERNAL_TOPICS
-from bowstring.engine.requests.broker_services import BrokerServices
 
 
 class Noted:
@@ -81,5 +81,9 @@ def test_a_coordinator_that_fails_keeps_events_from_no_other():
 
 
 def test_each_internal_topic_has_its_coordinator():
-    """A fourth one is a topic, a service and a row in `BrokerServices.coordinators`."""
-    assert set(BrokerServices().coordinators.topics) == INTERNAL_TOPICS
+    """A fourth one is a topic, a service and a row in `Coordination`."""
+    parts = dict.fromkeys(
+        ("node_id", "changes", "producer_ids", "led_logs", "peers", "time_slices", "disk_reads")
+    )
+    coordination = Coordination(None, None, None, None, **parts)
+    assert set(coordination.coordinators.topics) == INTERNAL_TOPICS

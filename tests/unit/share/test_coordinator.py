@@ -43,51 +43,51 @@ def written(first, last, start_offset=-1):
 
 def test_state_outlives_the_broker(served):
     key = SharePartitionKey("g", served.create_topic("t"), 0)
-    persister = served.engine.persister
+    persister = served.engine.coordination.persister
     assert run(served, persister.initialize(key, 0, -1)) is Errors.NONE
     for first in range(0, 50, 10):
         assert run(served, persister.write_state(key, written(first, first + 9, 0))) is Errors.NONE
     served.restart()
-    found = run(served, served.engine.persister.read_state(key, 1))
+    found = run(served, served.engine.coordination.persister.read_state(key, 1))
     assert found == (Errors.NONE, 0, 0, (StateBatch(0, 49, 2, 1),))
-    summary = run(served, served.engine.persister.read_summary(key))
+    summary = run(served, served.engine.coordination.persister.read_summary(key))
     assert (summary.error, summary.leader_epoch, summary.start_offset) == (Errors.NONE, 1, 0)
 
 
 def test_pruning(served):
     topic_id = served.create_topic("t", 4)
     keys = [SharePartitionKey("g", topic_id, index) for index in range(4)]
-    persister = served.engine.persister
+    persister = served.engine.coordination.persister
     for key in keys:
         run(served, persister.initialize(key, 0, 0))
         for first in range(12):
             run(served, persister.write_state(key, written(first, first)))
 
     async def prune():
-        await served.engine.share_coordinator.prune()
+        await served.engine.coordination.share_coordinator.prune()
         return sum(log.log_start_offset for log in served.engine.logs.of_topic(SHARE_TOPIC))
 
     assert run(served, prune()) > 0
     served.restart()
     for key in keys:
-        found = run(served, served.engine.persister.read_state(key, 0))
+        found = run(served, served.engine.coordination.persister.read_state(key, 0))
         assert found.batches == (StateBatch(0, 11, 2, 1),)
 
 
 def test_deleted_topics_lose_their_state(served):
     key = SharePartitionKey("g", served.create_topic("t"), 0)
-    run(served, served.engine.persister.initialize(key, 0, 0))
+    run(served, served.engine.coordination.persister.initialize(key, 0, 0))
     served.ask(dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name="t", topic_id=bytes(16))]), 6)
 
     async def shards():
-        return sum(len(each.shard) for each in served.engine.share_coordinator.ready())
+        return sum(len(each.shard) for each in served.engine.coordination.share_coordinator.ready())
 
     wait_until(lambda: run(served, shards()) == 0)
 
 
 def test_deleting_what_is_not_there(served):
     key = SharePartitionKey("g", served.create_topic("t"), 0)
-    persister = served.engine.persister
+    persister = served.engine.coordination.persister
     assert run(served, persister.read_state(key, 0)).error is Errors.INVALID_REQUEST
     assert run(served, persister.delete(key)) is Errors.NONE
     assert run(served, persister.write_state(key, written(0, 0))) is Errors.INVALID_REQUEST

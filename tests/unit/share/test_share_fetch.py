@@ -47,14 +47,14 @@ class Topic:
         self.id = served.create_topic(name, partitions)
         for index in range(partitions):
             key = SharePartitionKey(self.group, self.id, index)
-            work = served.engine.persister.initialize(key, 0, start_offset)
+            work = served.engine.coordination.persister.initialize(key, 0, start_offset)
             loop = loop_of(served.broker)
             assert asyncio.run_coroutine_threadsafe(work, loop).result(HANG_S) is Errors.NONE
         # A member that keeps the share partitions loaded, and holds nothing.
         self.keeper = ShareMember(served.connect(), self.group, self.id)
         if start_offset >= 0:
             self.keeper.fetch(*range(partitions))
-            share = served.engine.share_partitions
+            share = served.engine.coordination.share_partitions
             wait_until(lambda: all(share.find(self.group, self.id, each) for each in range(partitions)))
 
     def produce(self, count, partition=0, **more):
@@ -96,7 +96,7 @@ def topic(served, request):
     yield made
     for each in members:
         each.client.close()
-    wait_until(lambda: not len(served.engine.share_partitions.sessions))
+    wait_until(lambda: not len(served.engine.coordination.share_partitions.sessions))
 
 
 def test_a_fetch_ends_when_its_time_is_over(topic):
@@ -111,7 +111,7 @@ def test_a_session_serves_a_topic_once_the_broker_knows_it(served, topic):
     records.produce(1)
     ann = records.member()
     assert not ann.fetch()
-    session = served.engine.share_partitions.sessions.get(SessionKey(records.group, ann.id))
+    session = served.engine.coordination.share_partitions.sessions.get(SessionKey(records.group, ann.id))
     session.add(SessionPartition(records.id, 0, None))
     assert ann.acquire(0) == [(0, 0, 1)]
 
@@ -260,7 +260,7 @@ def sent_without_waiting(member):
 def test_a_fetch_ends_with_its_connection(served, topic):
     """Records without a reader are not acquired, so another member need not wait for a lock."""
     records = topic()
-    share = served.engine.share_partitions.find(records.group, records.id, 0)
+    share = served.engine.coordination.share_partitions.find(records.group, records.id, 0)
     ann = records.member()
     sent_without_waiting(ann)
     wait_until(lambda: share.waiting)
@@ -394,7 +394,7 @@ def test_a_fetch_gives_back_what_its_answer_cannot_name(topic):
     records = topic()
     ann = records.member()
     ann.fetch(0)
-    share = records.served.engine.share_partitions.find(records.group, records.id, 0)
+    share = records.served.engine.coordination.share_partitions.find(records.group, records.id, 0)
     waiting = in_background(lambda: ann.fetch_answer(max_wait_ms=FOR_EVER_MS))
     wait_until(lambda: share.waiting)
     other = ShareMember(records.served.connect(), ann.group, ann.topic_id, ann.id)
@@ -457,16 +457,16 @@ def test_state_is_read_after_what_is_still_being_written(served, topic, monkeypa
     records.produce(2)
     ann = records.member()
     assert ann.acquire(0) == [(0, 1, 1)]
-    share = served.engine.share_partitions
+    share = served.engine.coordination.share_partitions
     begun, may_write = threading.Event(), asyncio.Event()
-    write_state = served.engine.persister.write_state
+    write_state = served.engine.coordination.persister.write_state
 
     async def slowly(*arguments):
         begun.set()
         await may_write.wait()
         return await write_state(*arguments)
 
-    monkeypatch.setattr(served.engine.persister, "write_state", slowly)
+    monkeypatch.setattr(served.engine.coordination.persister, "write_state", slowly)
     waiting = in_background(lambda: ann.acknowledge(0, 0, ACCEPT))
     assert begun.wait(HANG_S)
     on_loop(served, lambda: share.drop(share.find(records.group, records.id, 0)))
@@ -497,7 +497,7 @@ def test_a_member_that_comes_back_keeps_what_it_has(served, topic):
     records.produce(2)
     ann = records.member()
     assert ann.acquire(0) == [(0, 1, 1)]
-    share, key = served.engine.share_partitions, SessionKey(records.group, ann.id)
+    share, key = served.engine.coordination.share_partitions, SessionKey(records.group, ann.id)
 
     async def come_back():
         ended = share.sessions.remove(key)
