@@ -29,7 +29,7 @@ from bowstring.protocol.messages.describe_share_group_offsets import (
 
 if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
-    from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.metadata.image import ClusterImage, Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.share.latest_offsets import LatestOffsets
@@ -57,57 +57,34 @@ async def handle(
     Behaviour: topics of null are all with state. What has no state, or cannot be read, has offset -1, without
     an error.
     """
-    return DescribeShareGroupOffsetsResponse(
-        groups=streamed(
-            _described(
-                request.body,
-                metadata=metadata,
-                time_slices=time_slices,
-                groups=groups,
-                persister=persister,
-                latest_offsets=latest_offsets,
-            )
-        )
-    )
+    body: DescribeShareGroupOffsetsRequest = request.body
+
+    async def described() -> AsyncIterator[DescribeShareGroupOffsetsResponseGroup]:
+        for group in body.groups:
+            answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
+            try:
+                if not supports_share_groups(metadata):
+                    raise KafkaError(Errors.UNSUPPORTED_VERSION)
+                image = metadata.image
+                wanted, unknown = await _wanted(image, time_slices, groups, group)
+                names = {topic_id: image.topics_by_id[topic_id].name for topic_id in wanted}
+                summaries = await _summaries(metadata, time_slices, persister, group.group_id, wanted)
+                known = await _answers(time_slices, latest_offsets, names, summaries)
+                answer.topics = [*known, *unknown]
+            except KafkaError as error:
+                answer.error_code, answer.error_message = error.code, error.detail
+            yield answer
+
+    return DescribeShareGroupOffsetsResponse(groups=streamed(described()))
 
 
-async def _described(
-    body: DescribeShareGroupOffsetsRequest,
-    *,
-    metadata: "Metadata",
+async def _wanted(
+    image: "ClusterImage",
     time_slices: "TimeSlices",
     groups: "GroupCoordinatorService",
-    persister: "NetworkPersister",
-    latest_offsets: "LatestOffsets",
-) -> AsyncIterator[DescribeShareGroupOffsetsResponseGroup]:
-    for group in body.groups:
-        answer = DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
-        try:
-            if not supports_share_groups(metadata):
-                raise KafkaError(Errors.UNSUPPORTED_VERSION)
-            answer.topics = await _topics(
-                group,
-                metadata=metadata,
-                time_slices=time_slices,
-                groups=groups,
-                persister=persister,
-                latest_offsets=latest_offsets,
-            )
-        except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.detail
-        yield answer
-
-
-async def _topics(
     group: DescribeShareGroupOffsetsRequestGroup,
-    *,
-    metadata: "Metadata",
-    time_slices: "TimeSlices",
-    groups: "GroupCoordinatorService",
-    persister: "NetworkPersister",
-    latest_offsets: "LatestOffsets",
-) -> list[_Topic]:
-    image = metadata.image
+) -> tuple[dict[bytes, list[int]], list[_Topic]]:
+    """Returns the partitions to look for, by topic id, and the answers for unknown topics."""
     wanted: dict[bytes, list[int]] = {}
     unknown: list[_Topic] = []
     if group.topics is None:
@@ -127,9 +104,7 @@ async def _topics(
                 for index in topic.partitions
             ]
             unknown.append(_Topic(topic_name=topic.topic_name, topic_id=ZERO_UUID, partitions=partitions))
-    names = {topic_id: image.topics_by_id[topic_id].name for topic_id in wanted}
-    summaries = await _summaries(metadata, time_slices, persister, group.group_id, wanted)
-    return [*await _answers(time_slices, latest_offsets, names, summaries), *unknown]
+    return wanted, unknown
 
 
 async def _summaries(

@@ -3,6 +3,8 @@
 Versions: 1 transactions; 4 several keys (KIP-699); 6 share partitions (KIP-932).
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
@@ -29,6 +31,9 @@ _BATCH_VERSION: Final = 4
 _SHARE_VERSION: Final = 6
 _NO_NODE: Final = -1
 
+LeaderOf = Callable[[str], tuple[int, str, int] | str]
+"""Returns id, host and port of the broker that coordinates a key, or why there is none."""
+
 
 class Coordinating(Protocol):
     """A coordinator whose keys hash to the partitions of an internal topic."""
@@ -54,18 +59,14 @@ async def handle(
     """
     body: FindCoordinatorRequest = request.body
     error, detail = await _prepare(coordinators, body.key_type, request.version)
+    leader_of = partial(_leader, node_id, metadata, coordinators, request)
     if request.version >= _BATCH_VERSION:
         return FindCoordinatorResponse(
             coordinators=streamed(
-                _coordinator(
-                    request, key, error, detail, node_id=node_id, metadata=metadata, coordinators=coordinators
-                )
-                for key in body.coordinator_keys
+                _coordinator(leader_of, body.key_type, key, error, detail) for key in body.coordinator_keys
             )
         )
-    found = _coordinator(
-        request, body.key, error, detail, node_id=node_id, metadata=metadata, coordinators=coordinators
-    )
+    found = _coordinator(leader_of, body.key_type, body.key, error, detail)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message or Errors.of(found.error_code).name,
@@ -75,23 +76,14 @@ async def handle(
     )
 
 
-def _coordinator(
-    request: "Request",
-    key: str,
-    error: Error,
-    detail: str,
-    *,
-    node_id: int,
-    metadata: "Metadata",
-    coordinators: "Coordinators",
-) -> Coordinator:
-    if not error and request.body.key_type == SHARE:
+def _coordinator(leader_of: LeaderOf, key_type: int, key: str, error: Error, detail: str) -> Coordinator:
+    if not error and key_type == SHARE:
         try:
             key = coordinator_key(parse_coordinator_key(key))
         except ValueError as invalid:
             error, detail = Errors.INVALID_REQUEST, f"{key!r} is not the key of a share partition: {invalid}"
     if not error:
-        found = _leader(node_id, metadata, coordinators, request, key)
+        found = leader_of(key)
         if not isinstance(found, str):
             leader_id, host, port = found
             return Coordinator(key=key, node_id=leader_id, host=host, port=port, error_message=detail)
