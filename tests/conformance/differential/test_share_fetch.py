@@ -129,13 +129,15 @@ class Member:
         return wait_until(comes, f"{note}: no records came")
 
     def join(self, *indexes: int) -> None:
-        """Opens a session until its first answer names all partitions: then they are loaded."""
+        """Opens a session until its first answer names all partitions without an error: then they are loaded."""
         rows: dict[int, Acks] = {index: [] for index in indexes or (0,)}
-        wait_until(partial(self._opens, rows), f"partitions {list(rows)} are not loaded")
+        seen: list[Any] = [f"partitions {list(rows)} are not loaded; named, with their errors:"]
+        wait_until(partial(self._opens, rows, seen), seen)
 
-    def _opens(self, rows: dict[int, Acks]) -> bool:
+    def _opens(self, rows: dict[int, Acks], seen: list[Any]) -> bool:
         self.epoch = 0
-        return {each.partition_index for each in self.quiet_fetch(rows)} == set(rows)
+        seen[1:] = [(each.partition_index, each.error_code) for each in self.quiet_fetch(rows)]
+        return {index for index, error in seen[1:] if not error} == set(rows)
 
     def quiet_fetch(self, rows: dict[int, Acks] | None = None, **more: Any) -> list[Any]:
         """Fetches without a comparison; returns what the answer says of partitions."""
