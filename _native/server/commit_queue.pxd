@@ -1,6 +1,9 @@
 """Queues the work that a reactor does once the write-ahead log has an append on the medium."""
 from libc.stdint cimport int64_t
-from bowstring._native.server.types cimport CommitItem, CommitQueue, Partition, ProducePart, Reactor
+from bowstring._native.server.commit_types cimport CommitItem, CommitQueue
+from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.produce_types cimport ProducePart
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.wal.types cimport Wal
 
 # Returns the reactor's queue for a write-ahead log, and creates it if needed; NULL when memory ran out.

@@ -1,7 +1,8 @@
 """Handles connections: receive buffers, the order of replies, sending."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from bowstring._native.log cimport SegmentFile
-from bowstring._native.server.types cimport Chunk, Connection, Reactor, Stall
+from bowstring._native.server.connection_types cimport Chunk, Connection, Stall
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.wal.types cimport Wal
 
 # Receive buffers

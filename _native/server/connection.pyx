@@ -15,9 +15,10 @@ from bowstring._native.disk.staged_tail cimport TailView, tail_view, view_releas
 from bowstring._native.server.control_queue cimport control_send_end, plane_event
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.log cimport SegmentFile, segment_file_release
-from bowstring._native.server.types cimport (
-    HELD_BYTES_MAX, POOL_CLASSES, POOL_KEEP_MAX, RECEIVE_BUFFER_BYTES, STALL_NONE, STALL_ORDER, STALL_READY, STALL_WAL,
-    BufferPool, Chunk, Connection, Reactor, Slot, Stall)
+from bowstring._native.server.connection_limits cimport HELD_BYTES_MAX, RECEIVE_BUFFER_BYTES
+from bowstring._native.server.connection_types cimport (
+    STALL_NONE, STALL_ORDER, STALL_READY, STALL_WAL, Chunk, Connection, Slot, Stall)
+from bowstring._native.server.reactor_types cimport POOL_CLASSES, POOL_KEEP_MAX, BufferPool, Reactor
 from bowstring._native.wal.types cimport Wal
 
 cdef extern from "server/sockets.h":

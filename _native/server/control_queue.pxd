@@ -1,6 +1,10 @@
 """The reactors' queue to the control thread: requests of all APIs but Produce and Fetch, slow batches, events."""
 from libc.stdint cimport int64_t, uint8_t
-from bowstring._native.server.types cimport Connection, ControlMessage, Plane, ProducePart, Reactor, RequestHeader
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.control_types cimport ControlMessage, RequestHeader
+from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.produce_types cimport ProducePart
+from bowstring._native.server.reactor_types cimport Reactor
 
 cdef bint control_send_request(
     Connection *c, const RequestHeader *header, int64_t slot, const uint8_t *body, int64_t n,

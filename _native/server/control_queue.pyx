@@ -5,8 +5,11 @@ from libc.stdlib cimport malloc
 from libc.string cimport memcpy, memset
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.server.mailbox cimport wake
-from bowstring._native.server.types cimport (
-    EVENTS_KEPT, REACTOR_SHIFT, Connection, ControlMessage, Plane, PlaneEvent, ProducePart, Reactor, RequestHeader)
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.control_types cimport ControlMessage, RequestHeader
+from bowstring._native.server.plane_types cimport EVENTS_KEPT, Plane, PlaneEvent
+from bowstring._native.server.produce_types cimport ProducePart
+from bowstring._native.server.reactor_types cimport REACTOR_SHIFT, Reactor
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 
 cdef enum:

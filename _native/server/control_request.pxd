@@ -5,7 +5,9 @@ the objects here use slow_batches to count their memory.
 """
 from libc.stdint cimport int64_t, uint8_t
 from bowstring._native.record.batch cimport BatchInfo, BatchRules, RecordErrors
-from bowstring._native.server.types cimport ControlMessage, Plane, ProducePart
+from bowstring._native.server.control_types cimport ControlMessage
+from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.produce_types cimport ProducePart
 
 
 cdef class LargeBody:

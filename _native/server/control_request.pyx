@@ -12,7 +12,9 @@ from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, RECORD_ERRORS_MESSAGE_BYTES, batch_reason, batch_validate)
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.slow_batches cimport slow_cost, slow_look_inside, slow_waiting_gone, slow_working_add
-from bowstring._native.server.types cimport MAIL_REPLY, MAIL_SLOW_BATCH, REACTOR_SHIFT, Partition
+from bowstring._native.server.mail_types cimport MAIL_REPLY, MAIL_SLOW_BATCH
+from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.reactor_types cimport REACTOR_SHIFT
 
 cdef enum:
     STRING_MAX = 0x7FFF             # bytes of UTF-8, of any text that is sent or stored

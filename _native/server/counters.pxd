@@ -5,7 +5,8 @@ Each counter has one writer, the reactor's thread; anyone reads it without a loc
 from libc.stdint cimport int32_t, int64_t
 from bowstring._native.base.atomics cimport bump_i64
 from bowstring._native.base.clock cimport monotonic_ns
-from bowstring._native.server.types cimport LATENCY_BUCKETS, ApiCounters, Plane
+from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.reactor_types cimport LATENCY_BUCKETS, ApiCounters
 
 cdef extern from *:
     """

@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from bowstring._native.base.atomics cimport load_i32, load_i64
-from bowstring._native.server.types cimport Reactor
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 
 

@@ -1,5 +1,6 @@
 """DataPlane, for other native modules of the control thread."""
-from bowstring._native.server.types cimport Partition, Plane, Topic
+from bowstring._native.server.partition_types cimport Partition, Topic
+from bowstring._native.server.plane_types cimport Plane
 
 cdef class DataPlane:
     cdef Plane plane

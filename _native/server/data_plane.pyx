@@ -33,9 +33,13 @@ from bowstring._native.server.replica_leader cimport followers_wake, leader_adva
 from bowstring._native.server.topic_table cimport (
     partition_advanced, partition_free, partition_new, partition_release, partition_take_advanced, partition_watch,
     topic_add, topic_by_name, topic_partition, topic_remove, topic_set_partition)
-from bowstring._native.server.types cimport (
-    MAIL_CLOSE, MAIL_REPLY, MAX_API_KEY, MAX_REACTORS, REACTOR_SHIFT, Chunk, ControlMessage, Partition, Plane,
-    Reactor, ReplicaEvent, Topic)
+from bowstring._native.server.connection_types cimport Chunk
+from bowstring._native.server.control_types cimport ControlMessage
+from bowstring._native.server.mail_types cimport MAIL_CLOSE, MAIL_REPLY
+from bowstring._native.server.partition_types cimport Partition, Topic
+from bowstring._native.server.plane_types cimport MAX_API_KEY, MAX_REACTORS, Plane
+from bowstring._native.server.reactor_types cimport REACTOR_SHIFT, Reactor
+from bowstring._native.server.replica_types cimport ReplicaEvent
 from bowstring._native.wal.write_ahead_log cimport WriteAheadLog
 from bowstring._native.log.durability import join
 from bowstring._native.log.partition_log import LogError

@@ -1,6 +1,9 @@
 """Fetch: parses and evaluates requests, and answers or parks them."""
 from libc.stdint cimport int64_t
-from bowstring._native.server.types cimport Connection, FetchRequest, Reactor, RequestHeader
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.control_types cimport RequestHeader
+from bowstring._native.server.fetch_types cimport FetchRequest
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.base.wire cimport Reader
 
 cdef bint fetch_receive(Reactor *r, Connection *c, const RequestHeader *header, Reader *body) noexcept nogil

@@ -34,9 +34,13 @@ from bowstring._native.server.replica_leader cimport leader_fetched
 from bowstring._native.server.replica_selector cimport preferred_read_replica
 from bowstring._native.server.topic_table cimport (
     partition_retain, topic_by_id, topic_by_name, topic_partition, waiter_add, waiter_remove)
-from bowstring._native.server.types cimport (
-    HELD_MIN_BYTES, ZSTD_FETCH_VERSION, Connection, FetchPart, FetchRequest, FetchSession, FetchSet, FetchTopic,
-    Partition, Reactor, RequestHeader, Topic)
+from bowstring._native.server.connection_limits cimport HELD_MIN_BYTES
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.control_types cimport RequestHeader
+from bowstring._native.server.fetch_types cimport (
+    ZSTD_FETCH_VERSION, FetchPart, FetchRequest, FetchSession, FetchSet, FetchTopic)
+from bowstring._native.server.partition_types cimport Partition, Topic
+from bowstring._native.server.reactor_types cimport Reactor
 
 cdef enum:
     SESSION_FINAL_EPOCH = -1        # a full fetch that closes the session

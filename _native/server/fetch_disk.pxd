@@ -5,7 +5,8 @@ continues where its last read ended the storage thread reads ahead: first a few 
 much each time, at most READ_AHEAD_BYTES. The next piece is then read before it is requested.
 """
 from libc.stdint cimport int64_t
-from bowstring._native.server.types cimport FetchPart, FetchRequest, Reactor
+from bowstring._native.server.fetch_types cimport FetchPart, FetchRequest
+from bowstring._native.server.reactor_types cimport Reactor
 
 cdef enum:
     READ_MIN_BYTES = 65536          # least bytes of one read

@@ -14,7 +14,9 @@ from bowstring._native.server.control_queue cimport plane_event
 from bowstring._native.server.id_table cimport id_add
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.topic_table cimport partition_release, partition_retain
-from bowstring._native.server.types cimport MAIL_WAKE_FETCH, ColdJob, Partition
+from bowstring._native.server.fetch_types cimport ColdJob
+from bowstring._native.server.mail_types cimport MAIL_WAKE_FETCH
+from bowstring._native.server.partition_types cimport Partition
 
 cdef enum:
     READ_MAX_BYTES = 4 << 20

@@ -14,8 +14,11 @@ from bowstring._native.server.connection cimport (
 from bowstring._native.server.counters cimport count_request
 from bowstring._native.server.leader_hints cimport (
     FETCH_HINTS_VERSION, hint_wanted, put_current_leader, put_endpoints)
-from bowstring._native.server.types cimport (
-    SENDFILE_MIN_BYTES, Chunk, Connection, FetchPart, FetchRequest, FetchSet, LeaderHints, Reactor)
+from bowstring._native.server.connection_limits cimport SENDFILE_MIN_BYTES
+from bowstring._native.server.connection_types cimport Chunk, Connection
+from bowstring._native.server.fetch_types cimport FetchPart, FetchRequest, FetchSet
+from bowstring._native.server.reactor_types cimport Reactor
+from bowstring._native.server.replica_types cimport LeaderHints
 
 
 cdef struct Reply:

@@ -1,6 +1,8 @@
 """Keeps the partitions of a fetch, and incremental fetch sessions (KIP-227)."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
-from bowstring._native.server.types cimport Connection, FetchPart, FetchRequest, FetchSession, FetchSet, Reactor
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.fetch_types cimport FetchPart, FetchRequest, FetchSession, FetchSet
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.base.wire cimport Reader
 
 cdef bint set_read_topics(FetchSet *s, Reader *body, int16_t version) noexcept nogil

@@ -12,8 +12,10 @@ from bowstring._native.base.wire cimport Reader, read_count, read_i32, read_i64,
 from bowstring._native.log cimport cursor_forget
 from bowstring._native.server.fetch_disk cimport cold_abandon
 from bowstring._native.server.topic_table cimport partition_release
-from bowstring._native.server.types cimport (
-    FETCH_ENTRIES_MAX, SESSION_BUCKETS, Connection, FetchPart, FetchSession, FetchSet, FetchTopic, Places, Reactor)
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.fetch_types cimport (
+    FETCH_ENTRIES_MAX, FetchPart, FetchSession, FetchSet, FetchTopic, Places)
+from bowstring._native.server.reactor_types cimport SESSION_BUCKETS, Reactor
 
 cdef enum:
     LARGE_SESSION_BYTES = 65536

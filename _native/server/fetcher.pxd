@@ -3,7 +3,9 @@
 It has one request in flight. The next one is sent at the end of the pass that appended the answer; in commit mode once
 the batches are on the medium, because a follower's fetch offset says that it has everything below for good.
 """
-from bowstring._native.server.types cimport Connection, FollowOrder, Reactor
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.follow_types cimport FollowOrder
+from bowstring._native.server.reactor_types cimport Reactor
 
 # MAIL_FOLLOW. An order without a partition looks at all fetchers: some parts are over.
 cdef void fetchers_order(Reactor *r, FollowOrder *order) noexcept nogil

@@ -28,8 +28,10 @@ from bowstring._native.server.follow_parts cimport (
 from bowstring._native.server.follower_append cimport follower_append
 from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.topic_table cimport topic_by_id, topic_partition
-from bowstring._native.server.types cimport (
-    ASKS_FETCH, ASKS_LEADER_END, ASKS_NOTHING, FOLLOW_ASKING, FOLLOW_FETCHING, Fetcher, FollowPart, Log, Partition)
+from bowstring._native.log cimport Log
+from bowstring._native.server.follow_types cimport (
+    ASKS_FETCH, ASKS_LEADER_END, ASKS_NOTHING, FOLLOW_ASKING, FOLLOW_FETCHING, Fetcher, FollowPart)
+from bowstring._native.server.partition_types cimport Partition
 
 cdef extern from "server/sockets.h":
     int connect_to(const char *host, int port) nogil

@@ -1,6 +1,6 @@
 """Writes the requests of fetchers."""
 from libc.stdint cimport int64_t
-from bowstring._native.server.types cimport Fetcher
+from bowstring._native.server.follow_types cimport Fetcher
 
 # Each writes the request into f.request with its length; see f.request.failed.
 # Returns how many partitions it requests; without any, it is not to be sent, and *due_ms is when a pause ends

@@ -8,9 +8,10 @@ from bowstring._native.base.wire cimport (
 from bowstring._native.replica.replica_quota cimport quota_wait_ms
 from bowstring._native.server.follow_parts cimport FOLLOW_NEVER, part_free, part_of, part_void
 from bowstring._native.server.topic_table cimport topic_by_id, topic_partition
-from bowstring._native.server.types cimport (
-    ASKS_FETCH, ASKS_LEADER_END, ASKS_LEADER_START, FOLLOW_ASKING, FOLLOW_DELAYED, FOLLOW_FETCHING, FollowPart,
-    Partition, ReplicationSettings)
+from bowstring._native.server.follow_types cimport (
+    ASKS_FETCH, ASKS_LEADER_END, ASKS_LEADER_START, FOLLOW_ASKING, FOLLOW_DELAYED, FOLLOW_FETCHING, FollowPart)
+from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.replication_settings cimport ReplicationSettings
 
 cdef enum:
     KEY_FETCH = 1

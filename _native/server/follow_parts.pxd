@@ -1,6 +1,8 @@
 """The partitions that a reactor follows: how they begin, fail, truncate and end. Only the reactor's thread calls."""
 from libc.stdint cimport int16_t, int32_t, int64_t
-from bowstring._native.server.types cimport Fetcher, FollowOrder, FollowPart, Partition, Reactor, TruncateJob
+from bowstring._native.server.follow_types cimport Fetcher, FollowOrder, FollowPart, TruncateJob
+from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.reactor_types cimport Reactor
 
 cdef enum:
     FOLLOW_NEVER = 0x7FFFFFFFFFFFFFFF

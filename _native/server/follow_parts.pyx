@@ -15,9 +15,10 @@ from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_event
 from bowstring._native.server.topic_table cimport partition_advanced, partition_release, partition_retain
-from bowstring._native.server.types cimport (
-    FETCH_FAILED, FOLLOW_ASKING, FOLLOW_DELAYED, FOLLOW_FAILED, FOLLOW_FETCHING, FOLLOW_TRUNCATING, MAIL_TRUNCATED,
-    REPLICA_TRUNCATED)
+from bowstring._native.server.follow_types cimport (
+    FOLLOW_ASKING, FOLLOW_DELAYED, FOLLOW_FAILED, FOLLOW_FETCHING, FOLLOW_TRUNCATING)
+from bowstring._native.server.mail_types cimport MAIL_TRUNCATED
+from bowstring._native.server.replica_types cimport FETCH_FAILED, REPLICA_TRUNCATED
 
 
 cdef bint part_void(const FollowPart *part) noexcept nogil:

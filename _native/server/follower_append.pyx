@@ -11,7 +11,8 @@ from bowstring._native.log cimport (
 from bowstring._native.record.batch cimport batch_crc_ok, batch_extent, batch_parse
 from bowstring._native.server.commit_queue cimport commit_push, commit_queue
 from bowstring._native.server.topic_table cimport partition_advanced, partition_retain
-from bowstring._native.server.types cimport CommitQueue, Partition
+from bowstring._native.server.commit_types cimport CommitQueue
+from bowstring._native.server.partition_types cimport Partition
 from bowstring._native.wal.types cimport Wal
 
 cdef enum:

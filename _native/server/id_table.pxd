@@ -5,7 +5,7 @@ thread owns a table.
 """
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport realloc
-from bowstring._native.server.types cimport IdTable
+from bowstring._native.server.reactor_types cimport IdTable
 
 cdef enum:
     ID_SLOT_BITS = 24

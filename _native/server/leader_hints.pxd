@@ -2,7 +2,9 @@
 from libc.stdint cimport int16_t, int32_t
 from bowstring._native.base.error_codes cimport FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
 from bowstring._native.base.wire cimport Writer
-from bowstring._native.server.types cimport Endpoint, LeaderHints, Partition, Plane
+from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.replica_types cimport Endpoint, LeaderHints
 
 cdef enum:
     PRODUCE_HINTS_VERSION = 10

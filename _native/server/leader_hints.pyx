@@ -1,7 +1,7 @@
 """Names the leader to clients, see leader_hints.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from bowstring._native.base.wire cimport put_count, put_i32, put_string, put_tags, put_uvarint
-from bowstring._native.server.types cimport HINTED_MAX, Endpoint
+from bowstring._native.server.replica_types cimport HINTED_MAX, Endpoint
 
 
 cdef void put_current_leader(Writer *w, int tag, const Partition *p, LeaderHints *hints) noexcept nogil:

@@ -9,7 +9,10 @@ from libc.stdlib cimport calloc, free
 from posix.unistd cimport close, read
 from bowstring._native.server.data_plane cimport DataPlane
 from bowstring._native.server.topic_table cimport waiter_add, waiter_remove
-from bowstring._native.server.types cimport Mail, Partition, Reactor, Waiter
+from bowstring._native.server.fetch_types cimport Waiter
+from bowstring._native.server.mail_types cimport Mail
+from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.base.pthread cimport (
     pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock)
 

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport realloc
 from posix.unistd cimport write
-from bowstring._native.server.types cimport Mail, Mailbox
+from bowstring._native.server.mail_types cimport Mail, Mailbox
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 
 

@@ -1,5 +1,8 @@
 """Produce: parses requests, checks batches, gathers them by partition, writes and answers them."""
-from bowstring._native.server.types cimport Connection, ProducePart, Reactor, RequestHeader
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.control_types cimport RequestHeader
+from bowstring._native.server.produce_types cimport ProducePart
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.wal.types cimport Wal
 from bowstring._native.base.wire cimport Reader
 

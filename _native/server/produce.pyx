@@ -46,9 +46,14 @@ from bowstring._native.server.replica_leader cimport (
     followers_wake, leader_advance, leader_enough, replicated_durable)
 from bowstring._native.server.topic_table cimport (
     ack_waiter_add, ack_waiter_remove, partition_advanced, partition_release, partition_retain, topic_partition)
-from bowstring._native.server.types cimport (
-    ADDING_PRODUCE_VERSION, ENTRIES_MAX, HELD_MIN_BYTES, ZSTD_PRODUCE_VERSION, CommitItem, CommitQueue, Connection,
-    Partition, PendingList, ProducePart, ProduceRequest, ProduceTopic, Reactor, RequestHeader, Topic)
+from bowstring._native.server.commit_types cimport CommitItem, CommitQueue
+from bowstring._native.server.connection_limits cimport HELD_MIN_BYTES
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.control_types cimport RequestHeader
+from bowstring._native.server.partition_types cimport Partition, PendingList, Topic
+from bowstring._native.server.produce_types cimport (
+    ADDING_PRODUCE_VERSION, ENTRIES_MAX, ZSTD_PRODUCE_VERSION, ProducePart, ProduceRequest, ProduceTopic)
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.wal.group_commit cimport wal_full
 from bowstring._native.wal.types cimport Wal
 

@@ -12,7 +12,8 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from bowstring._native.base.wire cimport (
     Reader, read_bytes, read_count, read_i16, read_i32, read_string, skip_tags, take)
 from bowstring._native.server.topic_table cimport topic_by_id, topic_by_name
-from bowstring._native.server.types cimport Topic, TopicTable
+from bowstring._native.server.partition_types cimport Topic
+from bowstring._native.server.plane_types cimport TopicTable
 
 cdef struct ProduceReader:
     Reader body

@@ -1,5 +1,6 @@
 """Encodes Produce responses."""
-from bowstring._native.server.types cimport ProducePart, ProduceRequest, Reactor
+from bowstring._native.server.produce_types cimport ProducePart, ProduceRequest
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.base.wire cimport Writer
 
 # Encodes a response with length and header; sets writer.failed when memory ran out.

@@ -13,8 +13,12 @@ from bowstring._native.server.connection cimport connection_find, connection_hol
 from bowstring._native.server.leader_hints cimport (
     PRODUCE_HINTS_VERSION, hint_wanted, put_current_leader, put_endpoints)
 from bowstring._native.server.topic_table cimport topic_by_id, topic_by_name, topic_partition
-from bowstring._native.server.types cimport (
-    Connection, LeaderHints, Partition, ProducePart, ProduceRequest, ProduceTopic, Reactor, TopicTable)
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.plane_types cimport TopicTable
+from bowstring._native.server.produce_types cimport ProducePart, ProduceRequest, ProduceTopic
+from bowstring._native.server.reactor_types cimport Reactor
+from bowstring._native.server.replica_types cimport LeaderHints
 
 
 cdef void produce_encode(Writer *w, const ProduceRequest *request) noexcept nogil:

@@ -29,10 +29,16 @@ from bowstring._native.server.request_dispatch cimport cut_frames
 from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.mailbox cimport post, wake
 from bowstring._native.server.pacing cimport pacer_gather, pacer_init, pacer_received
-from bowstring._native.server.types cimport (
-    FLUSH_BYTES, MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FOLLOW, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP,
-    MAIL_TRUNCATED, MAIL_WAKE_FETCH, SESSION_BUCKETS, STALL_NONE, STALL_SYNC, STALL_WAL, Chunk, Connection, FetchRequest,
-    FollowOrder, Mail, Plane, ProducePart, Reactor, Stall, Timer, TruncateJob)
+from bowstring._native.server.connection_limits cimport FLUSH_BYTES
+from bowstring._native.server.connection_types cimport STALL_NONE, STALL_SYNC, STALL_WAL, Chunk, Connection, Stall
+from bowstring._native.server.fetch_types cimport FetchRequest
+from bowstring._native.server.follow_types cimport FollowOrder, TruncateJob
+from bowstring._native.server.mail_types cimport (
+    MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FOLLOW, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_TRUNCATED,
+    MAIL_WAKE_FETCH, Mail)
+from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.produce_types cimport ProducePart
+from bowstring._native.server.reactor_types cimport SESSION_BUCKETS, Reactor, Timer
 from bowstring._native.server.produce cimport (
     produce_abandon, produce_acknowledged, produce_flush, produce_slow_batch_done, produce_timed_out)
 from bowstring._native.base.pthread cimport (

@@ -1,6 +1,8 @@
 """Passes events of replicas to the control thread."""
 from libc.stdint cimport int32_t, int64_t
-from bowstring._native.server.types cimport Partition, Plane, ReplicaEvent
+from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.replica_types cimport ReplicaEvent
 
 # Queues an event and wakes the control thread. An event without memory is lost: the next fetch, or the next look at the
 # followers' lag, causes it again.

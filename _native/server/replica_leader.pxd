@@ -1,6 +1,9 @@
 """What a leader does for its followers: notes their fetches and moves the high watermark."""
 from libc.stdint cimport int16_t, int64_t
-from bowstring._native.server.types cimport FetchPart, FetchRequest, Partition, Plane, Reactor
+from bowstring._native.server.fetch_types cimport FetchPart, FetchRequest
+from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.reactor_types cimport Reactor
 
 # Checks a follower's fetch and notes its offset, once for each request. Returns 0 or an error code.
 cdef int16_t leader_fetched(Reactor *r, FetchRequest *request, FetchPart *part, Partition *p) noexcept nogil

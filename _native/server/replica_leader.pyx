@@ -13,7 +13,9 @@ from bowstring._native.replica.replica_set cimport (
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_event
 from bowstring._native.server.topic_table cimport partition_advanced
-from bowstring._native.server.types cimport MAIL_WAKE_FETCH, REPLICA_LAGS, REPLICA_MAY_JOIN, Waiter
+from bowstring._native.server.fetch_types cimport Waiter
+from bowstring._native.server.mail_types cimport MAIL_WAKE_FETCH
+from bowstring._native.server.replica_types cimport REPLICA_LAGS, REPLICA_MAY_JOIN
 
 
 cdef int64_t own_end(const Partition *p) noexcept nogil:

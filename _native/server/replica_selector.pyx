@@ -4,7 +4,7 @@ from libc.string cimport memcmp
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.replica.replica_set cimport Replica, replica_ahead, replica_readable
 from bowstring._native.server.leader_hints cimport endpoint_of
-from bowstring._native.server.types cimport Endpoint
+from bowstring._native.server.replica_types cimport Endpoint
 
 
 cdef bint in_rack(const Plane *plane, int32_t broker_id, const FetchRequest *request) noexcept nogil:

@@ -10,7 +10,7 @@ from bowstring._native.log.future_replica cimport (
     source_durable)
 from bowstring._native.server.data_plane cimport DataPlane
 from bowstring._native.server.topic_table cimport partition_advanced
-from bowstring._native.server.types cimport Partition
+from bowstring._native.server.partition_types cimport Partition
 from bowstring._native.wal.types cimport Wal
 from bowstring._native.wal.write_ahead_log cimport WriteAheadLog
 

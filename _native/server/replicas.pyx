@@ -21,9 +21,12 @@ from bowstring._native.server.replica_events cimport replica_events_take
 from bowstring._native.server.replica_leader cimport leader_advance, leader_check_lag
 from bowstring._native.server.topic_table cimport (
     partition_advanced, partition_release, partition_retain, topic_remove)
-from bowstring._native.server.types cimport (
-    FETCH_FAILED, MAIL_FOLLOW, REPLICA_LAGS, REPLICA_MAY_JOIN, REPLICA_TRUNCATED, Endpoint, FollowOrder, Partition,
-    Plane, ReplicaEvent, Topic)
+from bowstring._native.server.follow_types cimport FollowOrder
+from bowstring._native.server.mail_types cimport MAIL_FOLLOW
+from bowstring._native.server.partition_types cimport Partition, Topic
+from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.replica_types cimport (
+    FETCH_FAILED, REPLICA_LAGS, REPLICA_MAY_JOIN, REPLICA_TRUNCATED, Endpoint, ReplicaEvent)
 
 cdef dict KINDS = {
     REPLICA_MAY_JOIN: "may-join", REPLICA_LAGS: "lags", FETCH_FAILED: "fetch-failed", REPLICA_TRUNCATED: "truncated",

@@ -17,9 +17,11 @@ from bowstring._native.server.connection cimport (
     connection_condemn, connection_end, connection_full, connection_hold, connection_open_slot, connection_stall)
 from bowstring._native.server.control_queue cimport control_send_request
 from bowstring._native.server.fetch cimport fetch_receive
-from bowstring._native.server.types cimport (
-    Connection, LARGE_BODY_BYTES, MAX_API_KEY, Plane, Reactor, RequestHeader, STALL_ORDER, STALL_SYNC,
-    STALL_UNANSWERED, STALL_WAL, Stall)
+from bowstring._native.server.connection_types cimport (
+    STALL_ORDER, STALL_SYNC, STALL_UNANSWERED, STALL_WAL, Connection, Stall)
+from bowstring._native.server.control_types cimport LARGE_BODY_BYTES, RequestHeader
+from bowstring._native.server.plane_types cimport MAX_API_KEY, Plane
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.server.produce cimport produce_blocked, produce_receive
 from bowstring._native.server.slow_batches cimport (
     slow_cost, slow_give_back, slow_overtakes, slow_parks_for, slow_waits)

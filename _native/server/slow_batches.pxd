@@ -19,7 +19,12 @@ from bowstring._native.base.atomics cimport load_i32, load_i64
 from bowstring._native.record.batch cimport ATTR_COMPRESSION_MASK, ATTR_LOG_APPEND_TIME, BatchInfo
 from bowstring._native.record.record_sizes cimport DECOMPRESSED_RECORD_MAX_BYTES
 from bowstring._native.log cimport LogConfig
-from bowstring._native.server.types cimport Connection, Partition, Plane, ProducePart, Reactor, RequestHeader
+from bowstring._native.server.connection_types cimport Connection
+from bowstring._native.server.control_types cimport RequestHeader
+from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.produce_types cimport ProducePart
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.base.wire cimport Reader
 
 cdef enum:

@@ -9,7 +9,7 @@ from bowstring._native.server.mailbox cimport wake
 from bowstring._native.server.produce_reader cimport (
     ProduceReader, next_part, next_topic, produce_reader_begin, topic_of)
 from bowstring._native.server.topic_table cimport topic_partition
-from bowstring._native.server.types cimport Topic
+from bowstring._native.server.partition_types cimport Topic
 
 # ---------------------------------------------------------------- counting
 

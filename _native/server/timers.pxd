@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport realloc
 from bowstring._native.base.atomics cimport store_i32
 from bowstring._native.server.id_table cimport id_find
-from bowstring._native.server.types cimport IdTable, Reactor, Timer, TimerHeap
+from bowstring._native.server.reactor_types cimport IdTable, Reactor, Timer, TimerHeap
 
 
 cdef inline bint timer_add(TimerHeap *h, int64_t due_ms, int64_t id) noexcept nogil:

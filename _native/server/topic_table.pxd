@@ -1,6 +1,10 @@
 """Finds topics and partitions, counts references to them, and wakes requests that wait for a log to grow."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from bowstring._native.server.types cimport Partition, Plane, ProducePart, Reactor, Topic, TopicTable, Waiter
+from bowstring._native.server.fetch_types cimport Waiter
+from bowstring._native.server.partition_types cimport Partition, Topic
+from bowstring._native.server.plane_types cimport Plane, TopicTable
+from bowstring._native.server.produce_types cimport ProducePart
+from bowstring._native.server.reactor_types cimport Reactor
 
 # Lookup; the caller holds Plane.table_lock (every reactor pass does)
 cdef Topic *topic_by_name(const TopicTable *table, const uint8_t *name, int32_t length) noexcept nogil

@@ -5,8 +5,12 @@ from libc.string cimport memcmp, memcpy, strcmp
 from bowstring._native.base.atomics cimport (
     add_i32, full_fence, load_i32, load_i64, load_pointer, store_i64, store_pointer)
 from bowstring._native.server.mailbox cimport post, wake
-from bowstring._native.server.types cimport (
-    MAIL_ACK, MAIL_WAKE_FETCH, Partition, PendingList, Plane, ProducePart, Reactor, Topic, TopicTable, Waiter)
+from bowstring._native.server.fetch_types cimport Waiter
+from bowstring._native.server.mail_types cimport MAIL_ACK, MAIL_WAKE_FETCH
+from bowstring._native.server.partition_types cimport Partition, PendingList, Topic
+from bowstring._native.server.plane_types cimport Plane, TopicTable
+from bowstring._native.server.produce_types cimport ProducePart
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.base.pthread cimport (
     pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock)
 
@@ -178,7 +182,7 @@ cdef void partition_retain(Partition *p) noexcept nogil:
 
 
 cdef void partition_release(Partition *p) noexcept nogil:
-    """Decrements the count without freeing: the control thread frees the partition once the count is 0. See types.pxd."""
+    """Decrements the count without freeing: the control thread frees the partition once the count is 0. See plane_types.pxd."""
     add_i32(&p.refs, -1)
 
 # ---------------------------------------------------------------- waiters
