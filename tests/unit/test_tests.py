@@ -168,6 +168,10 @@ PRIVATE = {
         "_act": "holds an event of replication back until the test lets it go",
         "_events": "the same",
     },
+    "unit/broker/test_image_follower.py": {
+        "_Change": "one change, carried out while the image changes again",
+        "_carry_out": "the same, without the task that waits for changes",
+    },
     "unit/broker/test_lifecycle.py": {
         "_STILL_FENCED_S": "shorter pauses between lines of the log",
     },

@@ -242,7 +242,10 @@ class Life:
 
     def _empty(self, id: int) -> Callable[[], object] | None:
         """A broker loses what the others have; one that is no controller its whole disk."""
-        if self._troubled or id not in self._cluster.broker_ids or not self._all_in_sync():
+        if self._troubled or id not in self._cluster.broker_ids:
+            return None
+        self._cluster.restart(id)  # the end of a start before it serves is no clean stop
+        if not self._all_in_sync():
             return None
         self._cluster.stop(id)
         whole = id not in self._cluster.controller_ids
