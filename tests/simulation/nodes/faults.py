@@ -21,7 +21,9 @@ from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.network.connection import PeerConnection
-from bowstring.engine.quorum import connections, forwards
+from bowstring.engine.quorum import forwards
+from bowstring.engine.quorum.connections import Connections
+from bowstring.engine.quorum.leader_requests import LeaderRequests
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.replication.isr_changes import IsrChanges
@@ -177,8 +179,8 @@ def heartbeats_wait_behind_clients(patches):
     patches.set(forwards, "CONNECTIONS", 1)
     change(
         patches,
-        QuorumService,
-        "ask_leader",
+        LeaderRequests,
+        "ask",
         "own = OWN_CONNECTIONS.get(body.api_key)",
         'own, client = None, "all"',
     )
@@ -355,8 +357,8 @@ def refused_requests_hang(patches):
 def no_answer_counts_as_a_bug(patches):
     change(
         patches,
-        connections,
-        "ask_leader",
+        Connections,
+        "ask",
         "raise KafkaError(Errors.NOT_CONTROLLER, detail) from error",
         "raise KafkaError(Errors.UNKNOWN_SERVER_ERROR, detail) from error",
     )
