@@ -56,6 +56,13 @@ ISOLATED = {
     "think_ms": 5,
     "session_ms": 300,
 }
+# Nodes that come and go, while administrators change the voters.
+VOTERS = {
+    "mostly": "administration",
+    "voters_in_log": True,
+    "without": tuple(each for each in TROUBLES if each not in ("isolate", "one_way", "heal", "kill", "stop")),
+    "disks": 0,
+}
 # Nothing but disks that fail.
 DISKS = {"without": tuple(TROUBLES), "disks": 1.0}
 # Nothing but many clients.
@@ -224,7 +231,6 @@ def change_is_dropped(patches):
 @fault(
     "A partition that comes to a broker while it opens the logs of a change gets a role without a log",
     "NoBugIsLogged",
-    first=20,
     **{**ADMINISTRATION, "thread_ms": (1.0, 15.0), "stall": 0.003, "clients": 8},
 )
 def role_without_a_log(patches):
@@ -240,7 +246,6 @@ def role_without_a_log(patches):
 @fault(
     "Configs of a topic that was deleted meanwhile end the change of all others",
     "NoBugIsLogged",
-    first=20,
     **ADMINISTRATION,
 )
 def configs_of_a_deleted_topic(patches):
@@ -367,7 +372,7 @@ def no_answer_counts_as_a_bug(patches):
 @fault(
     "acks=all is answered as soon as the leader has the records",
     "AcknowledgedIsKept",
-    first=14,
+    first=40,
     **ISOLATED,
 )
 def acknowledged_by_the_leader_alone(patches):
@@ -574,8 +579,8 @@ def metadata_counts_before_it_is_synced(patches):
 @fault(
     "Who was removed by a record that nobody commits does not stand for election, although its log is the longest",
     "BecomesHealthy",
-    first=406,
-    disks=0,
+    first=193,
+    **VOTERS,
 )
 def removed_voters_do_not_stand(patches):
     patches.set(RaftCore, "may_stand", property(lambda core: core.quorum.is_voter))
@@ -617,7 +622,7 @@ def failed_directories_are_not_reported(patches):
 @fault(
     "What the quorum cannot write beside its log, such as its votes, is forgotten",
     "BecomesHealthy",
-    first=22,
+    first=178,
     **DISKS,
 )
 def failed_votes_are_dropped(patches):
