@@ -21,9 +21,7 @@ from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.network.connection import PeerConnection
-from bowstring.engine.quorum import forwards
-from bowstring.engine.quorum.connections import Connections
-from bowstring.engine.quorum.leader_requests import LeaderRequests
+from bowstring.engine.quorum import connections, forwards
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.replication.isr_changes import IsrChanges
@@ -55,13 +53,6 @@ ISOLATED = {
     "without": tuple(each for each in TROUBLES if each != "isolate"),
     "think_ms": 5,
     "session_ms": 300,
-}
-# Nodes that come and go, while administrators change the voters.
-VOTERS = {
-    "mostly": "administration",
-    "voters_in_log": True,
-    "without": tuple(each for each in TROUBLES if each not in ("isolate", "one_way", "heal", "kill", "stop")),
-    "disks": 0,
 }
 # Nothing but disks that fail.
 DISKS = {"without": tuple(TROUBLES), "disks": 1.0}
@@ -186,8 +177,8 @@ def heartbeats_wait_behind_clients(patches):
     patches.set(forwards, "CONNECTIONS", 1)
     change(
         patches,
-        LeaderRequests,
-        "ask",
+        QuorumService,
+        "ask_leader",
         "own = OWN_CONNECTIONS.get(body.api_key)",
         'own, client = None, "all"',
     )
@@ -231,6 +222,7 @@ def change_is_dropped(patches):
 @fault(
     "A partition that comes to a broker while it opens the logs of a change gets a role without a log",
     "NoBugIsLogged",
+    first=20,
     **{**ADMINISTRATION, "thread_ms": (1.0, 15.0), "stall": 0.003, "clients": 8},
 )
 def role_without_a_log(patches):
@@ -246,6 +238,7 @@ def role_without_a_log(patches):
 @fault(
     "Configs of a topic that was deleted meanwhile end the change of all others",
     "NoBugIsLogged",
+    first=20,
     **ADMINISTRATION,
 )
 def configs_of_a_deleted_topic(patches):
@@ -362,8 +355,8 @@ def refused_requests_hang(patches):
 def no_answer_counts_as_a_bug(patches):
     change(
         patches,
-        Connections,
-        "ask",
+        connections,
+        "ask_leader",
         "raise KafkaError(Errors.NOT_CONTROLLER, detail) from error",
         "raise KafkaError(Errors.UNKNOWN_SERVER_ERROR, detail) from error",
     )
@@ -372,7 +365,7 @@ def no_answer_counts_as_a_bug(patches):
 @fault(
     "acks=all is answered as soon as the leader has the records",
     "AcknowledgedIsKept",
-    first=40,
+    first=14,
     **ISOLATED,
 )
 def acknowledged_by_the_leader_alone(patches):
@@ -579,8 +572,8 @@ def metadata_counts_before_it_is_synced(patches):
 @fault(
     "Who was removed by a record that nobody commits does not stand for election, although its log is the longest",
     "BecomesHealthy",
-    first=193,
-    **VOTERS,
+    first=406,
+    disks=0,
 )
 def removed_voters_do_not_stand(patches):
     patches.set(RaftCore, "may_stand", property(lambda core: core.quorum.is_voter))
@@ -622,7 +615,7 @@ def failed_directories_are_not_reported(patches):
 @fault(
     "What the quorum cannot write beside its log, such as its votes, is forgotten",
     "BecomesHealthy",
-    first=178,
+    first=22,
     **DISKS,
 )
 def failed_votes_are_dropped(patches):
