@@ -245,7 +245,8 @@ class DirectoryWal:
             _call(first.done, first.log)
         failure = self.wal.failure
         if failure is not None:
-            if not self._is_failure_told:
+            # At the end it also fails for want of a segment: then the files of the logs are synced instead.
+            if not self._is_failure_told and not self._stopping.is_set():
                 self._is_failure_told = True
                 self.when_failed(failure)
             late = list(self._waiting)

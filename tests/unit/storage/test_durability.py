@@ -158,6 +158,19 @@ def test_who_waits_learns_that_the_medium_failed(made):
     assert outcomes == [errno.EIO, "failed", "failed"]
 
 
+def test_the_end_takes_no_directory_out_of_service(made):
+    """Without a segment the last frames are not written: the files of the logs are synced instead."""
+    wal, log, _ = made
+    failed = []
+    wal.when_failed = failed.append
+    append(log, 1)
+    with failing("write_durable", errno.EIO):
+        append(log, 1)
+        wait_until(lambda: wal.wal.failure is not None)
+        wal.stop()
+    assert failed == [] and not log.failed
+
+
 def test_room_that_cannot_be_made_is_asked_for_again(made, caplog):
     wal, log, _ = made
     caplog.set_level(logging.INFO, logger="bowstring")  # other tests may have left it at another
