@@ -148,8 +148,8 @@ def connection_outlives_a_cancelled_request(patches):
         patches,
         PeerConnection,
         "exchange_prepared",
-        "except (OSError, TimeoutError, EOFError, ProtocolError) as error:\n        self.close()",
-        "except (OSError, TimeoutError, EOFError, ProtocolError) as error:\n        pass",
+        "except (OSError, TimeoutError, EOFError, ProtocolError) as error:\n        if has_turn:\n            self.close()",
+        "except (OSError, TimeoutError, EOFError, ProtocolError) as error:\n        if has_turn:\n            pass",
     )
 
 
@@ -615,7 +615,7 @@ def failed_directories_are_not_reported(patches):
 @fault(
     "What the quorum cannot write beside its log, such as its votes, is forgotten",
     "BecomesHealthy",
-    first=22,
+    first=178,
     **DISKS,
 )
 def failed_votes_are_dropped(patches):

@@ -199,8 +199,8 @@ def half_is_a_majority(patches):
 def leader_leads_on(patches):
     controls = {}
 
-    def init(self, local, control, *rest):
-        init_right(self, local, control, *rest)
+    def init(self, local, control, *rest, **named):
+        init_right(self, local, control, *rest, **named)
         controls[local.key] = control
 
     def initialize(self, stored, end, now_ms):

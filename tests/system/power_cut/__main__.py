@@ -373,7 +373,10 @@ def main() -> None:
             line = {"cut": cuts, "start_s": round(started, 2), "check_s": round(checked, 2), **load.count()}
             print(json.dumps(line), flush=True)
         load.end()
-        assert process.stop() == 0
+        process.process.send_signal(signal.SIGTERM)
+        process.read_to_the_end()
+        code = process.process.wait()
+        assert code == 0, code
     except BaseException:
         for line in process.lines[-40:]:
             print(line, file=sys.stderr)
