@@ -16,14 +16,12 @@ from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.replication import Replication, _ServedLogs
 from bowstring.engine.broker.transaction_checks import TransactionChecks
-from bowstring.engine.controller.partition_change import PartitionChange
 from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.network.connection import PeerConnection
 from bowstring.engine.quorum import connections, forwards
 from bowstring.engine.quorum.service import QuorumService
-from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.storage.log_healer import LogHealer
 from bowstring.engine.storage.log_manager import LogManager
@@ -567,26 +565,6 @@ def metadata_counts_before_it_is_synced(patches):
         "    self._on_disk(lambda: self._log.sync(end, cuts), flushed)",
         "    self._loop.call_soon(flushed, None)",
     )
-
-
-@fault(
-    "Who was removed by a record that nobody commits does not stand for election, although its log is the longest",
-    "BecomesHealthy",
-    first=406,
-    disks=0,
-)
-def removed_voters_do_not_stand(patches):
-    patches.set(RaftCore, "may_stand", property(lambda core: core.quorum.is_voter))
-
-
-@fault(
-    "Nobody is the last known leader of a partition without a leader whose last replica stopped uncleanly",
-    "BecomesHealthy",
-    first=618,
-    disks=0,
-)
-def nobody_is_the_last_known_leader(patches):
-    patches.set(PartitionChange, "_may_be_last_known", lambda self, replica: False)
 
 
 # ---------------------------------------------------------------- disks
