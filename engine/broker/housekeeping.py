@@ -252,5 +252,9 @@ class Housekeeping:
         """Unlinks directories once the recovery points are without them: until then they say that these are
         of an earlier topic (`LogOpener.note_created`).
         """
-        self._broker.logs.checkpoint(RECOVERY_POINTS)()
-        self._broker.logs.retired.unlink(now)
+        try:
+            self._broker.logs.checkpoint(RECOVERY_POINTS)()
+        except OSError:  # no descriptor or no memory now
+            self._broker.logs.retired.put_off(now)
+        else:
+            self._broker.logs.retired.unlink(now)

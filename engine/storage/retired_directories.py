@@ -21,6 +21,12 @@ class RetiredDirectories:
         """Time at which the next directory may be unlinked; None when there is none."""
         return min(self._due.values(), default=None)
 
+    def put_off(self, now: float) -> None:
+        """Schedules directories that are due for another attempt."""
+        for path, due in list(self._due.items()):
+            if due <= now:
+                self._due[path] = now + _AGAIN_S
+
     def unlink(self, now: float) -> None:
         """Unlinks directories that are due. Slow: not for the control thread."""
         import shutil  # not at start: it loads what packs archives

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 
 import pytest
 
@@ -159,6 +160,27 @@ def test_a_deleted_topic_is_gone_and_its_files_set_aside_then_unlinked(serve, by
     # until then they say that these are of this topic, and of no later one of its name
     assert not [key for key in read_offsets(served.directory / RECOVERY_POINTS) if key[0] == "t"]
     assert served.create_topic("t") != topic_id
+
+
+def test_directories_stay_a_while_when_no_checkpoint_can_be_written(serve, monkeypatch):
+    """For want of descriptors; without a pause the attempts would take a whole core."""
+    served = serve(log_segment_delete_delay_ms="50")
+    served.create_topic("t")
+    attempts = []
+
+    def checkpoint(name):
+        def write():
+            attempts.append(name)
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        return write
+
+    monkeypatch.setattr(served.engine.logs, "checkpoint", checkpoint)
+    served.ask(dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name="t")]))
+    wait_until(lambda: attempts)
+    wait_until(lambda: served.engine.logs.retired.next_due() > time.monotonic() + 5)
+    assert attempts == [RECOVERY_POINTS]
+    assert [name for name in os.listdir(served.directory) if name.endswith("-delete")]
 
 
 def test_directories_left_over_from_a_deletion_go_at_the_next_start(served):
