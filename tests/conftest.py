@@ -96,7 +96,8 @@ TOGETHER: Final = (
 def log_as_imported(request: pytest.FixtureRequest) -> Iterator[None]:
     """Restores logging, which a command sets, a simulator switches off, or PySpark turns into JSON.
 
-    PySpark gives its own format to every handler that it finds.
+    PySpark gives its own format to every handler that a logger of its gets, and its loggers do not propagate once an
+    error was made: pytest adds its handlers to such loggers itself.
     """
     _forget_settings_of_the_log(request.config)
     yield
@@ -109,6 +110,9 @@ def _forget_settings_of_the_log(config: pytest.Config) -> None:
         for handler in (plugin.caplog_handler, plugin.report_handler):
             handler.setFormatter(plugin.formatter)
     logging.disable(logging.NOTSET)
+    for other in logging.root.manager.loggerDict.values():
+        if isinstance(other, logging.Logger) and other.name.endswith("QueryContextLogger"):
+            other.propagate = True
     logger = logging.getLogger("bowstring")
     logger.disabled = False
     logger.setLevel(logging.NOTSET)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from bowstring.engine.api.table import BY_BROKER, BY_CONTROLLER
+from tests.simulation.nodes.__main__ import SIMULATION
 from tests.simulation.nodes.faults import FAULTS
 from tests.simulation.nodes.plan import draw
-from tests.simulation.nodes.runs import simulated
+from tests.simulation.runs import finds, simulated
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals" / "simulation.md"
 # The simulation hardly finds a fault that needs more.
@@ -21,7 +22,6 @@ SEEDS_AT_A_TIME, SEEDS_THAT_ASK = 20, 120
 NOT_ASKED = {
     "controller:59": "FetchSnapshot: a life is too short for a log that no longer has its beginning",
 }
-FIRST_VIOLATION = re.compile(r"^seed (\d+): (\w+): ", re.MULTILINE)
 
 
 def test_seeds_are_of_both_modes():
@@ -30,11 +30,7 @@ def test_seeds_are_of_both_modes():
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[each.name for each in FAULTS])
 def test_a_fault_is_found(fault):
-    seeds = ("--from", fault.first, "--seeds", SEEDS_FOR_A_FAULT, "--jobs", 1, "--shrink", 0)
-    ran = simulated("--fault", fault.name, "--until-found", *seeds)
-    found = FIRST_VIOLATION.search(ran.stdout)
-    assert found is not None, f"{fault.what}: nothing notices\n{ran.stdout}{ran.stderr}"
-    assert found[2] in fault.rules, ran.stdout
+    finds(SIMULATION, fault, SEEDS_FOR_A_FAULT)
 
 
 def test_the_table_has_each_fault():
@@ -51,7 +47,7 @@ def test_every_api_is_asked_for():
     brokers = {f"broker:{key}" for key in BY_BROKER.offered}
     left = brokers | {f"controller:{key}" for key in BY_CONTROLLER.offered}
     for first in range(1, SEEDS_THAT_ASK, SEEDS_AT_A_TIME):
-        ran = simulated("--asked", *range(first, first + SEEDS_AT_A_TIME))
+        ran = simulated(SIMULATION, "--asked", *range(first, first + SEEDS_AT_A_TIME))
         assert ran.returncode == 0, ran.stderr
         left -= set(ran.stdout.split())
         if left <= set(NOT_ASKED):
@@ -61,14 +57,17 @@ def test_every_api_is_asked_for():
 
 def test_a_seed_is_the_same_run_in_each_process():
     seeds = (3, 4, 7, 12)
-    one, other = simulated("--hashes", *seeds), simulated("--hashes", *reversed(seeds))
+    one, other = (
+        simulated(SIMULATION, "--hashes", *seeds),
+        simulated(SIMULATION, "--hashes", *reversed(seeds)),
+    )
     assert one.returncode == 0, one.stderr
     assert one.stdout.split() == other.stdout.split()[::-1] and len(set(one.stdout.split())) == len(seeds)
 
 
 def test_a_failing_seed_tells_its_last_steps():
     seeds = ("--from", 1, "--seeds", 20, "--jobs", 1, "--shrink", 0, "--last", 7)
-    ran = simulated("--fault", "roles_are_not_passed_on", "--until-found", *seeds)
+    ran = simulated(SIMULATION, "--fault", "roles_are_not_passed_on", "--until-found", *seeds)
     assert ran.returncode == 1, ran.stderr
     steps = [line for line in ran.stdout.splitlines() if re.match(r"^ *\d+\.\d{3}  \S+ ", line)]
     assert len(steps) == 7, ran.stdout

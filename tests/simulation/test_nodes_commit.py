@@ -5,9 +5,10 @@
 
 import pytest
 
-from tests.simulation.nodes.runs import TESTS_OF_A_MODE, holds
+from tests.simulation.nodes.__main__ import SIMULATION
+from tests.simulation.runs import TESTS_OF_A_MODE, of_one_mode
 
 
 @pytest.mark.parametrize("part", range(TESTS_OF_A_MODE))
 def test_the_rules_hold(part):
-    holds(2, part)
+    of_one_mode(SIMULATION, 2, part)

@@ -35,4 +35,5 @@ SIMULATION = Simulation(
 )
 
 if __name__ == "__main__":
+    SIMULATION.run_alike()
     sys.exit(SIMULATION.main())

@@ -1,6 +1,5 @@
 """`python -m tests.simulation.nodes`: tries seeds of whole nodes, and prints each that fails."""
 
-import os
 import sys
 from functools import partial
 
@@ -8,9 +7,6 @@ from tests.simulation.command import Simulation
 from tests.simulation.nodes.faults import FAULTS
 from tests.simulation.nodes.plan import draw
 from tests.simulation.nodes.world import outcome
-
-# The order of sets of strings in the engine depends on it, and so do a few of its steps.
-HASH_SEED = "0"
 
 
 def lines(world, last=80):
@@ -31,10 +27,8 @@ SIMULATION = Simulation("tests.simulation.nodes", draw, outcome, lines, about, F
 
 
 def main():
-    """Runs the command in a process with the hash seed of every run."""
-    if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
-        command = [sys.executable, "-m", "tests.simulation.nodes", *sys.argv[1:]]
-        os.execve(sys.executable, command, os.environ | {"PYTHONHASHSEED": HASH_SEED})
+    """Runs the command."""
+    SIMULATION.run_alike()
     if sys.argv[1:2] == ["--hashes"]:
         for seed in map(int, sys.argv[2:]):
             print(outcome(draw(seed))[0].kernel.trace_hash)
