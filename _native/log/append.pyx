@@ -17,12 +17,12 @@ from bowstring._native.disk.directory_health cimport directory_tell, directory_t
 from bowstring._native.disk.staged_tail cimport tail_append, tail_truncate, tail_write_out
 from bowstring._native.disk.tail_pool cimport TailPool
 from bowstring._native.log.flush cimport log_flush_by_count
-from bowstring._native.log.index cimport indexes_full, indexes_truncate, offset_index_append, time_index_append
+from bowstring._native.log.index cimport indexes_truncate, offset_index_append, time_index_append
 from bowstring._native.log.leader_epochs cimport epochs_assign, epochs_newest
 from bowstring._native.log.producer_state cimport (
     CompletedTransaction, Marker, marker_check, marker_read, producer_check, producer_end_transaction,
     producer_update, producer_verify)
-from bowstring._native.log.roll cimport log_roll, log_time_to_roll
+from bowstring._native.log.roll cimport log_roll, must_roll
 from bowstring._native.log.segment cimport active_segment, segment_activate
 from bowstring._native.log.segment_files cimport segment_file, segment_file_release
 from bowstring._native.log.state cimport log_fail, log_fail_for_good, log_update_last_stable, log_writable
@@ -266,15 +266,6 @@ cdef void commit(Log *log, Staged *staged, AppendEntry **entries, int32_t end) n
     staged.next_offset = log.log_end_offset
 
 # ---------------------------------------------------------------- staging
-
-
-cdef bint must_roll(Log *log, const BatchInfo *info, int64_t now_ms) noexcept nogil:
-    cdef LogState *state = state_of(log)
-    cdef Segment *segment = active_segment(state)
-    return (segment.size_bytes > log.config.segment_bytes - info.size_bytes
-            or log_time_to_roll(log, info.max_timestamp, now_ms)
-            or indexes_full(state, log.config.segment_index_bytes)
-            or info.base_offset + info.last_offset_delta - segment.base_offset > INT32_MAX)
 
 
 cdef int enter(Log *log, const BatchInfo *info) noexcept nogil:

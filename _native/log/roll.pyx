@@ -1,12 +1,12 @@
 """Rolling and closing, see roll.pxd."""
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.disk.file_ops cimport sync_path
 from bowstring._native.disk.directory_health cimport may_pass
 from bowstring._native.disk.staged_tail cimport tail_truncate
 from bowstring._native.log.flush cimport log_flush, sync_of
-from bowstring._native.log.index cimport indexes_forget, indexes_write, time_index_append
+from bowstring._native.log.index cimport indexes_forget, indexes_full, indexes_write, time_index_append
 from bowstring._native.log.leader_epochs cimport epochs_write
 from bowstring._native.log.producer_state cimport snapshot_rename, snapshot_take
 from bowstring._native.log.segment cimport (
@@ -16,6 +16,7 @@ from bowstring._native.log.segment_files cimport (
 from bowstring._native.log.state cimport log_fail
 from bowstring._native.log.types cimport (
     CheckpointSnapshot, LogState, Producers, Segment, SegmentFile, log_out_of_service, state_of)
+from bowstring._native.record.batch cimport BatchInfo
 
 
 # ---------------------------------------------------------------- rolling
@@ -44,6 +45,15 @@ cdef bint log_time_to_roll(Log *log, int64_t newest_timestamp, int64_t now_ms) n
     cdef int64_t first = segment_first_timestamp(state, segment)
     cdef int64_t waited = newest_timestamp - first if first >= 0 else now_ms - segment.created_ms
     return segment.size_bytes > 0 and waited > log.config.segment_ms - state.roll_jitter_ms
+
+
+cdef bint must_roll(Log *log, const BatchInfo *info, int64_t now_ms) noexcept nogil:
+    cdef LogState *state = state_of(log)
+    cdef Segment *segment = active_segment(state)
+    return (segment.size_bytes > log.config.segment_bytes - info.size_bytes
+            or log_time_to_roll(log, info.max_timestamp, now_ms)
+            or indexes_full(state, log.config.segment_index_bytes)
+            or info.base_offset + info.last_offset_delta - segment.base_offset > INT32_MAX)
 
 
 cdef int log_roll(Log *log, int64_t now_ms) noexcept nogil:
