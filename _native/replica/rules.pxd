@@ -1,5 +1,5 @@
 """A broker's decisions about a request for a replicated partition, and a follower's about an answer. Pure and without
-state: a leader's view of its followers is in replica_set.pxd."""
+state: a leader's view of its followers is in in_sync_replicas.pxd, a follower's truncation in truncation.pxd."""
 from libc.stdint cimport int16_t, int32_t, int64_t
 from bowstring._native.base.error_codes cimport (
     FENCED_LEADER_EPOCH, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH)

@@ -9,8 +9,8 @@ from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_un
 from bowstring._native.disk.thread_pool cimport StorageJob, storage_submit
 from bowstring._native.log cimport log_end_offset_for_epoch, log_truncate_fully, log_truncate_to
 from bowstring._native.log.state cimport FAILED_FOR_GOOD
-from bowstring._native.replica.replica_set cimport truncation_offset
 from bowstring._native.replica.rules cimport RESTART_AT_LEADER_START, TRUNCATE_TO_LEADER_END, OutOfRange, out_of_range
+from bowstring._native.replica.truncation cimport truncation_offset
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_event

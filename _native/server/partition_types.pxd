@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, int8_t, uint8_t
 from bowstring._native.base.pthread cimport pthread_mutex_t
 from bowstring._native.log cimport Log
-from bowstring._native.replica.replica_set cimport ReplicaSet
+from bowstring._native.replica.in_sync_replicas cimport ReplicaSet
 from cpython.object cimport PyObject
 
 # Before the cimports: structs of these files point to each other.

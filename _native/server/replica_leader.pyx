@@ -8,7 +8,7 @@ from bowstring._native.base.atomics cimport full_fence, load_i64, load_pointer
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 from bowstring._native.log cimport log_advance_high_watermark
 from bowstring._native.replica.replica_quota cimport quota_wait_ms
-from bowstring._native.replica.replica_set cimport (
+from bowstring._native.replica.in_sync_replicas cimport (
     Replica, TakenFetch, replica_high_watermark, replica_take_fetch, replica_take_lag, replicas_ack_refused)
 from bowstring._native.server.mailbox cimport post
 from bowstring._native.server.replica_events cimport replica_event

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcmp
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
-from bowstring._native.replica.replica_set cimport Replica, replica_ahead, replica_readable
+from bowstring._native.replica.in_sync_replicas cimport Replica, replica_ahead, replica_readable
 from bowstring._native.server.leader_hints cimport endpoint_of
 from bowstring._native.server.replica_types cimport Endpoint
 

@@ -12,7 +12,7 @@ from bowstring._native.base.pthread cimport (
     pthread_mutex_lock, pthread_mutex_trylock, pthread_mutex_unlock, pthread_rwlock_unlock, pthread_rwlock_wrlock)
 from bowstring._native.log cimport PartitionLog
 from bowstring._native.replica.replica_quota cimport quota_set
-from bowstring._native.replica.replica_set cimport (
+from bowstring._native.replica.in_sync_replicas cimport (
     Replica, ReplicaSet, replica_begin, replica_find, replica_set_new, replica_set_state, replica_try_join,
     replicas_low_watermark)
 from bowstring._native.server.data_plane cimport DataPlane

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.replica import rules
-from bowstring._native.replica.replica_set import Followers, truncate_to
+from bowstring._native.replica.in_sync_replicas import Followers
+from bowstring._native.replica.truncation import truncate_to
 from bowstring.protocol.errors import Errors
 from tests.simulation.cluster.coordinator import encoded
 from tests.simulation.cluster.logs import AS_WRITTEN, ReplicaLog

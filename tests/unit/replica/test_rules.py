@@ -3,7 +3,7 @@
 import pytest
 
 from bowstring._native.replica import rules
-from bowstring._native.replica.replica_set import Followers
+from bowstring._native.replica.in_sync_replicas import Followers
 from bowstring.protocol.errors import Errors
 
 NOT_LEADER = Errors.NOT_LEADER_OR_FOLLOWER.code

@@ -78,8 +78,3 @@ cdef int32_t replicas_maximal(const ReplicaSet *s) noexcept nogil
 cdef int32_t replicas_required(const ReplicaSet *s) noexcept nogil
 # The smallest log start of leader and followers: records below it are deleted everywhere.
 cdef int64_t replicas_low_watermark(const ReplicaSet *s, int64_t leader_start_offset) noexcept nogil
-
-# Where a follower truncates to: the leader says that the follower's epoch ended at (leader_epoch, leader_end_offset); the
-# follower's own log has (own_epoch, own_end_offset) for leader_epoch, -1 when it has no epoch so old.
-cdef int64_t truncation_offset(int32_t leader_epoch, int64_t leader_end_offset, int32_t own_epoch, int64_t own_end_offset,
-                               int64_t log_end_offset, int64_t high_watermark) noexcept nogil

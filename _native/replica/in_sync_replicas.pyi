@@ -1,16 +1,7 @@
-"""Types of the decisions of replication; see replica_set.pyx."""
+"""Types of a leader's view of its followers; see in_sync_replicas.pyx."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Self
-
-def truncate_to(
-    leader_epoch: int,
-    leader_end_offset: int,
-    own_epoch: int,
-    own_end_offset: int,
-    log_end_offset: int,
-    high_watermark: int,
-) -> int: ...
 
 class Followers:
     def __new__(

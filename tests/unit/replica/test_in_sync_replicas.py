@@ -1,10 +1,10 @@
-"""High watermark, in-sync replicas and truncation by plain models."""
+"""High watermark and in-sync replicas by plain models."""
 
 import random
 
 import pytest
 
-from bowstring._native.replica.replica_set import Followers, truncate_to
+from bowstring._native.replica.in_sync_replicas import Followers
 
 
 def test_a_follower_below_the_high_watermark_does_not_join():
@@ -89,19 +89,3 @@ def test_the_high_watermark_by_a_model(seed):
         counted = [ends[b] for b in others if b in isr or ends[b] == end or now - max(caught[b], 0) <= 10]
         expected = min([end, *counted]) if 1 + len(isr) >= min(least, 1 + len(others)) else -1
         assert followers.high_watermark(end, now) == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "offset"),
-    [
-        ((3, 50, 3, 70, 100, 20), 50),
-        ((3, 80, 3, 70, 100, 20), 70),
-        ((3, 50, 2, 40, 100, 20), 40),  # the follower lacks epoch 3
-        ((3, 50, -1, -1, 100, 20), 50),
-        ((3, 150, -1, -1, 100, 20), 100),
-        ((-1, 60, 2, 40, 100, 20), 60),
-        ((3, -1, 3, 70, 100, 20), 20),  # the leader lacks the epoch
-    ],
-)
-def test_where_to_truncate(arguments, offset):
-    assert truncate_to(*arguments) == offset
