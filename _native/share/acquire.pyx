@@ -6,9 +6,10 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset
 from bowstring._native.record.batch cimport BatchInfo, batch_extent, batch_parse
+from bowstring._native.share.transitions cimport try_update
 from bowstring._native.share.window cimport (
     ACQUIRED, AVAILABLE, EXPANDED_MAX, InFlight, OffsetState, Range, archive, floor_of, gap_active, in_flight, insert,
-    is_free, isolate, lock, move_start, ranges_add, ranges_free, try_update)
+    is_free, isolate, lock, move_start, ranges_add, ranges_free)
 
 cdef enum:
     BATCHES_FIRST_CAPACITY = 32

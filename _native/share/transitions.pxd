@@ -1,6 +1,10 @@
-"""What members and time do to acquired records: acknowledgements, releases, the ends of locks."""
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
-from bowstring._native.share.window cimport Ranges, Window
+"""Which changes of its state a record allows, and what members and time do to acquired records: acknowledgements, releases,
+the ends of locks."""
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
+from bowstring._native.share.window cimport OffsetState, Ranges, Window
+
+# Tries a change from inside the allowed ones; False when the record does not allow it.
+cdef bint try_update(const Window *w, OffsetState *s, uint8_t state, int delivered, int64_t member) noexcept nogil
 
 # Acknowledges records of `member`: one type for all or one for each. Adds the pending changes. Returns 0, or the error and
 # its reason; the caller then takes all changes back.

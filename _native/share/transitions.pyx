@@ -1,13 +1,28 @@
-"""Acknowledgements, releases and the ends of locks, see transitions.pxd.
+"""Transitions of records: acknowledgements, releases and the ends of locks, see transitions.pxd.
 
-Contents: acknowledgements · releases · ends of pending changes · ends of locks.
+Contents: allowed changes · acknowledgements · releases · ends of pending changes · ends of locks.
 """
 from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from bowstring._native.base.error_codes cimport INVALID_RECORD_STATE, INVALID_REQUEST
 from bowstring._native.share.window cimport (
     ACK_ACCEPT, ACK_REJECT, ACK_RELEASE, ACK_RENEW, ACKNOWLEDGED, ACQUIRED, ARCHIVED, ARCHIVING, AVAILABLE, EXPANDED_MAX,
-    FINAL, LOCKED, PENDING, InFlight, OffsetState, Range, floor_of, holder, is_done, isolate, lock, ranges_add,
-    try_update)
+    FINAL, LOCKED, PENDING, InFlight, OffsetState, Range, floor_of, holder, is_done, isolate, lock, ranges_add)
+
+# ---------------------------------------------------------------- allowed changes
+
+
+cdef bint try_update(const Window *w, OffsetState *s, uint8_t state, int delivered, int64_t member) noexcept nogil:
+    if s.flags & PENDING:
+        return False
+    if state == AVAILABLE and s.delivery_count >= w.limits.delivery_count:
+        state = ARCHIVING if w.limits.dead_letters else ARCHIVED
+    if s.state == state or s.state == ARCHIVING or is_done(s) or (s.state == AVAILABLE and state != ACQUIRED):
+        return False
+    s.state = state
+    if state != ARCHIVED:
+        s.delivery_count += <int16_t>delivered
+    s.member = member
+    return True
 
 # ---------------------------------------------------------------- acknowledgements
 

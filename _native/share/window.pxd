@@ -112,8 +112,6 @@ cdef int32_t insert(Window *w, int32_t at, int64_t first, int64_t last, const Of
 cdef int32_t isolate(Window *w, int32_t at, int64_t first, int64_t last) noexcept nogil
 # Locks for limits.lock_ms.
 cdef void lock(Window *w, OffsetState *s, int64_t now_ms) noexcept nogil
-# Tries a change from inside the allowed ones; False when the record does not allow it.
-cdef bint try_update(const Window *w, OffsetState *s, uint8_t state, int delivered, int64_t member) noexcept nogil
 # Archives records in `state` from `first` to `last`; whether there were any, -1 without memory.
 cdef int archive(Window *w, int64_t first, int64_t last, uint8_t state, bint counts) noexcept nogil
 # Moves the start offset over records that are done, and forgets their batches. Whether it moved.

@@ -177,20 +177,6 @@ cdef void lock(Window *w, OffsetState *s, int64_t now_ms) noexcept nogil:
         w.next_deadline_ms = deadline_ms
 
 
-cdef bint try_update(const Window *w, OffsetState *s, uint8_t state, int delivered, int64_t member) noexcept nogil:
-    if s.flags & PENDING:
-        return False
-    if state == AVAILABLE and s.delivery_count >= w.limits.delivery_count:
-        state = ARCHIVING if w.limits.dead_letters else ARCHIVED
-    if s.state == state or s.state == ARCHIVING or is_done(s) or (s.state == AVAILABLE and state != ACQUIRED):
-        return False
-    s.state = state
-    if state != ARCHIVED:
-        s.delivery_count += <int16_t>delivered
-    s.member = member
-    return True
-
-
 cdef bint archive_one(OffsetState *s, uint8_t state) noexcept nogil:
     if s.state != state:
         return False
