@@ -22,7 +22,7 @@ from bowstring._native.server.connection cimport (
 from bowstring._native.server.control_queue cimport plane_event
 from bowstring._native.server.fetcher_requests cimport (
     forget_partition, session_begin, write_fetch, write_list_offsets)
-from bowstring._native.server.follow_parts cimport (
+from bowstring._native.server.followed_partitions cimport (
     FOLLOW_NEVER, order_drop, part_begin, part_diverged, part_fail, part_free, part_of, part_out_of_range, part_void,
     part_truncate, pause_ms)
 from bowstring._native.server.follower_append cimport follower_append

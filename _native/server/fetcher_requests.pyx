@@ -6,7 +6,7 @@ from bowstring._native.base.bigendian cimport load_be32
 from bowstring._native.base.wire cimport (
     Writer, patch_i32, put_count, put_i16, put_i32, put_i64, put_i8, put_raw, put_string, put_tags, put_uvarint)
 from bowstring._native.replica.replica_quota cimport quota_wait_ms
-from bowstring._native.server.follow_parts cimport FOLLOW_NEVER, part_free, part_of, part_void
+from bowstring._native.server.followed_partitions cimport FOLLOW_NEVER, part_free, part_of, part_void
 from bowstring._native.server.topic_table cimport topic_by_id, topic_partition
 from bowstring._native.server.follow_types cimport (
     ASKS_FETCH, ASKS_LEADER_END, ASKS_LEADER_START, FOLLOW_ASKING, FOLLOW_DELAYED, FOLLOW_FETCHING, FollowPart)

@@ -24,7 +24,7 @@ from bowstring._native.server.fetch cimport fetch_connection_closed, fetch_serve
 from bowstring._native.server.fetch_session cimport session_remove
 from bowstring._native.server.fetcher cimport (
     fetcher_disconnected, fetcher_received, fetchers_free, fetchers_order, fetchers_run)
-from bowstring._native.server.follow_parts cimport order_drop, part_truncated, truncate_drop
+from bowstring._native.server.followed_partitions cimport order_drop, part_truncated, truncate_drop
 from bowstring._native.server.request_dispatch cimport cut_frames
 from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.mailbox cimport post, wake

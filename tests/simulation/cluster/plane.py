@@ -1,7 +1,7 @@
 """The reactors' work for replicas, with the shipped decisions.
 
 Leaders take produce requests and fetches; followers fetch, append and truncate. It does what _native/server's
-replica_leader, fetcher, follow_parts, fetch and produce do, one partition at a time, with messages that the
+replica_leader, fetcher, followed_partitions, fetch and produce do, one partition at a time, with messages that the
 simulated network carries.
 """
 
@@ -390,7 +390,7 @@ class SimulatedPlane:
             self.event("may-join", part, fetch.broker, fetch.broker_epoch)
         return error
 
-    # ------------------------------------------------------------ following (fetcher.pyx, follow_parts.pyx)
+    # ------------------------------------------------------------ following (fetcher.pyx, followed_partitions.pyx)
 
     def send_fetch(self, part):
         """Sends the next fetch, unless one is in flight or the part waits for something else."""

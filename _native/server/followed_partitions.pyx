@@ -1,4 +1,4 @@
-"""The partitions that a reactor follows, see follow_parts.pxd."""
+"""The partitions that a reactor follows, see followed_partitions.pxd."""
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
