@@ -10,9 +10,10 @@ from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.types import BatchHeader, CorruptBatch
 from bowstring.engine.raft import voter_changes
 from bowstring.engine.raft.core import RaftCore
+from bowstring.engine.raft.fetch_validation import Validity, validate_fetch
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.leader import DelayedFetch, LeaderState
-from bowstring.engine.raft.log import Validity, truncation_offset, validate_fetch
+from bowstring.engine.raft.log import RaftLog
 from bowstring.engine.raft.messages import ErrorResponse, FetchRequest, FetchResponse
 from bowstring.engine.raft.states import Follower, SnapshotFetch
 from bowstring.protocol.errors import Error, Errors
@@ -155,6 +156,16 @@ def handle_fetch_response(core: RaftCore, source: int, response: FetchResponse, 
         follow_high_watermark(core, state, response.high_watermark)
     fetched(core, state, now_ms)
     return True
+
+
+def truncation_offset(log: RaftLog, diverging: OffsetAndEpoch) -> int:
+    """Returns where a follower truncates to: the end of the leader's epoch, or of its own last epoch up to
+    that, whichever is smaller.
+    """
+    own = log.end_offset_for_epoch(diverging.epoch)
+    if own.epoch != diverging.epoch:
+        return own.offset
+    return min(own.offset, diverging.offset)
 
 
 def _is_fetchable(core: RaftCore, id: OffsetAndEpoch) -> bool:

@@ -1,9 +1,8 @@
-"""The log and the snapshots as a replica sees them, and where a follower's log may continue the leader's."""
+"""The log and the snapshots as a replica sees them."""
 
-from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
+from bowstring.engine.raft.keys import OffsetAndEpoch
 
 
 class NotAppendedError(Exception):
@@ -80,54 +79,6 @@ class RaftLog(Protocol):
     def append_snapshot(self, id: OffsetAndEpoch, data: bytes) -> int:
         """Appends to the incomplete snapshot; returns its size in bytes."""
         ...
-
-
-class Validity(Enum):
-    """How a follower's log continues."""
-
-    VALID = "valid"
-    DIVERGING = "diverging"
-    SNAPSHOT = "snapshot"
-
-
-class Validation(NamedTuple):
-    """`at` is where the follower truncates to (DIVERGING) or the snapshot that it must fetch (SNAPSHOT)."""
-
-    kind: Validity
-    at: OffsetAndEpoch
-
-
-def validate_fetch(log: RaftLog, offset: int, last_epoch: int) -> Validation:
-    """Compares the end of a follower's log with the leader's.
-
-    The epoch decides, not the offset alone: two logs with the same epoch before the same offset are the same
-    up to there. A follower below the log's start, or older than the snapshot there, gets the newest snapshot;
-    so does an empty one, because that is less to read than the log.
-    """
-    earliest, latest = log.earliest_snapshot_id(), log.latest_snapshot_id()
-    if offset == 0 and latest is not None and latest != BOOTSTRAP_SNAPSHOT:
-        return Validation(Validity.SNAPSHOT, latest)
-    if offset == 0 and log.start_offset == 0:
-        return Validation(Validity.VALID, OffsetAndEpoch(0, 0))
-    if earliest is not None and latest is not None:
-        start = log.start_offset
-        too_old = offset < start or (offset == start and last_epoch != earliest.epoch)
-        if too_old or last_epoch < earliest.epoch:
-            return Validation(Validity.SNAPSHOT, latest)
-    end = log.end_offset_for_epoch(last_epoch)
-    if end.epoch != last_epoch or end.offset < offset:
-        return Validation(Validity.DIVERGING, end)
-    return Validation(Validity.VALID, OffsetAndEpoch(offset, last_epoch))
-
-
-def truncation_offset(log: RaftLog, diverging: OffsetAndEpoch) -> int:
-    """Returns where a follower truncates to: the end of the leader's epoch, or of its own last epoch up to
-    that, whichever is smaller.
-    """
-    own = log.end_offset_for_epoch(diverging.epoch)
-    if own.epoch != diverging.epoch:
-        return own.offset
-    return min(own.offset, diverging.offset)
 
 
 def end_of(log: RaftLog) -> OffsetAndEpoch:

@@ -17,9 +17,10 @@ from bowstring.engine.raft.config import QuorumConfig, RandomBelow
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.effects import Effect
 from bowstring.engine.raft.election_state import ElectionState
+from bowstring.engine.raft.fetch_validation import Validity, validate_fetch
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.raft.log import RaftLog, Validity, validate_fetch
+from bowstring.engine.raft.log import RaftLog
 from bowstring.engine.raft.messages import (
     AddVoterRequest,
     AddVoterResponse,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from bowstring.engine.raft import elections, fetching, snapshot_fetching, voter_changes
 from bowstring.engine.raft.control_state import ControlState
 from bowstring.engine.raft.core import RaftCore
+from bowstring.engine.raft.fetch_validation import Validation, Validity
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.raft.log import Validation, Validity
 from bowstring.engine.raft.quorum_state import QuorumState
 from bowstring.engine.raft.states import Candidate, Follower, Prospective, Unattached
 from bowstring.protocol.errors import Errors

@@ -4,9 +4,9 @@ A rule observes nodes through its methods, and raises `Violation`. As far as pos
 writes, messages, applied records and disks, not by the state of their cores.
 """
 
+from bowstring.engine.raft.fetch_validation import Validity, validate_fetch
 from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.raft.log import Validity, validate_fetch
 from bowstring.engine.raft.messages import (
     EndQuorumEpochRequest,
     ErrorResponse,
