@@ -3,10 +3,10 @@
 from typing import Final
 
 from bowstring.engine.controller.decision import Decision
+from bowstring.engine.controller.leader_choice import Election
 from bowstring.engine.controller.partition_change import (
     RECOVERED,
     RECOVERING,
-    Election,
     PartitionChange,
     Rules,
 )

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from bowstring.engine.controller.partition_change import Election, PartitionChange, Rules
+from bowstring.engine.controller.leader_choice import Election
+from bowstring.engine.controller.partition_change import PartitionChange, Rules
 from bowstring.engine.controller.partition_index import NO_LEADER, PartitionKey
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.metadata.image import BrokerImage

@@ -1,23 +1,17 @@
-"""Builds the record that changes a partition: elections, ISR, eligible leaders, reassignments.
+"""Builds the record that changes a partition: its leader, ISR, eligible leaders, reassignments.
 
 Follows Kafka's PartitionChangeBuilder and KIP-966. All changes of existing partitions are made here, so that
-the rules about leader epochs and eligible leaders hold for each of them.
+the rules about leader epochs and eligible leaders hold for each of them. `leader_choice` says who leads.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from enum import Enum
 from typing import Final, NamedTuple
 
+from bowstring.engine.controller.leader_choice import Candidates, Election, choose_leader
 from bowstring.engine.controller.partition_index import NO_LEADER, PartitionKey
 from bowstring.engine.controller.reassignment import completed
 from bowstring.engine.controller.state import ControllerState
-from bowstring.engine.metadata.directory_ids import (
-    LOST,
-    default_directory,
-    holds_online,
-    is_online,
-    is_reserved,
-)
+from bowstring.engine.metadata.directory_ids import LOST, default_directory, is_online, is_reserved
 from bowstring.engine.metadata.features import DIRECTORIES_SINCE, LEADER_EPOCH_STAYS_SINCE
 from bowstring.engine.metadata.image import BrokerImage, PartitionImage
 from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord
@@ -27,20 +21,6 @@ RECOVERING: Final = 1
 
 _NO_CHANGE: Final = -2
 _RECOVERY_UNCHANGED: Final = -1
-
-
-class Election(Enum):
-    """Whom to elect.
-
-    PREFERRED: the first replica if it is in sync, else as ONLINE.
-    ONLINE: the present leader if it may lead, else the first replica that is in sync, or eligible when none
-    is in sync.
-    UNCLEAN: as ONLINE, but rather any replica than none.
-    """
-
-    PREFERRED = 0
-    ONLINE = 1
-    UNCLEAN = 2
 
 
 class Rules(NamedTuple):
@@ -157,51 +137,17 @@ class PartitionChange:
 
     # ------------------------------------------------------------ election
 
-    def _may_lead(self, replica: int) -> bool:
-        """Whether a replica is alive and its directory works."""
-        if not self._rules.is_acceptable(replica):
-            return False
-        broker = self._rules.brokers.get(replica)
-        if broker is None:
-            return False
-        if replica in self._partition.replicas:
-            found = self.directories.get(replica)  # one that was given up as lost may be found again
-            return holds_online(broker, self._partition) or (found is not None and is_online(broker, found))
-        return True  # it is being added, and has no directory yet
-
-    def _is_clean(self, replica: int) -> bool:
-        """Whether a replica may lead, and has all committed records."""
-        has_all = replica in self.in_sync or (not self.in_sync and replica in self._eligible)
-        return has_all and self._may_lead(replica)
-
-    def _choose(self) -> tuple[int, bool]:
-        """Returns the leader, and whether it may lack committed records."""
-        if self.election is Election.PREFERRED and self._is_clean(self.replicas[0]):
-            return self.replicas[0], False
-        leader = self._partition.leader
-        if self._is_clean(leader):
-            return leader, False
-        for replica in self.replicas:
-            if self._is_clean(replica):
-                return replica, False
-        last_known = self._last_known()
-        if (
-            self._rules.eligible_leaders
-            and not self._eligible
-            and not self.in_sync
-            and len(last_known) == 1
-            and self._may_lead(last_known[0])
-        ):
-            return last_known[0], True
-        if self.election is Election.UNCLEAN:
-            for replica in self.replicas:
-                if self._may_lead(replica):
-                    return replica, True
-        return NO_LEADER, False
-
     def _elect(self, record: PartitionChangeRecord) -> bool:
         """Sets the leader if it changes; returns whether the election is unclean."""
-        leader, unclean = self._choose()
+        rules = self._rules
+        candidates = Candidates(
+            *(self._partition, self.replicas, self.in_sync, self._eligible),
+            last_known=self._last_known() if rules.eligible_leaders else (),
+            directories=self.directories,
+            brokers=rules.brokers,
+            is_acceptable=rules.is_acceptable,
+        )
+        leader, unclean = choose_leader(candidates, self.election)
         if leader == self._partition.leader:
             return False
         record.leader = leader

@@ -1,7 +1,8 @@
 """Starts, cancels and lists reassignments of partitions (KIP-455, KIP-860)."""
 
 from bowstring.engine.controller.decision import Decision, check_not_too_many
-from bowstring.engine.controller.partition_change import Election, PartitionChange, Rules
+from bowstring.engine.controller.leader_choice import Election
+from bowstring.engine.controller.partition_change import PartitionChange, Rules
 from bowstring.engine.controller.reassignment import first_step, is_under_way, reverted, target_size
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.metadata.image import PartitionImage, TopicImage

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bowstring.engine.controller.partition_change import RECOVERING, Election, PartitionChange, Rules
+from bowstring.engine.controller.leader_choice import Election
+from bowstring.engine.controller.partition_change import RECOVERING, PartitionChange, Rules
 from bowstring.engine.metadata.directory_ids import LOST, MIGRATING, UNASSIGNED
 from bowstring.engine.metadata.image import BrokerImage, PartitionImage, changed_partition
 
