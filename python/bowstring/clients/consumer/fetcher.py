@@ -11,16 +11,15 @@ from bowstring._native.record.decode import Aborted
 from bowstring.clients.consumer import record_batches
 from bowstring.clients.consumer.fetch_config import FetchConfig
 from bowstring.clients.consumer.partition_state import (
-    RESET_TIMESTAMPS,
     Chunk,
     Epochs,
     PartitionState,
     Positions,
     ReadReplica,
 )
+from bowstring.clients.consumer.position_resets import PositionResets
 from bowstring.clients.consumer.requests import AskedTopic, FetchFrame, ForgottenTopic
-from bowstring.clients.errors import ClientError, CorruptBatchError, NoOffsetError, broker_error
-from bowstring.clients.group.offset_requests import list_offsets_request
+from bowstring.clients.errors import ClientError, CorruptBatchError, broker_error
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Pending
 from bowstring.clients.net.metadata import ClusterMetadata
@@ -28,7 +27,6 @@ from bowstring.clients.records import Node, TopicPartition
 from bowstring.clients.troubles import GRACE_S, topic_name
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.fetch import FetchRequest
-from bowstring.protocol.messages.list_offsets import ListOffsetsRequest
 
 if TYPE_CHECKING:
     from bowstring.clients.consumer.local_fetch import LocalFetch
@@ -93,7 +91,7 @@ class FetchSession:
         return changed, [p for p in self.asked if p not in wanted]
 
 
-class Fetcher:
+class Fetcher(PositionResets):
     """Owned by the consumer's thread: `start` sends requests; answers arrive during polls."""
 
     def __init__(
@@ -389,19 +387,10 @@ class Fetcher:
     def _refused(self, partition: TopicPartition, state: PartitionState, code: int, asked: Asked) -> None:
         offset, leader_epoch, _ = asked
         if code == Errors.OFFSET_OUT_OF_RANGE.code:
-            if state.replica is not None:
-                state.replica = None  # the leader may have it
-            elif self._config.reset_policy == "none":
-                self.error = broker_error(
-                    code,
-                    f"reading {partition}",
-                    f"offset {offset} is not in the log; seek() or set auto_offset_reset",
-                )
-            elif not state.has_buffered:
-                state.reset(RESET_TIMESTAMPS[self._config.reset_policy])
+            self._reset_out_of_range(partition, state, offset)
             return
         error = broker_error(code, f"reading {partition} at offset {offset}")
-        if code in _LEADER_ERRORS:
+        if self._is_about_leader(code):
             self._later(partition, state, error)
             if self.cluster.leader_epoch(*partition) > leader_epoch:
                 state.retry_at = 0.0  # the answer, or metadata, has named another leader
@@ -411,74 +400,13 @@ class Fetcher:
         else:
             self.error = error
 
+    def _is_about_leader(self, code: int) -> bool:
+        """Whether an error means that another broker leads the partition, or that its leader is not ready."""
+        return code in _LEADER_ERRORS
+
     def _later(self, partition: TopicPartition, state: PartitionState, error: ClientError) -> None:
         """Handles a partition whose leader has changed or is about to change."""
         self.troubles.note(f"partition {partition}", error, grace_s=GRACE_S)
         self.cluster.invalidate()
         state.replica = None
         self._pause(state)
-
-    # ------------------------------------------------------------ positions
-
-    def without_position(self) -> list[TopicPartition]:
-        """Returns partitions whose start position is not determined yet."""
-        return [
-            partition
-            for partition, state in self.positions.items()
-            if state.position is None and state.reset_timestamp is None
-        ]
-
-    def reset_by_policy(self, partition: TopicPartition) -> None:
-        """Sets the position of a partition without a committed offset by auto_offset_reset."""
-        timestamp = RESET_TIMESTAMPS.get(self._config.reset_policy)
-        if timestamp is None:
-            self.error = NoOffsetError(partition)
-        else:
-            self.positions[partition].reset(timestamp)
-
-    def _look_up_positions(self) -> None:
-        by_leader: dict[Node, dict[TopicPartition, int]] = {}
-        now = time.monotonic()
-        for partition, state in self.positions.items():
-            if state.reset_timestamp is None or state.asked or self._waits(state, now):
-                continue
-            node = self.cluster.leader(*partition)
-            if node is None:
-                self._await_leader(partition, state, now)
-                continue
-            if self.client.backing_off(node):
-                self.cluster.invalidate()
-                self._pause(state)
-                continue
-            by_leader.setdefault(node, {})[partition] = state.reset_timestamp
-        for node, timestamps in by_leader.items():
-            asked = self.positions.ask(timestamps)
-            self.client.send(
-                node,
-                ListOffsetsRequest,
-                list_offsets_request(timestamps, self._config.read_committed),
-                callback=lambda pending, asked=asked: self._looked_up(pending, asked),  # type: ignore[misc]
-            )
-
-    def _looked_up(self, pending: Pending, asked: Epochs) -> None:
-        states = self.positions.answered(asked)
-        if pending.error is not None:
-            if not pending.error.retriable:
-                self.error = pending.error
-            self.cluster.invalidate()
-            self._pause(*states.values())
-            return
-        for topic in pending.response.topics:
-            for part in topic.partitions:
-                partition = TopicPartition(topic.name, part.partition_index)
-                state = states.get(partition)
-                if state is None:
-                    continue
-                if part.error_code:
-                    error = broker_error(part.error_code, f"looking up offsets of {partition}")
-                    if part.error_code in _LEADER_ERRORS:
-                        self._later(partition, state, error)
-                    else:
-                        self.error = error
-                else:
-                    state.seek(part.offset)
