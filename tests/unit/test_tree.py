@@ -513,6 +513,7 @@ WITH_API_KEYS = (
         for name in ("broker", "cluster_broker", "controller_node", "dispatch", "node")
     ),
     "python/bowstring/protocol/frames.py",
+    "python/bowstring/protocol/headers.py",
     "python/bowstring/protocol/versions.py",
     "engine/quorum/",
     "engine/requests/",

@@ -13,7 +13,12 @@ from bowstring._native.protocol.message_codec import (
 )
 from bowstring._native.protocol.message_layout import StructBase
 from bowstring._native.protocol.message_steps import Encoding
-from bowstring.protocol.headers import RequestHeader, ResponseHeader
+from bowstring.protocol.headers import (
+    RequestHeader,
+    ResponseHeader,
+    request_header_version,
+    response_header_version,
+)
 from bowstring.protocol.schema import Request, Response
 from bowstring.protocol.versions import API_VERSIONS
 
@@ -45,7 +50,7 @@ def encode_request(body: Request, version: int, correlation_id: int, client_id: 
         correlation_id=correlation_id,
         client_id=client_id,
     )
-    return encode(body, version, header, API_VERSIONS[body.api_key].request_header_version(version))
+    return encode(body, version, header, request_header_version(API_VERSIONS[body.api_key], version))
 
 
 def decode_request_header(frame: Frame) -> DecodedHeader:
@@ -62,7 +67,7 @@ def decode_request_header(frame: Frame) -> DecodedHeader:
     if api_key not in API_VERSIONS:
         raise ProtocolError("RequestHeader", 1, "request_api_key", 0, f"API key {api_key} is unknown")
     api_version = int.from_bytes(frame[2:4], "big", signed=True)
-    header_version = API_VERSIONS[api_key].request_header_version(api_version)
+    header_version = request_header_version(API_VERSIONS[api_key], api_version)
     header, end = decode_prefix(RequestHeader, header_version, frame)
     return DecodedHeader(api_key, api_version, header.correlation_id, header.client_id, end)
 
@@ -99,7 +104,7 @@ def begin_response(api_key: int, version: int, correlation_id: int, body: Struct
         KeyError: the API key is not declared.
         ProtocolError: the version is not declared.
     """
-    header_version = API_VERSIONS[api_key].response_header_version(version)
+    header_version = response_header_version(API_VERSIONS[api_key], version)
     return Encoding(body, version, ResponseHeader(correlation_id=correlation_id), header_version)
 
 
@@ -110,7 +115,7 @@ def encode_response(api_key: int, version: int, correlation_id: int, body: Struc
         KeyError: the API key is not declared.
         ProtocolError: the body does not fit the version.
     """
-    header_version = API_VERSIONS[api_key].response_header_version(version)
+    header_version = response_header_version(API_VERSIONS[api_key], version)
     return encode(body, version, ResponseHeader(correlation_id=correlation_id), header_version)
 
 
@@ -125,5 +130,5 @@ def decode_response(api_key: int, version: int, frame: Frame) -> tuple[int, Resp
         ProtocolError: the version is not declared, or the bytes are malformed.
     """
     api = API_VERSIONS[api_key]
-    header, offset = decode_prefix(ResponseHeader, api.response_header_version(version), frame)
+    header, offset = decode_prefix(ResponseHeader, response_header_version(api, version), frame)
     return header.correlation_id, decode(api.response, version, frame, offset)

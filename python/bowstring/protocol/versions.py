@@ -1,4 +1,4 @@
-"""Lists every declared API by key: its classes, versions and headers."""
+"""Lists every declared API by key: its classes and versions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import NamedTuple, TypeVar
 
-from bowstring.protocol.messages import API_MODULES, ApiKeys
+from bowstring.protocol.messages import API_MODULES
 from bowstring.protocol.schema import Request, Response, is_flexible, versions_of
 
 M = TypeVar("M", bound=Request | Response)
@@ -27,16 +27,6 @@ class Api(NamedTuple):
     served_by: tuple[str, ...]
     request: type[Request]
     response: type[Response]
-
-    def request_header_version(self, version: int) -> int:
-        """Returns the version of the request header before `version`, also for unknown versions."""
-        return 2 if version >= self.flexible_from else 1
-
-    def response_header_version(self, version: int) -> int:
-        """Returns the version of the response header. ApiVersions stays at 0, so that any client can read it
-        (KIP-511).
-        """
-        return 1 if version >= self.flexible_from and self.key != ApiKeys.API_VERSIONS else 0
 
 
 class ApiTable(Mapping[int, Api]):

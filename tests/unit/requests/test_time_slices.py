@@ -10,7 +10,7 @@ import pytest
 from bowstring._native.protocol.message_codec import decode_prefix
 from bowstring.engine.api.table import BY_BROKER_ALONE
 from bowstring.protocol import API_VERSIONS, encode_request
-from bowstring.protocol.headers import ResponseHeader
+from bowstring.protocol.headers import ResponseHeader, response_header_version
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -150,7 +150,7 @@ def test_the_control_thread_is_never_away_for_long(served, key, version, path):
         with watched(served) as beats:
             client.send(many)
             answer = client.receive()
-        header, at = decode_prefix(ResponseHeader, api.response_header_version(version), answer)
+        header, at = decode_prefix(ResponseHeader, response_header_version(api, version), answer)
         assert header.correlation_id == 2
         decode_prefix(api.response, version, answer, at)
         longest_ms.append(beats.longest_ns / 1e6)
