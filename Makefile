@@ -73,7 +73,7 @@ bench-clients: ext
 # What HEAD costs in instructions beside another revision: make bench-compare BASE=v0.1 [BENCH=regex]
 bench-compare: $(VENV)/.installed
 	@test -n "$(BASE)" || { echo "Which revision to compare with? make bench-compare BASE=v0.1"; exit 2; }
-	$(BIN)/python -m bench.history compare "$(BASE)" $(if $(BENCH),--bench "$(BENCH)")
+	$(BIN)/python -m bench.regressions compare "$(BASE)" $(if $(BENCH),--bench "$(BENCH)")
 
 # Wheels for every supported CPython found here, into dist/wheels; they need neither a compiler nor a JDK. ALL=1: fails
 # where one is missing.

@@ -9,10 +9,10 @@ import pytest
 from asv.config import Config
 from asv.runner import BENCHMARK_RUN_SCRIPT
 
-from bench import history, instructions
+from bench import instructions, regressions
 from bench.asv_worktrees import STAMP, BuildFailed, Trees, WorkTrees
 from bench.catalogue import MicroBench, micro_bench, micro_benches
-from bench.history import NOT_COMPARED, PASSED, REGRESSED
+from bench.regressions import NOT_COMPARED, PASSED, REGRESSED
 from bench.suites import arrow
 from bench.suites import instructions as counted
 
@@ -85,19 +85,19 @@ def test_a_bench_that_fails_says_so():
 )
 def test_verdicts(capsys, base, head, code):
     name = "instructions.track_instructions_crc_1k"
-    assert history.verdict({name: base}, {name: head}) == code
+    assert regressions.verdict({name: base}, {name: head}) == code
     said = capsys.readouterr().out
     assert (f"REGRESSION {name}" in said) == (code == REGRESSED)
 
 
 def test_what_only_one_revision_has():
     one, two = "instructions.track_instructions_one", "instructions.track_instructions_two"
-    assert history.verdict({one: 1.0}, {one: 1.0, two: 5.0}) == PASSED
-    assert history.verdict({one: 1.0, two: 5.0}, {one: 1.0}) == REGRESSED
+    assert regressions.verdict({one: 1.0}, {one: 1.0, two: 5.0}) == PASSED
+    assert regressions.verdict({one: 1.0, two: 5.0}, {one: 1.0}) == REGRESSED
 
 
 def test_an_unknown_revision(capsys):
-    assert history.main(["compare", "no-such-revision"]) == NOT_COMPARED
+    assert regressions.main(["compare", "no-such-revision"]) == NOT_COMPARED
     assert "no-such-revision" in capsys.readouterr().err
 
 

@@ -1,8 +1,8 @@
 """Runs the micro benches over revisions with asv: compares two, or records one.
 
-    python -m bench.history compare BASE [HEAD]   fails when HEAD takes over 10 % more instructions than BASE
-    python -m bench.history record REVISION       writes bench/results/, for a tag
-    python -m bench.history publish               builds the site of the recorded results
+    python -m bench.regressions compare BASE [HEAD]  fails when HEAD takes over 10 % more instructions
+    python -m bench.regressions record REVISION      writes bench/results/, for a tag
+    python -m bench.regressions publish              builds the site of the recorded results
 
 Both revisions are measured with the suites of this checkout. Only instruction counts are judged. Times depend
 on other load and are only shown.
@@ -29,7 +29,7 @@ REGRESSION_RATIO = 1.10
 PASSED, REGRESSED, NOT_COMPARED = 0, 1, 2
 
 
-class HistoryError(RuntimeError):
+class NotMeasuredError(RuntimeError):
     """Nothing can be measured or compared; the message says what to do."""
 
 
@@ -57,7 +57,7 @@ class Change:
 def compare(base: str, head: str, pattern: str | None) -> int:
     """Measures both and prints asv's table, then the verdict; returns the exit code."""
     if counter() is None:
-        raise HistoryError(NO_COUNTER)
+        raise NotMeasuredError(NO_COUNTER)
     hashes = [_hash(base), _hash(head)]
     if head == "HEAD" and _git("status", "--porcelain", "--untracked-files=no"):
         print("There are changes that are not committed: HEAD is compared without them.", file=sys.stderr)
@@ -105,7 +105,7 @@ def _results(folder: Path, revision: str) -> dict[str, float | None]:
 
     path = folder / f"{revision[:8]}-{_environment()}.json"
     if not path.exists():
-        raise HistoryError(f"asv has no results of {revision[:8]}; what it printed says why")
+        raise NotMeasuredError(f"asv has no results of {revision[:8]}; what it printed says why")
     found = Results.load(str(path))
     values = {}
     for key in found.get_all_result_keys():
@@ -138,7 +138,7 @@ def _know_machine(config: Path) -> str:
     told = {"machine": name, "cpu": f"{facts['CPU']}, {facts['cores']} cores", "ram": facts["memory"]}
     options = [f"--{key}={value}" for key, value in told.items()]
     if _asv(config, "machine", "--yes", *options) != 0:
-        raise HistoryError("asv does not take this machine; what it printed says why")
+        raise NotMeasuredError("asv does not take this machine; what it printed says why")
     return name
 
 
@@ -160,14 +160,14 @@ def _hash(revision: str) -> str:
 def _git(*arguments: str) -> str:
     ran = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
     if ran.returncode != 0:
-        raise HistoryError(f"git {' '.join(arguments)}: {ran.stderr.strip()}")
+        raise NotMeasuredError(f"git {' '.join(arguments)}: {ran.stderr.strip()}")
     return ran.stdout.strip()
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; 1 when instructions regressed, 2 when nothing could be compared."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.history",
+        prog="python -m bench.regressions",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -187,7 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "record":
             return record(options.revision, options.bench)
         return publish()
-    except HistoryError as error:
+    except NotMeasuredError as error:
         print(error, file=sys.stderr)
         return NOT_COMPARED
 
