@@ -22,7 +22,7 @@ import tempfile
 from pathlib import Path
 
 import bowstring
-from bench.counted import PACKAGES_VARIABLE
+from bench.counted_process import PACKAGES_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 TIMEOUT_S = 300
@@ -92,7 +92,7 @@ def _run(under: list[str], name: str, calls: int) -> str:
         "PYTHONHASHSEED": "0",
         "TMPDIR": tempfile.gettempdir(),
     }
-    command = [*under, sys.executable, "-S", "-m", "bench.counted", name, str(calls)]
+    command = [*under, sys.executable, "-S", "-m", "bench.counted_process", name, str(calls)]
     try:
         ran = subprocess.run(
             command, env=variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

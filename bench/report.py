@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bench import machine, plots
 from bench.bars import BOWSTRING, KAFKA, Verdict, judge_all
-from bench.kept import compact, picture
 from bench.lab import CALM_CORES
+from bench.report_files import compact, picture
 from bench.results import CaseResult, Run
 
 ROOT = Path(__file__).resolve().parents[1]

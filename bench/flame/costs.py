@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bench import machine
 from bench.flame.stacks import Stack, counted
-from bench.kept import picture
+from bench.report_files import picture
 
 LARGEST = 12
 # Kernel frames of the entry, before those that do the work.

@@ -6,13 +6,13 @@ import statistics
 from pathlib import Path
 
 from bench import machine
-from bench.kept import compact, picture
 from bench.kreps import pictures
 from bench.kreps.catalogue import Test
 from bench.kreps.limits import limit_of
 from bench.kreps.pictures import SWEEPS, TITLES
 from bench.kreps.results import Outcome, Result
 from bench.report import number
+from bench.report_files import compact, picture
 
 SWEPT = {kind: (label, metric, unit) for kind, label, metric, unit, _ in SWEEPS}
 # Tests whose figures are points only.

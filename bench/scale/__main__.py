@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from bench import machine, report
-from bench.kept import compact
+from bench.report_files import compact
 from bench.scale.measure import COLLECTS, LEADS, Figures, Size, measure
 
 REPORTS = report.ROOT / "perf_reports"

@@ -681,7 +681,7 @@ def test_reports_are_text_and_compact():
     indented = [
         relative(path) for path in files if path.suffix == ".json" and path.read_text().count("\n") > 1
     ]
-    assert not indented, "bench.kept.compact writes JSON for reports"
+    assert not indented, "bench.report_files.compact writes JSON for reports"
 
 
 def test_reports_that_are_named_are_there():

@@ -1,4 +1,4 @@
-"""Runs the child process whose instructions are counted: `python -S -m bench.counted NAME CALLS`; see
+"""Runs the child process whose instructions are counted: `python -S -m bench.counted_process NAME CALLS`; see
 instructions.py.
 """
 
