@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from bench.scale.cluster import CONFIGS, Controller, decoded, encoded, new_state
 from bench.scale.roles import replicas_of
 from bowstring._native.record.decode import batch_headers
-from bowstring.engine.controller import brokers, elections
+from bowstring.engine.controller import brokers, leader_elections
 from bowstring.engine.controller.activation import activation_records
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
@@ -319,7 +319,7 @@ def _balance(figures: Figures, controller: Controller, broker: int) -> None:
 
     def balance() -> None:
         nonlocal decisions
-        while (decision := elections.balance(state)) is not None:
+        while (decision := leader_elections.balance(state)) is not None:
             controller.take(decision)
             decisions += 1
 

@@ -11,8 +11,8 @@ from bowstring.engine.controller import (
     brokers,
     controllers,
     directories,
-    elections,
     features,
+    leader_elections,
     producer_ids,
     reassignments,
 )
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.request import Request
 
 _WITH_BODY: Final[dict[int, Callable[[ControllerState, Any], Decision[Any]]]] = {
-    ApiKeys.ELECT_LEADERS: elections.elect_leaders,
+    ApiKeys.ELECT_LEADERS: leader_elections.elect_leaders,
     ApiKeys.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter_reassignments,
     ApiKeys.LIST_PARTITION_REASSIGNMENTS: reassignments.list_reassignments,
     ApiKeys.UNREGISTER_BROKER: brokers.unregister,

@@ -6,9 +6,9 @@ from typing import Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.metadata.directory_ids import LOST, MIGRATING, UNASSIGNED
-from bowstring.engine.metadata.elections import NO_LEADER
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import PartitionImage, TopicImage
+from bowstring.engine.metadata.leaderless_partitions import NO_LEADER
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.storage.log_directories import LogDirectories

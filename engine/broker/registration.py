@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.metadata.elections import elect
 from bowstring.engine.metadata.features import missing_levels
+from bowstring.engine.metadata.leaderless_partitions import elect
 from bowstring.engine.metadata.store.bootstrap import read_bootstrap
 from bowstring.protocol import random_uuid
 from bowstring.protocol.features import (

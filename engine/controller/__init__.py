@@ -6,9 +6,9 @@ quorum.
 
 Files: `state` is what decisions read; `partition_index` finds partitions by broker; `sessions` has each
 broker's last contact; `partition_change` makes every change of a partition, whose leader `leader_choice`
-chooses; `leader_updates` makes it for all partitions of a broker. `brokers`, `alter_partition`, `elections`,
-`reassignments`, `directories`, `producer_ids`, `features` and `controllers` decide about the APIs of their
-subject; `activation` begins a leadership.
+chooses; `leader_updates` makes it for all partitions of a broker. `brokers`, `alter_partition`,
+`leader_elections`, `reassignments`, `directories`, `producer_ids`, `features` and `controllers` decide about
+the APIs of their subject; `activation` begins a leadership.
 
 Imported by: api, broker.
 May import: configs, engine, metadata, protocol.

@@ -19,7 +19,7 @@ from typing import Final, Protocol, TypeVar
 
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.controller import brokers, elections
+from bowstring.engine.controller import brokers, leader_elections
 from bowstring.engine.controller.activation import activation_records
 from bowstring.engine.controller.batches import split
 from bowstring.engine.controller.decision import Decision
@@ -364,12 +364,12 @@ class QuorumController:
         self._every(leadership, "fence", look_ms, lambda: self._fence_stale(leadership, look_ms))
         if value("auto.leader.rebalance.enable"):
             interval_ms = value("leader.imbalance.check.interval.seconds") * 1000
-            self._every(leadership, "balance", interval_ms, lambda: self._elect(elections.balance))
+            self._every(leadership, "balance", interval_ms, lambda: self._elect(leader_elections.balance))
         self._every(
             leadership,
             "unclean",
             value("unclean.leader.election.interval.ms"),
-            lambda: self._elect(elections.elect_unclean),
+            lambda: self._elect(leader_elections.elect_unclean),
         )
         idle_ms = value("metadata.max.idle.interval.ms")
         if idle_ms > 0:

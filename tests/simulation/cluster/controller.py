@@ -9,7 +9,7 @@ from bowstring.engine.controller import (
     alter_partition,
     brokers,
     directories,
-    elections,
+    leader_elections,
     reassignments,
     topics,
 )
@@ -196,7 +196,7 @@ class SimulatedController:
 
     def balance(self, epoch):
         if self.state is not None and self.epoch == epoch:
-            self.run(lambda state, now_ms: elections.balance(state), lambda answer: None)
+            self.run(lambda state, now_ms: leader_elections.balance(state), lambda answer: None)
             self.node.after(self.world.plan.balance_ms, self.balance, epoch)
 
     def create_topics(self, epoch):

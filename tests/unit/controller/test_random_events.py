@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from bowstring.engine.controller import alter_partition, brokers, elections, reassignments, topics
+from bowstring.engine.controller import alter_partition, brokers, leader_elections, reassignments, topics
 from bowstring.engine.controller.batches import bytes_most
 from bowstring.engine.controller.partition_index import NO_LEADER, PartitionIndex
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage
@@ -145,10 +145,10 @@ class Life:
     def elect(self) -> None:
         kind = self.chance.choice([0, 0, 1])
         request = ElectLeadersRequest(election_type=kind, topic_partitions=None)
-        self.cluster.decide(elections.elect_leaders(self.cluster.state, request))
+        self.cluster.decide(leader_elections.elect_leaders(self.cluster.state, request))
 
     def balance(self) -> None:
-        for decide in (elections.balance, elections.elect_unclean):
+        for decide in (leader_elections.balance, leader_elections.elect_unclean):
             if (decision := decide(self.cluster.state)) is not None:
                 self.cluster.decide(decision)
 
@@ -273,7 +273,7 @@ def test_when_all_is_well_again_everything_is_led_and_reassigned(seed):
         cluster.register(broker, 251, previous_broker_epoch=cluster.epoch(broker))
         cluster.heartbeat(broker)
     elect = ElectLeadersRequest(election_type=1, topic_partitions=None)
-    cluster.decide(elections.elect_leaders(cluster.state, elect))
+    cluster.decide(leader_elections.elect_leaders(cluster.state, elect))
     life.chance = AlwaysWell()
     for _ in range(3):
         life.report()

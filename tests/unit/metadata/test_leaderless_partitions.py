@@ -2,8 +2,8 @@
 
 import pytest
 
-from bowstring.engine.metadata.elections import elect
 from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.metadata.leaderless_partitions import elect
 from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, TopicRecord
 
 ID = bytes(range(16))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.controller import elections
+from bowstring.engine.controller import leader_elections
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.support.controller import ControllerCluster
@@ -13,7 +13,7 @@ PREFERRED, UNCLEAN = 0, 1
 def elect(cluster: ControllerCluster, kind: int, **topics) -> dict:
     wanted = [TopicPartitions(topic=name, partitions=each) for name, each in topics.items()]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=wanted or None)
-    answer = cluster.decide(elections.elect_leaders(cluster.state, request))
+    answer = cluster.decide(leader_elections.elect_leaders(cluster.state, request))
     return {
         (result.topic, each.partition_id): Errors.of(each.error_code)
         for result in answer.replica_election_results
@@ -66,28 +66,28 @@ def test_partitions_go_back_to_their_preferred_leaders():
     cluster = ControllerCluster(3)
     cluster.add_topic([1, 2, 3], [2, 1, 3])
     cluster.fence(1)
-    assert elections.balance(cluster.state) is None
+    assert leader_elections.balance(cluster.state) is None
     cluster.heartbeat(1)
-    assert elections.balance(cluster.state) is None  # it is not in sync yet
+    assert leader_elections.balance(cluster.state) is None  # it is not in sync yet
     cluster.add_topic([1, 2], name="u", topic_id=b"U" * 16, leader=2)
-    assert cluster.decide(elections.balance(cluster.state)) is False
+    assert cluster.decide(leader_elections.balance(cluster.state)) is False
     assert cluster.partition(0, "u").leader == 1
-    assert elections.balance(cluster.state) is None
+    assert leader_elections.balance(cluster.state) is None
 
 
 def test_balancing_goes_on_after_a_thousand():
     cluster = ControllerCluster(2)
     cluster.add_topic(*[[1, 2]] * 1001, leader=2)
-    assert cluster.decide(elections.balance(cluster.state)) is True
-    assert cluster.decide(elections.balance(cluster.state)) is False
-    assert elections.balance(cluster.state) is None
+    assert cluster.decide(leader_elections.balance(cluster.state)) is True
+    assert cluster.decide(leader_elections.balance(cluster.state)) is False
+    assert leader_elections.balance(cluster.state) is None
 
 
 def test_unclean_leaders_in_time_where_allowed():
     cluster = ControllerCluster(2)
     cluster.add_topic([1, 2], isr=[1])
     cluster.fence(1)
-    assert elections.elect_unclean(cluster.state) is None
+    assert leader_elections.elect_unclean(cluster.state) is None
     cluster.set_config("unclean.leader.election.enable", "true")
-    cluster.decide(elections.elect_unclean(cluster.state))
+    cluster.decide(leader_elections.elect_unclean(cluster.state))
     assert cluster.partition().leader == 2
