@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from bowstring.engine.groups.streams.configuration import ConfiguredSubtopology
+from bowstring.engine.groups.streams.configured_topology import ConfiguredSubtopology
 from bowstring.engine.groups.streams.tasks import TaskId, Tasks, flat
 
 

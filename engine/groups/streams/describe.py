@@ -5,7 +5,7 @@ from typing import Final
 
 from bowstring.engine.groups.descriptions import converted
 from bowstring.engine.groups.state import ShardState
-from bowstring.engine.groups.streams.configuration import ConfiguredTopology, InternalTopic
+from bowstring.engine.groups.streams.configured_topology import ConfiguredTopology, InternalTopic
 from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.streams.heartbeat import existing_group
 from bowstring.engine.groups.streams.member import StreamsMember

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from bowstring.engine.groups.streams.configuration import ConfiguredTopology, PartitionsOf
+from bowstring.engine.groups.streams.configured_topology import ConfiguredTopology, PartitionsOf
 from bowstring.engine.groups.streams.member import StreamsMember
 from bowstring.protocol.messages import streams_group_heartbeat as messages
 

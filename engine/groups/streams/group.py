@@ -8,7 +8,7 @@ from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.groups.group import PartitionCheck
 from bowstring.engine.groups.modern.group import ModernGroup
 from bowstring.engine.groups.streams import records
-from bowstring.engine.groups.streams.configuration import ConfiguredTopology
+from bowstring.engine.groups.streams.configured_topology import ConfiguredTopology
 from bowstring.engine.groups.streams.member import StreamsMember
 from bowstring.engine.groups.streams.task_offsets import TaskOffsets
 from bowstring.engine.groups.streams.tasks import NO_TASKS, CurrentTasks, TaskId, Tasks, flat

@@ -11,7 +11,7 @@ from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.state import RequestContext, ShardState
 from bowstring.engine.groups.streams import records, static_members
-from bowstring.engine.groups.streams.configuration import ConfiguredTopology, InternalTopic, configure
+from bowstring.engine.groups.streams.configured_topology import ConfiguredTopology, InternalTopic, configure
 from bowstring.engine.groups.streams.conversion import found_or_new
 from bowstring.engine.groups.streams.endpoints import partitions_by_endpoint
 from bowstring.engine.groups.streams.group import NOT_VALIDATED, StreamsGroup

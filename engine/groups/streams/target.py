@@ -6,7 +6,7 @@ from typing import NamedTuple
 from bowstring.engine.groups.modern.changes import Changes
 from bowstring.engine.groups.streams import records
 from bowstring.engine.groups.streams.assignor import MemberSpec, assign
-from bowstring.engine.groups.streams.configuration import ConfiguredTopology
+from bowstring.engine.groups.streams.configured_topology import ConfiguredTopology
 from bowstring.engine.groups.streams.group import StreamsGroup
 from bowstring.engine.groups.streams.member import StreamsMember
 from bowstring.engine.groups.streams.tasks import NO_TASKS, Tasks

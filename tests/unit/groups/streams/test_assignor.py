@@ -5,7 +5,7 @@ import random
 import pytest
 
 from bowstring.engine.groups.streams.assignor import MemberSpec, assign
-from bowstring.engine.groups.streams.configuration import ConfiguredSubtopology, InternalTopic
+from bowstring.engine.groups.streams.configured_topology import ConfiguredSubtopology, InternalTopic
 from bowstring.engine.groups.streams.tasks import NO_TASKS, Tasks, flat
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.groups.streams.configuration import configure
+from bowstring.engine.groups.streams.configured_topology import configure
 from bowstring.engine.groups.streams.statuses import InvalidTopology, Status
 from bowstring.engine.groups.streams.topology import from_request
 from tests.support.streams_topologies import counting, subtopology, topic, topology
