@@ -16,12 +16,13 @@ from bowstring.clients.config.aliases import ConsumerAliases
 from bowstring.clients.config.client import CONSUMER
 from bowstring.clients.config.config_table import configurable
 from bowstring.clients.consumer.arrow_reading import ArrowReading
+from bowstring.clients.consumer.committed_offsets import CommittedOffsets
 from bowstring.clients.consumer.consumer_positions import ConsumerPositions
 from bowstring.clients.consumer.coordinator import ConsumerCoordinator, Listener
 from bowstring.clients.consumer.familiar_names import FamiliarNames
 from bowstring.clients.consumer.fetch_config import FetchConfig
 from bowstring.clients.consumer.fetcher import Fetcher
-from bowstring.clients.consumer.offsets import ConsumerOffsets
+from bowstring.clients.consumer.log_offsets import LogOffsets
 from bowstring.clients.consumer.partition_state import Positions
 from bowstring.clients.consumer.record_reading import RecordReading
 from bowstring.clients.consumer.transactional_reading import TransactionalReading
@@ -46,7 +47,13 @@ _log = logging.getLogger("bowstring.consumer")
 
 @checked_methods()
 class Consumer(
-    RecordReading, ConsumerOffsets, FamiliarNames, ConsumerPositions, ArrowReading, TransactionalReading
+    RecordReading,
+    LogOffsets,
+    CommittedOffsets,
+    FamiliarNames,
+    ConsumerPositions,
+    ArrowReading,
+    TransactionalReading,
 ):
     """Reads records. Used by one thread at a time.
 

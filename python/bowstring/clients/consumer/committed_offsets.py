@@ -1,4 +1,4 @@
-"""Implements Consumer's methods for offsets of the log and committed offsets."""
+"""Implements Consumer's methods for committed offsets."""
 
 from __future__ import annotations
 
@@ -8,78 +8,21 @@ from typing import TYPE_CHECKING
 from bowstring.clients.consumer.coordinator import ConsumerCoordinator, OnCommit
 from bowstring.clients.consumer.partition_state import Positions
 from bowstring.clients.errors import ConfigError
-from bowstring.clients.group.offset_queries import list_offsets
 from bowstring.clients.group.offset_requests import with_metadata
-from bowstring.clients.net.metadata import ClusterMetadata
-from bowstring.clients.records import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    Record,
-    TopicPartition,
-)
+from bowstring.clients.records import OffsetAndMetadata, Record, TopicPartition
 from bowstring.clients.single_thread import SingleThread
 
 
-class ConsumerOffsets:
-    """Mixed into Consumer, which provides the connections and the group."""
+class CommittedOffsets:
+    """Mixed into Consumer, which provides the group."""
 
-    _cluster: ClusterMetadata
     _group: ConsumerCoordinator | None
     _owner: SingleThread
     _positions: Positions
-    _read_committed: bool
 
     if TYPE_CHECKING:
 
         def _seconds(self, timeout: float | None) -> float: ...
-
-    def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int], timeout: float | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Returns the first record at or after each timestamp (ms since the epoch); None where there is
-        none.
-
-        Args:
-            timestamps: milliseconds since the epoch, by partition.
-            timeout: seconds to wait for brokers; None for default_timeout_ms.
-        """
-        with self._owner:
-            return list_offsets(self._cluster, timestamps, self._read_committed, self._seconds(timeout))
-
-    def beginning_offsets(
-        self, partitions: Iterable[TopicPartition], timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """Returns the first offset of each partition.
-
-        Args:
-            partitions: topics and partition numbers.
-            timeout: seconds to wait for brokers; None for default_timeout_ms.
-        """
-        return self._ends(partitions, EARLIEST_TIMESTAMP, timeout)
-
-    def end_offsets(
-        self, partitions: Iterable[TopicPartition], timeout: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """Returns the offset after the last record of each partition (the last stable offset with
-        read_committed).
-
-        Args:
-            partitions: topics and partition numbers.
-            timeout: seconds to wait for brokers; None for default_timeout_ms.
-        """
-        return self._ends(partitions, LATEST_TIMESTAMP, timeout)
-
-    def _ends(
-        self, partitions: Iterable[TopicPartition], timestamp: int, timeout: float | None
-    ) -> dict[TopicPartition, int]:
-        with self._owner:
-            asked = dict.fromkeys(partitions, timestamp)
-            found = list_offsets(self._cluster, asked, self._read_committed, self._seconds(timeout))
-            return {partition: answer.offset for partition, answer in found.items() if answer is not None}
-
-    # ------------------------------------------------------------ committing
 
     def commit(
         self,
