@@ -316,6 +316,10 @@ class MixedCluster:
         """The ids of the running brokers."""
         return [node.id for node in self.nodes.values() if node.is_broker and node.process is not None]
 
+    def stopped(self) -> list[int]:
+        """The nodes that do not run."""
+        return [node.id for node in self.nodes.values() if node.process is None]
+
     def wait_for_isr(self, topic: str, index: int, isr: Iterable[int]) -> None:
         """Waits until all running brokers have this ISR, and a leader."""
         wanted = set(isr)

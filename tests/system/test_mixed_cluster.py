@@ -50,6 +50,14 @@ def cluster(request, tmp_path_factory) -> Iterator[MixedCluster]:
         made.stop()
 
 
+@pytest.fixture(autouse=True)
+def all_run(cluster) -> Iterator[None]:
+    """Starts what a test that failed has left stopped: the next one is about something else."""
+    yield
+    if stopped := cluster.stopped():
+        cluster.start(*stopped)
+
+
 def pair_of(cluster) -> tuple[int, int]:
     """A broker of Kafka and one of ours; neither is the only controller."""
     return cluster.by_program(KAFKA)[-1], cluster.by_program(BOWSTRING)[-1]
