@@ -1,3 +1,3 @@
 """The version of Bowstring: this is the only place that has it."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
