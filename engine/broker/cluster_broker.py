@@ -23,6 +23,7 @@ from bowstring.engine.metadata.store.bootstrap import is_for_cluster
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.requests.listeners import Listener
+from bowstring.engine.storage import lost_logs
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.log_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
 
@@ -247,6 +248,7 @@ class ClusterBroker(Broker):
             self.logs.lost = []
             write = self.logs.checkpoint(RECOVERY_POINTS)
             await asyncio.get_running_loop().run_in_executor(None, write)
+        await asyncio.get_running_loop().run_in_executor(None, lost_logs.forget, self.directories)
 
     async def _disown_lost_logs(self) -> None:
         """Has the controller not elect this broker as the last known leader of partitions whose logs are gone

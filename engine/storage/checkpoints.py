@@ -16,6 +16,8 @@ from bowstring.engine.storage.open_files import open_file, with_reserve
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+LOST_LOGS: Final = "lost-log-offset-checkpoint"
+"""Logs that are created empty in place of lost ones, until that is reported: their recovery points."""
 
 # Consequence of running without each checkpoint.
 _WITHOUT: Final = {

@@ -1,6 +1,4 @@
-"""Manages the partition logs of this broker: opens, registers with the data plane, configures, retires
-them.
-"""
+"""Manages the partition logs of this broker: opens, serves, configures and retires them."""
 
 import asyncio
 import itertools
@@ -19,6 +17,7 @@ from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ClusterImage, TopicImage
 from bowstring.engine.parallel import run_on_threads, threads_for
+from bowstring.engine.storage import lost_logs
 from bowstring.engine.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -208,6 +207,8 @@ class LogManager:
             for topic, index in items:
                 opened(topic, index, self._open(opener, places, topic, index, config))
 
+        if self.replicates:
+            lost_logs.mark(self._directories, opener, places, work, self._node_id)
         tasks = self._openings(opener, places, work, image)
         run_on_threads(open_some, tasks, min(threads_for(len(work), threads), max(1, len(tasks))))
         self.unfinished = opener.unfinished
@@ -270,9 +271,8 @@ class LogManager:
 
     def _look_at_opened(self, topic: TopicImage, index: int, log: PartitionLog) -> None:
         """Reports the findings of opening, and writes a partition.metadata that a crash has lost."""
-        name = partition_directory(topic.name, index)
+        name, home = partition_directory(topic.name, index), self._directories.of(log)
         report_findings(name, log)
-        home = self._directories.of(log)
         if not home.was_clean and home.read_partition_metadata(name) is None:
             home.write_partition_metadata(name, topic.id)
 

@@ -1,12 +1,13 @@
 """Opens existing partitions at start, each from the directory with its newest records."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import event_log
 from bowstring.engine.storage.checkpoints import (
     LOG_START_OFFSETS,
+    LOST_LOGS,
     RECOVERY_POINTS,
     read_offsets,
     sync_directory,
@@ -37,6 +38,7 @@ class LogOpener:
         self.unfinished = dict(places.futures)
         self._recovery_points: dict[LogDirectory, Mapping[PartitionKey, int]] = {}
         self._log_starts: dict[LogDirectory, Mapping[PartitionKey, int]] = {}
+        self._marked: dict[LogDirectory, Mapping[PartitionKey, int]] = {}
         self._without_points: set[LogDirectory] = set()
         self._gone: dict[PartitionKey, LogDirectory] = {}
         self._earlier: dict[LogDirectory, set[str]] = {}
@@ -46,6 +48,7 @@ class LogOpener:
                 self._without_points.add(directory)
             self._recovery_points[directory] = read_offsets(directory.path / RECOVERY_POINTS)
             self._log_starts[directory] = read_offsets(directory.path / LOG_START_OFFSETS)
+            self._marked[directory] = read_offsets(directory.path / LOST_LOGS)
 
     def checkpoints(self) -> dict[tuple[LogDirectory, str], dict[PartitionKey, int]]:
         """Returns the content of the checkpoint files; missing, empty or damaged ones are left out."""
@@ -164,20 +167,35 @@ class LogOpener:
             partition=partition_directory(*key),
             directory=str(directory.path) if directory is not None else None,
         )
-        if directory is None:
-            return
-        if directory in self._without_points or (
-            key in self._recovery_points[directory] and not self._was_of_another(directory, key)
-        ):
+        if directory is not None and self._was_there(directory, key):
             self._gone[key] = directory
 
-    def note_opened(self, directory: LogDirectory, key: PartitionKey, log: PartitionLog) -> None:
-        """Notes a log that is empty below its recovery point: a start has created it, and the broker ended
-        before it could report the loss.
+    def marks(
+        self, created: Iterable[tuple[LogDirectory, PartitionKey]]
+    ) -> dict[LogDirectory, dict[PartitionKey, int]]:
+        """Returns what `LOST_LOGS` must have before these partitions are created empty: a broker that ends
+        before it has reported a loss finds it again. Directories whose file has all that are left out.
         """
-        point = self._recovery_points[directory].get(key, 0)
-        if log.log_end_offset < point and _is_empty(log) and not self._was_of_another(directory, key):
+        wanted = {directory: dict(marked) for directory, marked in self._marked.items()}
+        for directory, key in created:
+            if self._was_there(directory, key):
+                wanted[directory][key] = self._recovery_points[directory].get(key, 0)
+        return {each: marks for each, marks in wanted.items() if marks != self._marked[each]}
+
+    def note_opened(self, directory: LogDirectory, key: PartitionKey, log: PartitionLog) -> None:
+        """Notes a log that an earlier start has created in place of a lost one, if nothing is in it yet. Its
+        recovery point alone would not say so: a follower that cuts its log to its beginning may end before
+        the next checkpoint.
+        """
+        point = self._marked[directory].get(key, -1)
+        if log.log_end_offset <= point and _is_empty(log) and not self._was_of_another(directory, key):
             self._gone[key] = directory
+
+    def _was_there(self, directory: LogDirectory, key: PartitionKey) -> bool:
+        """Whether a partition that has no directory had one."""
+        return directory in self._without_points or (
+            key in self._recovery_points[directory] and not self._was_of_another(directory, key)
+        )
 
     def _was_of_another(self, directory: LogDirectory, key: PartitionKey) -> bool:
         """Whether a recovery point is of an earlier topic of the name. Its directory is still there: it is

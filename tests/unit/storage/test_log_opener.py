@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bowstring.engine.storage.checkpoints import RECOVERY_POINTS, write_offsets
+from bowstring.engine.storage.checkpoints import LOST_LOGS, RECOVERY_POINTS, write_offsets
 from bowstring.engine.storage.log_directory import DELETED_SUFFIX, STRAY_SUFFIX, LogDirectory
 from bowstring.engine.storage.log_opener import LogOpener
 from bowstring.engine.storage.log_placement import Places
@@ -64,20 +64,42 @@ def test_a_directory_of_an_earlier_topic_found_at_start_says_so_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("point", "opened", "lost"),
+    ("marked", "opened", "lost"),
     [
-        (7, log(0, 0), [KEY]),  # an earlier start has created it, and ended before it could report that
-        (7, log(0, 5), []),  # cut as a follower
-        (7, log(7, 7), []),  # deleted to its end
-        (0, log(0, 0), []),
+        (
+            {KEY: 7},
+            log(0, 0),
+            [KEY],
+        ),  # an earlier start has created it, and ended before it could report that
+        ({KEY: 0}, log(0, 0), [KEY]),
+        ({}, log(0, 0), []),  # a follower has cut it, and ended before the next checkpoint
+        ({KEY: 7}, log(0, 5), []),  # has what others had
+        ({KEY: 7}, log(9, 9), []),
     ],
 )
-def test_an_empty_log_below_its_recovery_point_is_gone(tmp_path, point, opened, lost):
-    write_offsets(tmp_path / RECOVERY_POINTS, {KEY: point})
+def test_a_marked_log_that_is_empty_is_gone(tmp_path, marked, opened, lost):
+    write_offsets(tmp_path / RECOVERY_POINTS, {KEY: 7})
+    write_offsets(tmp_path / LOST_LOGS, marked)
     directory = LogDirectory(tmp_path)
     opener = LogOpener(SimpleNamespace(opened=[directory]), Places())
     opener.note_opened(directory, KEY, opened)
     assert opener.lost(lambda topic, index: opened) == lost
+
+
+@pytest.mark.parametrize(
+    ("points", "marks"),
+    [({KEY: 7}, {KEY: 7}), ({("u", 0): 7}, None), (None, {KEY: 0})],
+)
+def test_a_log_that_is_gone_is_marked_before_it_is_created(tmp_path, points, marks):
+    """None: it was not there before."""
+    if points is not None:
+        write_offsets(tmp_path / RECOVERY_POINTS, points)
+    directory = LogDirectory(tmp_path)
+    opener = LogOpener(SimpleNamespace(opened=[directory]), Places())
+    assert opener.marks([(directory, KEY)]) == ({} if marks is None else {directory: marks})
+    if marks is not None:
+        write_offsets(tmp_path / LOST_LOGS, marks)
+        assert LogOpener(SimpleNamespace(opened=[directory]), Places()).marks([(directory, KEY)]) == {}
 
 
 def test_a_partition_without_a_place_is_not_lost(tmp_path):
