@@ -363,7 +363,7 @@ def no_answer_counts_as_a_bug(patches):
 @fault(
     "acks=all is answered as soon as the leader has the records",
     "AcknowledgedIsKept",
-    first=14,
+    first=71,
     **ISOLATED,
 )
 def acknowledged_by_the_leader_alone(patches):
