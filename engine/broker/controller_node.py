@@ -124,6 +124,7 @@ class ControllerServer:
             voters=lambda: (each.key.id for each in self.quorum.voters),
         )
         self.controller.start()
+        self.quorum.to_leader.own_controller = self.dispatcher.answer_within
         self._registration = ControllerRegistration(self.quorum, self.node_id, lambda: self.advertised)
         self._registration.start()
         self._is_started = True

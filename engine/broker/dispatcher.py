@@ -31,6 +31,7 @@ from bowstring.protocol import (
 )
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys
+from bowstring.protocol.schema import Request as AnyRequest
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
@@ -239,7 +240,40 @@ class Dispatcher:
         self._count(message, failed=False)
         return True
 
-    def _count(self, message: ControlRequest, *, failed: bool) -> None:
+    async def answer_within(self, body: AnyRequest, version: int) -> Response | None:
+        """Answers a request of this process, which comes without a connection; None where one would be closed
+        without an answer.
+        """
+        key = body.api_key
+        self._time_slices.begin()
+        request = Request(
+            api_key=key,
+            version=version,
+            body=body,
+            listener=self._advertised[0],
+            received_ns=time.monotonic_ns(),
+        )
+        failed = True
+        try:
+            answer = await self.handler(key)(request)
+            failed = False
+            return answer
+        except KafkaError as error:
+            return error_response(key, version, error)
+        except ProtocolError as error:  # of an answer inside, such as one that is too large
+            event_log.warning(
+                "a request of this node to its own controller gets no answer; detail has the reason",
+                api=API_VERSIONS[key].name,
+                version=version,
+                detail=str(error),
+            )
+            return None
+        except Exception:
+            return self._answer_to_bug(key, version, "this process")
+        finally:
+            self._count(request, failed=failed)
+
+    def _count(self, message: ControlRequest | Request, *, failed: bool) -> None:
         counters = self.counters.get(message.api_key)
         if counters is None:
             counters = self.counters[message.api_key] = RequestCounters()
@@ -346,17 +380,20 @@ class Dispatcher:
 
     def _payload_of_bug(self, message: ControlRequest) -> bytes | None:
         key, version = message.api_key, message.api_version
+        answer = self._answer_to_bug(key, version, message.peer)
+        try:
+            return None if answer is None else encode_response(key, version, message.correlation_id, answer)
+        except ProtocolError:
+            return None
+
+    def _answer_to_bug(self, key: int, version: int, peer: str) -> Response | None:
         event_log.error(
             "bug: a request handler failed; report the traceback",
             traceback=True,
             api=API_VERSIONS[key].name,
             version=version,
-            peer=message.peer,
+            peer=peer,
         )
         if TABLE[key].never_guessed:
             return None
-        try:
-            answer = error_response(key, version, KafkaError(Errors.UNKNOWN_SERVER_ERROR))
-            return None if answer is None else encode_response(key, version, message.correlation_id, answer)
-        except ProtocolError:
-            return None
+        return error_response(key, version, KafkaError(Errors.UNKNOWN_SERVER_ERROR))

@@ -15,6 +15,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Final, Protocol, TypeVar
 
 from bowstring.engine import background, event_log
@@ -31,6 +32,7 @@ from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.ids import random_uuid
 from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from bowstring.protocol.records.cluster_metadata.markers import NoOpRecord
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 from bowstring.protocol.records.cluster_metadata.settings import FeatureLevelRecord
 from bowstring.protocol.schema import MetadataRecord
 
@@ -414,13 +416,24 @@ class QuorumController:
             pass
 
     async def _write_no_op(self, idle_ms: int) -> None:
-        """Writes a record if nothing else was written, so that all nodes see the log advance."""
+        """Writes a record if nothing else was written, so that all nodes see the log advance. A node without
+        others needs none.
+        """
 
         def decide(state: ControllerState, now_ms: int) -> Decision[None]:
             idle = self._active().idle_since_ms + idle_ms <= now_ms
-            return Decision([NoOpRecord()] if idle else [], None)
+            return Decision([NoOpRecord()] if idle and self._has_others(state.image) else [], None)
 
         await self.run(decide, urgent=True)
+
+    def _has_others(self, image: ClusterImage) -> bool:
+        """Whether the cluster has another node than this one."""
+        controllers = (
+            each.controller_id
+            for each in image.kept.of(RegisterControllerRecord)
+            if isinstance(each, RegisterControllerRecord)
+        )
+        return any(id != self._node_id for id in chain(self._voters(), image.brokers, controllers))
 
 
 class ControllerChange:

@@ -7,11 +7,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bowstring.engine.network.connection import has_ended
+from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError, has_ended
 from bowstring.engine.network.peers import Peers
-from bowstring.engine.quorum.exchanges import Exchanges, ask_leader
+from bowstring.engine.quorum.exchanges import Exchanges
 from bowstring.engine.raft.voters import Node
 from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.schema import Request
 
 
@@ -29,24 +30,36 @@ class Connections:
         self.exchanges = Exchanges(self._peers, listener, timeout_ms, directory)
         self._to_leader: dict[str | int, Peers] = {}
 
-    async def ask_leader(
+    async def ask(
         self,
-        body: Request,
-        version: int | None,
-        leader: Callable[[], Node | None],
+        node: Node,
         purpose: str | int,
-        timeout_ms: int,
+        body: Request,
+        versions: tuple[int, int],
+        timeout_s: float,
+        *,
+        is_wanted: Callable[[], bool],
     ) -> Any:
-        """Sends a request to the active controller (`exchanges.ask_leader`).
+        """Sends a request to the active controller; returns its answer's body.
 
         Args:
             purpose: Requests of one purpose share a connection: one of `OWN_CONNECTIONS`, or a place of
                 `Forwards`.
+            versions: The lowest and highest version to use.
+            is_wanted: Whether this node may still be the active controller. `look` reads it.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER: it does not answer before it is too late or another one is known. It
+                is open whether the request had an effect.
         """
         peers = self._to_leader.get(purpose)
         if peers is None:
             peers = self._to_leader[purpose] = Peers(self._client_id)
-        return await ask_leader(body, version, leader, peers, timeout_ms)
+        try:
+            return await peers.exchange(node, body, versions, timeout_s, is_wanted)
+        except (NoAnswerError, UnsupportedByPeerError) as error:
+            detail = f"the active controller {node.id} does not answer: {error}"
+            raise KafkaError(Errors.NOT_CONTROLLER, detail) from error
 
     def look(self) -> None:
         """Ends the requests to an active controller that another one has followed."""

@@ -1,8 +1,5 @@
-"""Exchanges messages with other nodes of the cluster: those of the replica, and requests to the leader."""
+"""Exchanges the messages of a replica of the metadata quorum with other nodes."""
 
-import asyncio
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from bowstring.engine import event_log
@@ -12,13 +9,10 @@ from bowstring.engine.raft import messages, wire
 from bowstring.engine.raft.voters import Node
 from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.protocol import API_VERSIONS
-from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest
-from bowstring.protocol.messages.create_topics import CreateTopicsResponse
 from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest
-from bowstring.protocol.schema import Request
 
-_RETRY_S: Final = 0.02
 _CONTROLLERS: Final = 2
 
 
@@ -85,50 +79,3 @@ class Exchanges:
             its_cluster_id=theirs,
             own_cluster_id=self._directory.cluster_id,
         )
-
-
-async def ask_leader(
-    body: Request,
-    version: int | None,
-    leader: Callable[[], Node | None],
-    peers: Peers,
-    timeout_ms: int,
-) -> Any:
-    """Sends a request to the active controller, and after NOT_CONTROLLER to the next one.
-
-    Raises:
-        KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer before it is too late or
-            another one is known. Then it is open whether the request had an effect.
-    """
-    api = API_VERSIONS[body.api_key]
-    versions = (api.lowest, api.highest) if version is None else (version, version)
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + timeout_ms / 1000
-    while True:
-        node = leader()
-        if node is not None:
-            timeout_s = max(0.001, deadline_s - loop.time())
-            is_wanted = partial(_may_lead, node, leader)
-            try:
-                answer = await peers.exchange(node, body, versions, timeout_s, is_wanted)
-            except (NoAnswerError, UnsupportedByPeerError) as error:
-                detail = f"the active controller {node.id} does not answer: {error}"
-                raise KafkaError(Errors.NOT_CONTROLLER, detail) from error
-            if not _refuses_as_inactive(answer):
-                return answer
-        if loop.time() >= deadline_s:
-            raise KafkaError(Errors.NOT_CONTROLLER, "no controller is active")
-        # No event says that another node has learned of its leadership.
-        await asyncio.sleep(_RETRY_S)
-
-
-def _refuses_as_inactive(answer: Any) -> bool:
-    """Whether a node answers that it is not the active controller; CreateTopics says it of each topic."""
-    if isinstance(answer, CreateTopicsResponse):
-        return any(each.error_code == Errors.NOT_CONTROLLER.code for each in answer.topics)
-    return bool(getattr(answer, "error_code", 0) == Errors.NOT_CONTROLLER.code)
-
-
-def _may_lead(node: Node, leader: Callable[[], Node | None]) -> bool:
-    """Whether no other node is known as the active controller: one that is elected next may be the same."""
-    return leader() in (None, node)

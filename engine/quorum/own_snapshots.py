@@ -24,6 +24,7 @@ class OwnSnapshots:
         self._applier = applier
         self._configs = configs
         self._due_s: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
 
     def watch(self, replica: RaftReplica) -> None:
@@ -33,12 +34,29 @@ class OwnSnapshots:
             return
         interval_ms = self._configs.value("metadata.log.max.snapshot.interval.ms")
         if self._due_s is None and interval_ms > 0:
-            self._due_s = now_s + interval_ms / 1000
+            self._set_due(replica, interval_ms / 1000)
         many = applier.new_bytes >= self._configs.value("metadata.log.max.record.bytes.between.snapshots")
         if many or (self._due_s is not None and now_s >= self._due_s):
             latest = self._log.latest_snapshot_id()
             if latest is None or latest < (applier.applied, applier.epoch):
                 self._writing = background.spawn(self._write(replica), "snapshot of the metadata log")
+
+    def _set_due(self, replica: RaftReplica, delay_s: float) -> None:
+        """Has a snapshot come due. With a timer, because an idle cluster of one node applies nothing that
+        would call `watch`.
+        """
+        self._forget_due()
+        self._due_s = time.monotonic() + delay_s
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._come_due, replica)
+
+    def _come_due(self, replica: RaftReplica) -> None:
+        self._due_s = time.monotonic()
+        self.watch(replica)
+
+    def _forget_due(self) -> None:
+        self._due_s = None
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def _write(self, replica: RaftReplica) -> None:
         applier, now_ms = self._applier, time.time_ns() // 1_000_000
@@ -59,10 +77,10 @@ class OwnSnapshots:
                 "a snapshot of the metadata log could not be written and is retried later; check the disk",
                 detail=str(error),
             )
-            self._due_s = time.monotonic() + _RETRY_S
+            self._set_due(replica, _RETRY_S)
         else:
             applier.new_bytes = max(0, applier.new_bytes - new_bytes)
-            self._due_s = None
+            self._forget_due()
             event_log.info(
                 "snapshot of the metadata log written",
                 end_offset=id.offset,
@@ -73,6 +91,7 @@ class OwnSnapshots:
             self._writing = None
 
     async def stop(self) -> None:
-        """Waits for the snapshot in progress."""
+        """Waits for the snapshot in progress, and begins no other."""
+        self._forget_due()
         if self._writing is not None:
             await asyncio.wait({self._writing})

@@ -30,7 +30,7 @@ from bowstring.engine.metadata.store.bootstrap import read_bootstrap
 from bowstring.engine.metadata.store.log_config import metadata_log_config
 from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.quorum.commits import Commits
-from bowstring.engine.quorum.forwards import OWN_CONNECTIONS, Forwards
+from bowstring.engine.quorum.leader_requests import LeaderRequests
 from bowstring.engine.quorum.log import MetadataRaftLog
 from bowstring.engine.quorum.own_snapshots import OwnSnapshots
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
@@ -75,6 +75,7 @@ class QuorumService:
             all that earlier leaders committed.
         failed: Ends with the error that ended the replica.
         commits: Futures of records that are not committed and applied here yet.
+        to_leader: Sends requests to the active controller.
     """
 
     def __init__(
@@ -104,7 +105,6 @@ class QuorumService:
         self._disk = ThreadPoolExecutor(
             1, thread_name_prefix="quorum-disk", initializer=take_last_descriptors
         )
-        self._forwards = Forwards()
         self._made_connections: Connections | None = None
         self._effects: deque[effects.Effect] = deque()
         self._is_blocked = False
@@ -121,6 +121,13 @@ class QuorumService:
         self._asked: set[asyncio.Future[messages.Response]] = set()
         self._told: tuple[int, int] = (NO_LEADER, -1)
         self._leader_known = asyncio.Event()
+        self.to_leader = LeaderRequests(
+            node_id,
+            settings.config.request_timeout_ms,
+            lambda: self.leader_node,
+            self._leader_known,
+            lambda: self._connections,
+        )
         self._no_leader_timer: asyncio.TimerHandle | None = None
 
     # ------------------------------------------------------------ state
@@ -314,6 +321,7 @@ class QuorumService:
         self._refuse_asked()
         self.commits.fail(self._not_controller)
         self.commits.end()
+        await self.to_leader.stop()
         await self._loop.run_in_executor(None, self._disk.shutdown)
         try:
             self.close()
@@ -486,18 +494,7 @@ class QuorumService:
             KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer. REQUEST_TIMED_OUT,
                 THROTTLING_QUOTA_EXCEEDED: requests of clients are before it.
         """
-        timeout_ms = timeout_ms or self._settings.config.request_timeout_ms
-        own = OWN_CONNECTIONS.get(body.api_key)
-        if own is not None:
-            return await self._connections.ask_leader(body, version, self._leader_node, own, timeout_ms)
-        deadline_s = self._loop.time() + timeout_ms / 1000
-        size_bytes = len(getattr(body, "request_data", b""))
-        async with self._forwards.turn(client, size_bytes, timeout_ms / 1000) as place:
-            left_ms = max(1, int((deadline_s - self._loop.time()) * 1000))
-            return await self._connections.ask_leader(body, version, self._leader_node, place, left_ms)
-
-    def _leader_node(self) -> Node | None:
-        return self.leader_node
+        return await self.to_leader.ask(body, timeout_ms, version, client)
 
     async def has_lost_majority(self) -> bool:
         """Whether so many voters' processes have ended that no controller can be active."""

@@ -111,9 +111,12 @@ class RaftCore:
         self.emit(raft_effects.Note(text))
 
     def _persist(self, state: ElectionState) -> None:
+        effect = raft_effects.PersistElection(state, self.control.kraft_version, self.control.voters.ids)
+        if self._effects and isinstance(self._effects[-1], raft_effects.PersistElection):
+            self._effects[-1] = effect  # nothing has happened upon the state before, so none need know it
+            return
         self._persists_pending += 1
-        voters = self.control.voters
-        self.emit(raft_effects.PersistElection(state, self.control.kraft_version, voters.ids))
+        self.emit(effect)
 
     def election_persisted(self) -> None:
         """Notes that the oldest pending state is durable."""

@@ -34,26 +34,33 @@ def _poll_leader(core: RaftCore, leader: LeaderState, now_ms: int) -> float:
         return now_ms
     voter_changes.expire(core, leader, now_ms)
     fetching.expire_delayed(core, leader, now_ms)
-    drain_at_ms = leader.accumulator.drain_at_ms
     # Records of the epoch wait until the leadership is durable: after a crash, the replica would not have it,
     # and could be elected and write other records at the same offsets.
-    writes = drain_at_ms is not None and drain_at_ms <= now_ms and core.is_persisted
-    if writes and not fetching.append_collected(core, leader):
+    if _drain_at_ms(core, leader) <= now_ms and not fetching.append_collected(core, leader):
         core.to_resigned(now_ms)  # the records have offsets that others must not get; another may write them
         return now_ms
-    if leader.begin_quorum_epoch_at_ms <= now_ms:
+    if leader.begin_quorum_epoch_at_ms <= now_ms and not leader.is_only_voter:
         for key in leader.silent_voters(now_ms):
             _send_to_voter(core, key, elections.begin_quorum_epoch_request, now_ms)
         leader.begin_quorum_epoch_at_ms = now_ms + core.config.begin_quorum_epoch_interval_ms
     return _next_of_leader(core, leader)
 
 
+def _drain_at_ms(core: RaftCore, leader: LeaderState) -> float:
+    """Returns when collected records are to be written. The only voter collects none: there is no Fetch that
+    a larger batch would spare, and those that come during a sync share the next one.
+    """
+    at_ms = leader.accumulator.drain_at_ms
+    if at_ms is None or not core.is_persisted:
+        return NEVER
+    return 0 if leader.is_only_voter else at_ms
+
+
 def _next_of_leader(core: RaftCore, leader: LeaderState) -> float:
-    drain_at_ms = leader.accumulator.drain_at_ms
     due = [
-        leader.begin_quorum_epoch_at_ms,
+        NEVER if leader.is_only_voter else leader.begin_quorum_epoch_at_ms,
         leader.check_quorum_at_ms,
-        NEVER if drain_at_ms is None or not core.is_persisted else drain_at_ms,
+        _drain_at_ms(core, leader),
         NEVER if leader.change is None else leader.change.deadline_ms,
         *(each.deadline_ms for each in leader.delayed),
     ]

@@ -125,8 +125,8 @@ class RaftReplica:
     def start(self, stored: ElectionState | None, now_ms: int) -> list[Effect]:
         """Begins a life. `stored` is what the last `PersistElection` wrote; None on a new node."""
         core = self._core
-        core.quorum.initialize(stored, core.end, now_ms)
         core.start_after_snapshot()
+        core.quorum.initialize(stored, core.end, now_ms)
         if core.quorum.is_only_voter and not isinstance(self.state, LeaderState):
             elections.become_only_voter(core, now_ms)
         return self._done(now_ms)

@@ -33,7 +33,15 @@ class Harness:
     """
 
     def __init__(
-        self, ids=(0, 1, 2), stored=None, disk=None, dynamic=True, id=0, is_controller=True, **config
+        self,
+        ids=(0, 1, 2),
+        stored=None,
+        disk=None,
+        dynamic=True,
+        id=0,
+        is_controller=True,
+        linger_ms=0,
+        **config,
     ):
         self.disk = disk or Disk()
         if dynamic and disk is None:
@@ -41,7 +49,7 @@ class Harness:
         self.now, self.auto = 1000, True
         self.sent, self.answers, self.persisted, self.high_watermarks = [], {}, [], []
         self.flushes, self.installs, self.notes = [], [], []
-        self.config = QuorumConfig(append_linger_ms=0, **config)
+        self.config = QuorumConfig(append_linger_ms=linger_ms, **config)
         self.replica = RaftReplica(
             voter(id),
             self.disk,

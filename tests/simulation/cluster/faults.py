@@ -250,7 +250,7 @@ def fenced_joins(patches):
     restart_ms=50,
     slow=0.25,
     delay_ms=(2, 40),
-    first=868,
+    first=324,
 )
 def older_incarnation_joins(patches):
     def eligible(self, partition, broker, epoch):
@@ -274,7 +274,7 @@ def older_incarnation_joins(patches):
     delay_ms=(2, 40),
     commit_mode=False,
     min_in_sync=2,
-    first=868,
+    first=324,
 )
 def newest_incarnation_named(patches):
     patches.set(IsrChanges, "_epoch_of", lambda self, led, broker_id: self.broker_epochs.get(broker_id, -1))

@@ -91,7 +91,7 @@ def delivery_counts_not_stored(patches):
 # ---------------------------------------------------------------- share coordinators
 
 
-@fault("Share coordinators take what former leaders write", *KEPT, first=13)
+@fault("Share coordinators take what former leaders write", *KEPT, first=392)
 def former_leaders_write(patches):
     right = ShareShard.write
 
@@ -104,7 +104,7 @@ def former_leaders_write(patches):
 
 
 @fault(
-    "A second initialization of a share partition takes acknowledgements back, as in Kafka", *KEPT, first=62
+    "A second initialization of a share partition takes acknowledgements back, as in Kafka", *KEPT, first=378
 )
 def initialized_twice(patches):
     right = ShareShard.initialize

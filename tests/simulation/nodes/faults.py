@@ -20,7 +20,9 @@ from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.service import GroupCoordinatorService
 from bowstring.engine.network.connection import PeerConnection
-from bowstring.engine.quorum import connections, forwards
+from bowstring.engine.quorum import forwards
+from bowstring.engine.quorum.connections import Connections
+from bowstring.engine.quorum.leader_requests import LeaderRequests
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import IsrChanges
 from bowstring.engine.storage.log_healer import LogHealer
@@ -175,8 +177,8 @@ def heartbeats_wait_behind_clients(patches):
     patches.set(forwards, "CONNECTIONS", 1)
     change(
         patches,
-        QuorumService,
-        "ask_leader",
+        LeaderRequests,
+        "ask",
         "own = OWN_CONNECTIONS.get(body.api_key)",
         'own, client = None, "all"',
     )
@@ -220,7 +222,6 @@ def change_is_dropped(patches):
 @fault(
     "A partition that comes to a broker while it opens the logs of a change gets a role without a log",
     "NoBugIsLogged",
-    first=20,
     **{**ADMINISTRATION, "thread_ms": (1.0, 15.0), "stall": 0.003, "clients": 8},
 )
 def role_without_a_log(patches):
@@ -236,7 +237,6 @@ def role_without_a_log(patches):
 @fault(
     "Configs of a topic that was deleted meanwhile end the change of all others",
     "NoBugIsLogged",
-    first=20,
     **ADMINISTRATION,
 )
 def configs_of_a_deleted_topic(patches):
@@ -353,8 +353,8 @@ def refused_requests_hang(patches):
 def no_answer_counts_as_a_bug(patches):
     change(
         patches,
-        connections,
-        "ask_leader",
+        Connections,
+        "ask",
         "raise KafkaError(Errors.NOT_CONTROLLER, detail) from error",
         "raise KafkaError(Errors.UNKNOWN_SERVER_ERROR, detail) from error",
     )

@@ -275,6 +275,7 @@ def no_epoch_check(patches):
         "CommittedIsNeverLost",
         "HighWatermarkOfALaterLeaderIsHigher",
         "CommittedIsOnAMajority",
+        "VotersChangeOneByOne",
         "CoreAssertion",
     ),
     voters=3,
@@ -325,13 +326,13 @@ def high_watermark_without_a_majority(patches):
 @fault("Observers count for the high watermark", "CommittedIsOnAMajority", voters=3, observers=2)
 def observers_count(patches):
     def fetched(self, key, offset, log_end_offset, now_ms):
-        right(self, key, offset, log_end_offset, now_ms)
+        rose = right(self, key, offset, log_end_offset, now_ms)
         ends = [each.end_offset or 0 for each in [*self.voter_states(), *self.observer_states(now_ms)]]
         reached = sorted(ends, reverse=True)[len(list(self.voter_states())) // 2]
         if reached > max(self.epoch_start_offset, self.high_watermark or 0):
             self.high_watermark = reached
             return True
-        return False
+        return rose
 
     right = LeaderState.follower_fetched
     patches.set(LeaderState, "follower_fetched", fetched)

@@ -17,6 +17,7 @@ from bowstring.protocol.records.cluster_metadata.markers import (
     EndTransactionRecord,
     NoOpRecord,
 )
+from bowstring.protocol.records.cluster_metadata.nodes import RegisterControllerRecord
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
 from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord
 from tests.support.controller import CLUSTER_ID, FAR, registration_request
@@ -191,11 +192,51 @@ def test_a_broker_whose_session_ends_is_fenced():
     run(scenario, broker_session_timeout_ms="80")
 
 
+def no_ops(quorum):
+    return sum(isinstance(each, NoOpRecord) for each in quorum.log)
+
+
 def test_an_idle_controller_writes_records():
     async def scenario(controller, quorum, clock):
+        await register(controller, 2)
+
         def goes_on() -> bool:
             clock.ms += 5
-            return sum(isinstance(each, NoOpRecord) for each in quorum.log) >= 3
+            return no_ops(quorum) >= 3
+
+        await wait_until_async(goes_on)
+
+    run(scenario, metadata_max_idle_interval_ms="5")
+
+
+@pytest.mark.parametrize("other", ["a broker", "a controller", "a voter"])
+def test_an_idle_controller_writes_nothing_before_there_is_another_node(other):
+    async def scenario(controller, quorum, clock):
+        looked, all_voters = [], {1}
+
+        def decides() -> bool:
+            clock.ms += 5
+            return len(looked) >= 3
+
+        def voters():
+            looked.append(clock.ms)
+            return all_voters
+
+        controller._voters = voters
+        await register(controller, 1)
+        await wait_until_async(decides)
+        assert no_ops(quorum) == 0
+        if other == "a broker":
+            await register(controller, 2)
+        elif other == "a controller":
+            record = RegisterControllerRecord(controller_id=2, incarnation_id=bytes(16))
+            await controller.run(lambda state, now_ms: Decision([record], None))
+        else:
+            all_voters.add(2)
+
+        def goes_on() -> bool:
+            clock.ms += 5
+            return no_ops(quorum) >= 1
 
         await wait_until_async(goes_on)
 

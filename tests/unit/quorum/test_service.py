@@ -221,6 +221,16 @@ def test_a_follower_without_the_log_gets_a_snapshot(tmp_path):
     run(tmp_path, scenario, metadata_log_max_record_bytes_between_snapshots="500")
 
 
+def test_a_snapshot_comes_due_where_nothing_more_is_appended(tmp_path):
+    async def scenario(controllers):
+        await controllers.start()
+        quorum = (await controllers.leader()).quorum
+        await wait_until_async(lambda: quorum.latest_snapshot)
+        assert quorum.latest_snapshot.offset == quorum.log_end_offset
+
+    run(tmp_path, scenario, count=1, metadata_log_max_snapshot_interval_ms="300")
+
+
 def test_a_leader_whose_process_ended_is_replaced_before_the_fetch_timeout(tmp_path):
     async def scenario(controllers):
         await controllers.start()

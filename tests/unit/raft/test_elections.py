@@ -14,7 +14,7 @@ from bowstring.engine.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from bowstring.engine.raft.states import Candidate, Follower, Prospective, Resigned, Unattached
+from bowstring.engine.raft.states import NEVER, Candidate, Follower, Prospective, Resigned, Unattached
 from bowstring.protocol.errors import Errors
 from tests.support.raft_harness import Harness, key, log_of, stored, voter
 
@@ -243,6 +243,32 @@ def test_the_only_voter_leads_at_once():
     node = Harness(ids=(0,))
     assert isinstance(node.state, LeaderState)
     assert node.high_watermarks == [3], "leader change, kraft.version, voters"
+
+
+def test_the_only_voter_begins_its_epoch_with_one_write():
+    """What it was before nobody has learned of."""
+    for before in (None, stored(3), stored(3, leader_id=0), stored(3, voted=key(0))):
+        node = Harness(ids=(0,), stored=before)
+        assert node.persisted == [stored(node.state.epoch, leader_id=0)]
+        assert node.state.epoch > (0 if before is None else 2)
+
+
+def test_the_only_voter_has_no_timers():
+    node = Harness(ids=(0,))
+    assert node.replica.deadline_ms == NEVER
+    node.wait(60_000)
+    assert node.sent == [] and isinstance(node.state, LeaderState)
+
+
+def test_the_only_voter_writes_at_once_whatever_the_linger():
+    node = Harness(ids=(0,), linger_ms=25)
+    offset, out = node.replica.append(node.state.epoch, [(None, b"record")], node.now)
+    node.carry_out(out)
+    assert node.high_watermarks[-1] == offset + 1
+    several = Harness(linger_ms=25).lead()
+    written = several.disk.end_offset
+    several.carry_out(several.replica.append(several.state.epoch, [(None, b"record")], several.now)[1])
+    assert several.disk.end_offset == written
 
 
 def test_a_replica_does_not_stand_before_its_log_is_durable():
