@@ -19,6 +19,7 @@ from bowstring.protocol.records.principal import DefaultPrincipalData
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
+    from bowstring.engine.broker.image_follower import ImageFollower
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
@@ -28,8 +29,11 @@ _PRINCIPAL_VERSION: Final = 0
 _RETRY_S: Final = 0.05
 
 
-async def handle(request: "Request", *, configs: "BrokerConfigs", quorum: "QuorumService") -> Response:
-    """Sends the request on, and the answer back.
+async def handle(
+    request: "Request", *, configs: "BrokerConfigs", quorum: "QuorumService", follower: "ImageFollower"
+) -> Response:
+    """Sends the request on, and the answer back. What this node's own controller has committed is carried out
+    here when the answer is sent: a client that goes on finds its topic open.
 
     Behaviour: NOT_CONTROLLER when no controller answers within request.timeout.ms; REQUEST_TIMED_OUT when the
     request waited so long behind others. One request of a client is on its way at a time. With too many that
@@ -45,15 +49,28 @@ async def handle(request: "Request", *, configs: "BrokerConfigs", quorum: "Quoru
     if isinstance(body, IncrementalAlterConfigsRequest):
         own = [_alter(each, body) for each in body.resources if each.resource_type == _BROKER_LOGGER]
     if not own:
-        return await _ask_controller(quorum, request, body, timeout_ms)
+        response = await _ask_controller(quorum, request, body, timeout_ms)
+        await _settled(quorum, follower, timeout_ms)
+        return response
     others = [each for each in body.resources if each.resource_type != _BROKER_LOGGER]
     if not others:
         return IncrementalAlterConfigsResponse(responses=own)
     body = IncrementalAlterConfigsRequest(resources=others, validate_only=body.validate_only)
     answer: Any = await _ask_controller(quorum, request, body, timeout_ms)
+    await _settled(quorum, follower, timeout_ms)
     answer.responses = [*own, *answer.responses]
-    response: Response = answer
-    return response
+    merged: Response = answer
+    return merged
+
+
+async def _settled(quorum: "QuorumService", follower: "ImageFollower", timeout_ms: int) -> None:
+    if not quorum.is_leader:
+        return
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await follower.settled()
+    except TimeoutError:
+        pass  # it is committed, and carried out as soon as the disk allows
 
 
 async def _ask_controller(

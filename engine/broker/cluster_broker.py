@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from bowstring.engine import background, event_log
@@ -13,74 +12,16 @@ from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.broker.forwarded_changes import AllocatedProducerIds, ForwardedChanges
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
-from bowstring.engine.broker.node import NodeLostError, behind, check_formatted, node_id_of
+from bowstring.engine.broker.node import NodeLostError, behind, check_formatted
 from bowstring.engine.broker.replication import Replication
-from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import PartitionImage
-from bowstring.engine.metadata.quorum import QUORUM_STATE, has_voters_in_log
-from bowstring.engine.metadata.store.bootstrap import is_for_cluster
+from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format, with_itself
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.storage import lost_logs
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
-from bowstring.engine.storage.log_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
-
-
-def is_alone(settings: Mapping[str, str]) -> bool:
-    """Whether no other node can be there or join: then the broker needs no quorum.
-
-    Settings that name only this node as a controller, as those of Kafka's quick start do, make it the first
-    of a cluster if its directory was formatted for one or the node is a voter in its log (kraft.version 1);
-    otherwise it runs alone, and a log line says how to change that.
-
-    Raises:
-        ConfigError: The settings of the quorum are wrong.
-    """
-    configs = BrokerConfigs(settings)
-    node_id = node_id_of(configs)
-    quorum = quorum_settings(configs, node_id)
-    if not quorum.is_alone(node_id):
-        return False
-    if not quorum.voters and not quorum.bootstrap:
-        return True
-    path = Path(
-        configs.value("metadata.log.dir") or (configs.value("log.dirs") or configs.value("log.dir"))[0]
-    )
-    if not (path / META_PROPERTIES).exists():
-        _tell_alone(path, "stop it and run bowstring format before its first start")
-        return True
-    if quorum.voters or is_for_cluster(path) or _is_in_its_log(configs, path):
-        return False
-    voter = f"{node_id}@{quorum.bootstrap[0].host}:{quorum.bootstrap[0].port}"
-    _tell_alone(
-        path, f"set controller.quorum.voters={voter} on this node and on those that join, and restart it"
-    )
-    return True
-
-
-def _is_in_its_log(configs: BrokerConfigs, directory: Path) -> bool:
-    """Whether a node that ran alone has put itself into the log as a voter (UpdateFeatures), and listens for
-    others.
-    """
-    names = {text.partition("://")[0].upper() for text in configs.value("listeners")}
-    if names.isdisjoint(name.upper() for name in configs.value("controller.listener.names")):
-        return False
-    try:
-        return has_voters_in_log(
-            (directory / METADATA_PARTITION_DIRECTORY / QUORUM_STATE).read_text(encoding="utf-8")
-        )
-    except (OSError, UnicodeDecodeError):
-        return False  # the start says what is wrong
-
-
-def _tell_alone(directory: Path, cure: str) -> None:
-    event_log.info(
-        "this node runs alone, because its directory was not formatted for a cluster; no other can join it",
-        directory=str(directory),
-        cure=f"to let others join, {cure}",
-    )
 
 
 class ClusterBroker(Broker):
@@ -94,14 +35,20 @@ class ClusterBroker(Broker):
         server: The listeners of this node's controller; None without that role.
         lifecycle: The registration and the heartbeats.
         replication: The replicas of this broker.
+        follower: Carries out what the image says.
     """
 
     quorum: QuorumService
     replication: Replication
+    follower: ImageFollower
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         super().__init__(settings)
         self._settings = quorum_settings(self.configs, self.node_id)
+        self._may_format = needs_no_format(self._settings, self.configs, self.node_id)
+        self._is_own_cluster = is_own_cluster(self._settings, self.configs, self.node_id)
+        if self._is_own_cluster:
+            self._settings = with_itself(self._settings, self.node_id)
         self.quorum = QuorumService(self.directory, self.configs, self._settings, node_id=self.node_id)
         self.metadata = self.quorum
         self.handlers, self.offered = BY_BROKER
@@ -109,7 +56,6 @@ class ClusterBroker(Broker):
         if CONTROLLER in self._settings.roles:
             self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)
         self.lifecycle: BrokerLifecycle
-        self._follower: ImageFollower
         self._is_serving = False
 
     # ------------------------------------------------------------ start
@@ -120,7 +66,8 @@ class ClusterBroker(Broker):
         Raises:
             ConfigError, DataDirectoryError, OSError: The message says what is wrong and what to do.
         """
-        check_formatted(self.directories)
+        if not self._may_format:
+            check_formatted(self.directories)
         super().open(only_to_recover=only_to_recover)
 
     def _open_metadata(self) -> None:
@@ -142,7 +89,15 @@ class ClusterBroker(Broker):
             node_id=self.node_id,
             broker_epoch=self._broker_epoch,
         )
-        self.changes = ForwardedChanges(self.quorum, self.logs, self.configs, self.node_id, self._assignments)
+        self.changes = ForwardedChanges(
+            self.quorum,
+            self.logs,
+            self.configs,
+            self.node_id,
+            self._assignments,
+            settled=self._settled,
+            is_own_cluster=self._is_own_cluster,
+        )
         self.producer_ids = AllocatedProducerIds(self.quorum, self.node_id, lambda: self.lifecycle.epoch)
         self.logs.replicates = True
         self.replication = Replication(
@@ -156,12 +111,15 @@ class ClusterBroker(Broker):
         )
         self.replication.when_truncated = self.housekeeping.logs_truncated
         self.logs.set_min_in_sync = self.replication.plane_replicas.set_min_in_sync
-        self._follower = ImageFollower(
+        self.follower = ImageFollower(
             self.quorum, self.changes, self.logs, self.replication, self._assignments
         )
-        self._follower.when_roles_changed = lambda topic, index: self.coordination.role_changed(
+        self.follower.when_roles_changed = lambda topic, index: self.coordination.role_changed(
             topic.name, index
         )
+
+    async def _settled(self) -> None:
+        await self.follower.settled()
 
     async def start(self) -> None:
         """Joins the cluster, opens the logs and serves. Call on the control loop, after `open`.
@@ -207,10 +165,10 @@ class ClusterBroker(Broker):
         await self._serve()
         self.replication.start()
         self._assignments.start()
-        self._follower.start()
+        self.follower.start()
         self.plane.start(accepts=False)
         self._not_ready = "the broker gives its replicas their roles"
-        await self._follower.begun()
+        await self.follower.begun()
         self._not_ready = "the broker waits until the controller unfences it"
         await self.lifecycle.unfence(deadline_s)
         self.plane.accept()
@@ -230,7 +188,7 @@ class ClusterBroker(Broker):
     async def _open_logs_of_image(self) -> None:
         # A thread opens the logs of a copy; what is committed meanwhile is carried out afterwards.
         image = self.quorum.image.copy()
-        self._follower.listen()
+        self.follower.listen()
         self.changes.load_dynamic_configs(image)
         work = asyncio.get_running_loop().run_in_executor(
             None, self.logs.open_all, image, self._recovery_threads()
@@ -306,7 +264,7 @@ class ClusterBroker(Broker):
         """Has the controller move the leaders away, finishes requests in progress, and shuts down cleanly."""
         self._not_ready = "the broker is stopping"
         await self.lifecycle.stop()
-        await self._follower.stop()
+        await self.follower.stop()
         await self.replication.stop()
         await self._assignments.stop()
         if self._is_serving:

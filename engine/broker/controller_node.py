@@ -11,6 +11,7 @@ from bowstring.engine.api.table import BY_CONTROLLER
 from bowstring.engine.broker.controller_registration import ControllerRegistration
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.node import behind, check_formatted, make_plane, new_log_directories, node_id_of
+from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.metadata.image import Metadata
@@ -43,13 +44,14 @@ class ControllerServer:
         quorum: This node's replica of the metadata quorum.
         metadata: The same.
         controller: Decides for the cluster while this node leads the quorum.
-        plane: A data plane of its own.
+        plane: A data plane of its own; unset without listeners.
         listeners: The listeners, with the ports really bound.
         advertised: The advertised listeners, in the same order.
         handlers: The module that answers, by API key.
         offered: The keys of all APIs that are offered here.
         time_slices: Shares the control thread among long requests.
-        dispatcher: Answers requests; holds their counters.
+        requests: Answers requests; holds their counters.
+        dispatcher: The same, for requests that come by the listeners; None without any.
     """
 
     configs: BrokerConfigs
@@ -64,7 +66,8 @@ class ControllerServer:
     handlers: Mapping[int, str]
     offered: tuple[int, ...]
     time_slices: TimeSlices
-    dispatcher: Dispatcher
+    requests: RequestHandlers
+    dispatcher: Dispatcher | None = None
 
     def __init__(
         self, configs: BrokerConfigs, node_id: int, directories: LogDirectories, quorum: QuorumService
@@ -81,16 +84,21 @@ class ControllerServer:
         self._is_started = False
 
     def bind(self) -> None:
-        """Binds the listeners.
+        """Binds the listeners. Without any, only this node's broker has this controller.
 
         Raises:
             ConfigError, OSError: The message says what is wrong and what to do.
         """
         wanted = controller_listeners(self.configs)
+        if not wanted:
+            self.requests = RequestHandlers(
+                self.handlers, partial(getattr, self), time_slices=self.time_slices
+            )
+            return
         self.plane = make_plane(self.configs, self.offered, is_controller=True)
         self.listeners = [each._replace(port=self.plane.listen(each.host, each.port)) for each in wanted]
         self.advertised = advertised_listeners(self.configs, self.listeners)
-        self.dispatcher = Dispatcher(
+        self.requests = self.dispatcher = Dispatcher(
             self.plane,
             self.handlers,
             partial(getattr, self),
@@ -106,7 +114,7 @@ class ControllerServer:
     @property
     def handler_of(self) -> "HandlerOf":
         """Returns the handler of an API, for requests inside Envelope."""
-        return self.dispatcher.handler
+        return self.requests.handler
 
     @property
     def voter_endpoints(self) -> Endpoints:
@@ -124,20 +132,24 @@ class ControllerServer:
             voters=lambda: (each.key.id for each in self.quorum.voters),
         )
         self.controller.start()
-        self.quorum.to_leader.own_controller = self.dispatcher.answer_within
-        self._registration = ControllerRegistration(self.quorum, self.node_id, lambda: self.advertised)
-        self._registration.start()
+        self.quorum.to_leader.own_controller = self.requests.answer_within
         self._is_started = True
-        self.dispatcher.start()
-        self.plane.start()
+        if self.dispatcher is not None:
+            self._registration = ControllerRegistration(self.quorum, self.node_id, lambda: self.advertised)
+            self._registration.start()
+            self.dispatcher.start()
+            self.plane.start()
 
     async def stop(self) -> None:
         """Closes the listeners and the connections, also where the node's start has failed before that of
         this server.
         """
         if self._is_started:
-            self._registration.stop()
             self.controller.stop()
+        if self.dispatcher is None:
+            return
+        if self._is_started:
+            self._registration.stop()
         await self.dispatcher.stop()
         self.plane.stop()
 

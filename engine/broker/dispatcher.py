@@ -6,19 +6,17 @@ scanned without the GIL and decoded while the handler iterates over them. Answer
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring._native.protocol.message_steps import Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring.engine import event_log
-from bowstring.engine.api.table import FORWARDED, TABLE
-from bowstring.engine.broker.request_counters import RequestCounters
+from bowstring.engine.api.table import FORWARDED
+from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.requests.answers import encoded, error_response
-from bowstring.engine.requests.binding import Handler, bound
+from bowstring.engine.requests.binding import bound
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
@@ -31,16 +29,11 @@ from bowstring.protocol import (
 )
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys
-from bowstring.protocol.schema import Request as AnyRequest
-from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.broker.slow_batches import SlowBatches
     from bowstring.engine.broker.transaction_checks import TransactionChecks
-
-AtOnce = Callable[[Any, str, str], Response | None]
-"""Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error."""
 
 # Requests of at least this size are decoded while their handlers iterate over them.
 _LAZY_BYTES: Final = 16 << 10
@@ -48,7 +41,7 @@ _LAZY_BYTES: Final = 16 << 10
 _LOOKED_OVER_ELSEWHERE_BYTES: Final = 256 << 10
 
 
-class Dispatcher:
+class Dispatcher(RequestHandlers):
     """Answers the requests that reactors queue. Requests run concurrently; the data plane keeps replies in
     order.
 
@@ -61,7 +54,6 @@ class Dispatcher:
         time_slices: Shares the control thread among long requests.
 
     Attributes:
-        counters: What was answered, by API key.
         when_replicas_change: Acts on what the data plane notes of replicas; called after each pass.
         when_ended: Called with the ids of connections that ended.
         when_advanced: Called with each partition whose high watermark advanced after `DataPlane.watch`.
@@ -76,18 +68,13 @@ class Dispatcher:
         advertised: Sequence[Listener],
         time_slices: TimeSlices,
     ) -> None:
-        self.counters: dict[int, RequestCounters] = {}
+        super().__init__(modules, part, time_slices=time_slices)
         self.when_replicas_change: Callable[[], None] = lambda: None
         self.when_ended: Callable[[list[int]], None] = lambda connection_ids: None
         self.when_advanced: Callable[[str, int], None] = lambda topic, partition: None
         self._plane = plane
-        self._modules = modules
-        self._part = part
         self._advertised = advertised
-        self._time_slices = time_slices
         self._looking_over: ThreadPoolExecutor | None = None
-        self._handlers: dict[int, Handler] = {}
-        self._at_once: dict[int, AtOnce | None] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._slow_batches: SlowBatches | None = None
         self._checks: TransactionChecks | None = None
@@ -240,45 +227,6 @@ class Dispatcher:
         self._count(message, failed=False)
         return True
 
-    async def answer_within(self, body: AnyRequest, version: int) -> Response | None:
-        """Answers a request of this process, which comes without a connection; None where one would be closed
-        without an answer.
-        """
-        key = body.api_key
-        self._time_slices.begin()
-        request = Request(
-            api_key=key,
-            version=version,
-            body=body,
-            listener=self._advertised[0],
-            received_ns=time.monotonic_ns(),
-        )
-        failed = True
-        try:
-            answer = await self.handler(key)(request)
-            failed = False
-            return answer
-        except KafkaError as error:
-            return error_response(key, version, error)
-        except ProtocolError as error:  # of an answer inside, such as one that is too large
-            event_log.warning(
-                "a request of this node to its own controller gets no answer; detail has the reason",
-                api=API_VERSIONS[key].name,
-                version=version,
-                detail=str(error),
-            )
-            return None
-        except Exception:
-            return self._answer_to_bug(key, version, "this process")
-        finally:
-            self._count(request, failed=failed)
-
-    def _count(self, message: ControlRequest | Request, *, failed: bool) -> None:
-        counters = self.counters.get(message.api_key)
-        if counters is None:
-            counters = self.counters[message.api_key] = RequestCounters()
-        counters.count(time.monotonic_ns() - message.received_ns, failed=failed)
-
     async def _answer(self, message: ControlRequest) -> None:
         failed = True
         payload: bytes | Encoding | None = None
@@ -359,15 +307,6 @@ class Dispatcher:
             self._looking_over, decode_large_request, *work
         )
 
-    def handler(self, key: int) -> Handler:
-        """Returns the handler of an API with its parts; imports its module on first use."""
-        handler = self._handlers.get(key)
-        if handler is None:
-            module = import_module(f"bowstring.engine.api.{self._modules[key]}")
-            self._at_once[key] = bound(module.at_once, self._part) if TABLE[key].at_once else None
-            handler = self._handlers[key] = bound(module.handle, self._part)
-        return handler
-
     def _refuse(self, message: ControlRequest, event: str, detail: str) -> None:
         event_log.warning(
             event,
@@ -385,15 +324,3 @@ class Dispatcher:
             return None if answer is None else encode_response(key, version, message.correlation_id, answer)
         except ProtocolError:
             return None
-
-    def _answer_to_bug(self, key: int, version: int, peer: str) -> Response | None:
-        event_log.error(
-            "bug: a request handler failed; report the traceback",
-            traceback=True,
-            api=API_VERSIONS[key].name,
-            version=version,
-            peer=peer,
-        )
-        if TABLE[key].never_guessed:
-            return None
-        return error_response(key, version, KafkaError(Errors.UNKNOWN_SERVER_ERROR))

@@ -1,7 +1,7 @@
 """Queries the active controller where a broker of a cluster cannot decide itself."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
@@ -24,7 +24,12 @@ _LOOK_S: Final = 0.01
 
 
 class ForwardedChanges(ClusterChanges):
-    """Changes of a cluster whose controller may be another node."""
+    """Changes of a cluster whose controller may be another node.
+
+    Args:
+        settled: Waits until this broker has carried out what its image has.
+        is_own_cluster: No other broker is meant to join: internal topics get one replica.
+    """
 
     def __init__(
         self,
@@ -33,10 +38,15 @@ class ForwardedChanges(ClusterChanges):
         configs: BrokerConfigs,
         node_id: int,
         directories: DirectoryAssignments,
+        *,
+        settled: Callable[[], Awaitable[None]],
+        is_own_cluster: bool,
     ) -> None:
         super().__init__(quorum, logs, configs, node_id)
         self._quorum = quorum
         self._directories = directories
+        self._carried_out = settled
+        self._is_own_cluster = is_own_cluster
 
     async def assign_directory(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
         """Reports to the controller in which log directory this node's replica is (KIP-858).
@@ -75,7 +85,7 @@ class ForwardedChanges(ClusterChanges):
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
-            replication_factor=replication_factor,
+            replication_factor=1 if self._is_own_cluster else replication_factor,
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
         is_new = await self._create(topic, "internal topics")  # does not wait behind those of clients
@@ -123,6 +133,8 @@ class ForwardedChanges(ClusterChanges):
 
     async def _until_open(self, topic: str) -> None:
         """Waits until this broker has got the topic and opened its partitions."""
+        if self._quorum.is_leader:
+            await self._carried_out()
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._configs.value("request.timeout.ms") / 1000
         while not self._logs.of_topic(topic):

@@ -100,6 +100,8 @@ class ImageFollower:
         self._transaction: list[MetadataRecord] | None = None
         self._is_due = asyncio.Event()
         self._has_begun = asyncio.Event()
+        self._is_trying = False
+        self._settled: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self.when_roles_changed: RolesListener = lambda topic, index: None
 
@@ -125,11 +127,26 @@ class ImageFollower:
         """Waits until the replicas of the image that `start` met have their roles, as far as possible."""
         await self._has_begun.wait()
 
+    async def settled(self) -> None:
+        """Waits until all that the image has now is carried out, or what of it fails was tried once."""
+        if self._task is None or self._task.done() or not (self._waiting or self._is_trying):
+            return
+        settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._settled.append(settled)
+        await settled
+
+    def _settle(self) -> None:
+        waiting, self._settled = self._settled, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
     async def stop(self) -> None:
         """Stops applying changes."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
+        self._settle()
 
     # ------------------------------------------------------------ reports of the image
 
@@ -167,14 +184,18 @@ class ImageFollower:
             await self._until_due()
             self._add(self._left)  # behind newer changes: all are applied from the newest image
             self._left = _NOTHING
+            self._is_trying = True
             while self._waiting:
                 left = await self._tried(self._next())
                 if left.removed:  # later changes may use the names of removed topics again
                     self._waiting.appendleft(left)
+                    self._settle()
                     await asyncio.sleep(self._pause_s)
                 else:
                     self._left |= left
                 self._changes.when_changed()
+            self._is_trying = False
+            self._settle()
             self._has_begun.set()
             if not any(self._left):
                 self._end_of_retries()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from bowstring.engine.broker.lone_broker import LoneBroker
+from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs.broker_configs import why_unenforced
 from bowstring.engine.configs.config_key import OWN_PREFIX
@@ -231,7 +231,7 @@ def _recover(paths: Sequence[Path], node_id: int) -> None:
             "node.id": str(node_id),
             "listeners": "PLAINTEXT://127.0.0.1:0",
         }
-        broker = LoneBroker(settings)
+        broker = ClusterBroker(settings)
         broker.open(only_to_recover=True)
         await broker.start()
         await broker.stop()

@@ -190,7 +190,10 @@ class QuorumService:
         state = self._replica.state
         if state.leader_id == NO_LEADER:
             return None
-        return node_at(state.leader_id, state.leader_endpoints, self.listener)
+        node = node_at(state.leader_id, state.leader_endpoints, self.listener)
+        if node is None and state.leader_id == self.node_id:
+            return Node(self.node_id, "", 0)  # without a listener only this process reaches it
+        return node
 
     @property
     def next_offset(self) -> int:

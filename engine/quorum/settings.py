@@ -37,16 +37,6 @@ class QuorumSettings:
         """The configured voters."""
         return configured_voters(self.voters, self.listener)
 
-    def is_alone(self, node_id: int) -> bool:
-        """Whether no setting names other nodes: this one is broker and only controller. If it is named as a
-        controller, others may still be meant to join it.
-        """
-        if self.roles != {BROKER, CONTROLLER}:
-            return False
-        if self.voters:
-            return [node.id for node in self.voters] == [node_id]
-        return len(self.bootstrap) <= 1
-
 
 def quorum_settings(configs: BrokerConfigs, node_id: int) -> QuorumSettings:
     """Returns the settings from the configs.

@@ -47,14 +47,16 @@ def client_listeners(configs: BrokerConfigs) -> list[Listener]:
 
 
 def controller_listeners(configs: BrokerConfigs) -> list[Listener]:
-    """Returns the listeners of the controller role, in the order of controller.listener.names.
+    """Returns the listeners of the controller role, in the order of controller.listener.names. None is
+    needed where the settings name no controllers: then this node is the only one, and no other reaches it.
 
     Raises:
         ConfigError: As for `client_listeners`.
     """
     names = [name.upper() for name in configs.value("controller.listener.names")]
     found = _checked_listeners(configs, of_controllers=True)
-    if not found:
+    named = configs.value("controller.quorum.voters") or configs.value("controller.quorum.bootstrap.servers")
+    if not found and named:
         raise ConfigError(
             f"process.roles has controller, but listeners={','.join(configs.value('listeners'))} has none of "
             f"controller.listener.names={','.join(names)}; add {names[0]}://127.0.0.1:9093"

@@ -13,8 +13,9 @@ from typing import Self
 
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.errors import ConfigError
-from bowstring.engine import background
-from bowstring.engine.broker.lone_broker import LoneBroker as _Broker
+from bowstring.engine import background, event_log
+from bowstring.engine.broker.cluster_broker import ClusterBroker as _Broker
+from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs import ConfigError as EngineConfigError
 
@@ -200,11 +201,19 @@ class Broker:
         self._stopping = asyncio.Event()
         broker = _Broker(settings)
         broker.open()
-        await broker.start()
-        self._broker = broker
-        self._started.set()
+        try:
+            await broker.start()
+            self._broker = broker
+            self._started.set()
+            if not await background.run_unless(self._asked(), broker.lost.wait(), broker.quorum.failed):
+                event_log.error("the broker ends, because its directories have failed; see the errors above")
+                raise NodeLostError(broker.directories)
+        finally:
+            await broker.stop()
+
+    async def _asked(self) -> None:
+        assert self._stopping is not None, "it is set before the broker starts"
         await self._stopping.wait()
-        await broker.stop()
 
 
 def _text(value: object) -> str:

@@ -17,10 +17,11 @@ import uvloop
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
 from bowstring.engine.broker.broker import Broker
-from bowstring.engine.broker.lone_broker import LoneBroker
+from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import UnknownConfig, load
+from bowstring.engine.quorum.settings import BROKER
 from bowstring.engine.requests.listeners import ALL_INTERFACES, client_listeners, parse_listener
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.service_manager import NOTIFY_SOCKET, notify
@@ -214,17 +215,11 @@ def _warn(settings: Settings) -> None:
 
 def node_of(settings: Mapping[str, str]) -> "Broker | ControllerNode":
     """Returns the node of the roles that the settings give it."""
-    value = BrokerConfigs(settings).value
-    roles, asked = value("process.roles"), value("controller.quorum.bootstrap.servers")
-    # Most brokers are alone, and need no imports of the quorum.
-    if {"broker", "controller"} <= set(roles) and not value("controller.quorum.voters") and not asked:
-        return LoneBroker(settings)
-    from bowstring.engine.broker.cluster_broker import ClusterBroker, is_alone
+    if BROKER in BrokerConfigs(settings).value("process.roles"):
+        return ClusterBroker(settings)
     from bowstring.engine.broker.controller_node import ControllerNode
 
-    if is_alone(settings):
-        return LoneBroker(settings)
-    return ClusterBroker(settings) if "broker" in roles else ControllerNode(settings)
+    return ControllerNode(settings)
 
 
 async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
@@ -233,7 +228,7 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
     Raises:
         OSError: The node cannot continue.
     """
-    notify(STATUS="starting" if broker.quorum is None else "joining the cluster")
+    notify(STATUS="joining the cluster")
     if not await _start(broker, signals):
         return
     event_log.info(
@@ -285,9 +280,6 @@ async def _tell_status(broker: "Broker | ControllerNode") -> None:
 
 async def _start(broker: "Broker | ControllerNode", signals: StopSignals) -> bool:
     """Starts the node; returns whether it serves. One that waits for its cluster can be stopped meanwhile."""
-    if broker.quorum is None:
-        await broker.start()
-        return True
     starting = asyncio.ensure_future(broker.start())
     waiting = asyncio.ensure_future(signals.wait())
     both: set[asyncio.Future[Any]] = {starting, waiting}

@@ -3,7 +3,7 @@
 import asyncio
 
 from bowstring import Broker
-from bowstring.engine.broker.lone_broker import LoneBroker as Engine
+from bowstring.engine.broker.cluster_broker import ClusterBroker as Engine
 
 
 def engine_of(broker: Broker) -> Engine:

@@ -17,9 +17,9 @@ from tests.support.waiting import HANG_S, wait_until
 SERVED = """
 import asyncio, errno, sys
 from bowstring import serve
-from bowstring.engine.broker.lone_broker import LoneBroker
+from bowstring.engine.broker.cluster_broker import ClusterBroker
 
-start = LoneBroker.start
+start = ClusterBroker.start
 
 async def start_and_fail(broker):
     await start(broker)
@@ -27,7 +27,7 @@ async def start_and_fail(broker):
         0.2, broker.directory.health.fail, errno.ENOSPC, "appending to the log", "t-0"
     )
 
-LoneBroker.start = start_and_fail
+ClusterBroker.start = start_and_fail
 sys.exit(serve.main(["--data", sys.argv[1], "--port", "0"]))
 """
 

@@ -1,0 +1,111 @@
+"""Answers requests with the modules of their APIs: those of a data plane (dispatcher.py), and those of this
+process itself. Counts them.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from bowstring.engine import event_log
+from bowstring.engine.api.table import TABLE
+from bowstring.engine.broker.request_counters import RequestCounters
+from bowstring.engine.requests.answers import error_response
+from bowstring.engine.requests.binding import Handler, bound
+from bowstring.engine.requests.listeners import Listener
+from bowstring.engine.requests.request import Request
+from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.protocol import API_VERSIONS, ProtocolError
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.schema import Request as AnyRequest
+from bowstring.protocol.schema import Response
+
+AtOnce = Callable[[Any, str, str], Response | None]
+"""Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error."""
+
+_WITHIN: Final = Listener("", "", 0, is_controller=True)
+"""That of requests of this process to its own controller."""
+
+
+class RequestHandlers:
+    """The handlers of the APIs of one kind of listener.
+
+    Args:
+        modules: The module that answers, by API key.
+        part: Returns the part of the node that a handler states by a name. It is called with the first
+            request of an API, on the control loop.
+        time_slices: Shares the control thread among long requests.
+
+    Attributes:
+        counters: What was answered, by API key.
+    """
+
+    def __init__(
+        self, modules: Mapping[int, str], part: Callable[[str], Any], *, time_slices: TimeSlices
+    ) -> None:
+        self.counters: dict[int, RequestCounters] = {}
+        self._modules = modules
+        self._part = part
+        self._time_slices = time_slices
+        self._handlers: dict[int, Handler] = {}
+        self._at_once: dict[int, AtOnce | None] = {}
+
+    def handler(self, key: int) -> Handler:
+        """Returns the handler of an API with its parts; imports its module on first use."""
+        handler = self._handlers.get(key)
+        if handler is None:
+            module = import_module(f"bowstring.engine.api.{self._modules[key]}")
+            self._at_once[key] = bound(module.at_once, self._part) if TABLE[key].at_once else None
+            handler = self._handlers[key] = bound(module.handle, self._part)
+        return handler
+
+    async def answer_within(self, body: AnyRequest, version: int) -> Response | None:
+        """Answers a request of this process, which comes without a connection; None where one would be closed
+        without an answer.
+        """
+        key = body.api_key
+        self._time_slices.begin()
+        request = Request(
+            api_key=key,
+            version=version,
+            body=body,
+            listener=_WITHIN,
+            received_ns=time.monotonic_ns(),
+        )
+        failed = True
+        try:
+            answer = await self.handler(key)(request)
+            failed = False
+            return answer
+        except KafkaError as error:
+            return error_response(key, version, error)
+        except ProtocolError as error:  # of an answer inside, such as one that is too large
+            event_log.warning(
+                "a request of this node to its own controller gets no answer; detail has the reason",
+                api=API_VERSIONS[key].name,
+                version=version,
+                detail=str(error),
+            )
+            return None
+        except Exception:
+            return self._answer_to_bug(key, version, "this process")
+        finally:
+            self._count(request, failed=failed)
+
+    def _count(self, request: Any, *, failed: bool) -> None:
+        counters = self.counters.get(request.api_key)
+        if counters is None:
+            counters = self.counters[request.api_key] = RequestCounters()
+        counters.count(time.monotonic_ns() - request.received_ns, failed=failed)
+
+    def _answer_to_bug(self, key: int, version: int, peer: str) -> Response | None:
+        event_log.error(
+            "bug: a request handler failed; report the traceback",
+            traceback=True,
+            api=API_VERSIONS[key].name,
+            version=version,
+            peer=peer,
+        )
+        if TABLE[key].never_guessed:
+            return None
+        return error_response(key, version, KafkaError(Errors.UNKNOWN_SERVER_ERROR))

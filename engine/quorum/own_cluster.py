@@ -1,0 +1,70 @@
+"""Finds nodes that are clusters of their own: they name no other controller, and were formatted for none."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.quorum import QUORUM_STATE, has_voters_in_log
+from bowstring.engine.metadata.store.bootstrap import is_for_cluster
+from bowstring.engine.quorum.settings import BROKER, CONTROLLER, QuorumSettings
+from bowstring.engine.raft.voters import Node
+from bowstring.engine.storage.log_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
+
+
+def needs_no_format(settings: QuorumSettings, configs: BrokerConfigs, node_id: int) -> bool:
+    """Whether a new directory of a node can only be the first of a cluster, so that a start may format
+    it: the node is broker and controller, and no setting names another controller.
+    """
+    if settings.roles != {BROKER, CONTROLLER}:
+        return False
+    if settings.voters:
+        return [node.id for node in settings.voters] == [node_id]
+    return not settings.bootstrap or (
+        len(settings.bootstrap) == 1 and _listens_at(configs, settings.bootstrap[0].port)
+    )
+
+
+def is_own_cluster(settings: QuorumSettings, configs: BrokerConfigs, node_id: int) -> bool:
+    """Whether this node is its cluster's only controller without being named so: by the settings, by
+    formatting, or by its log.
+    """
+    if settings.voters or not needs_no_format(settings, configs, node_id):
+        return False
+    if not settings.bootstrap:
+        return True
+    home = metadata_directory(configs)
+    return not (home / META_PROPERTIES).exists() or not (is_for_cluster(home) or _has_voters_in_log(home))
+
+
+def with_itself(settings: QuorumSettings, node_id: int) -> QuorumSettings:
+    """Returns the settings of a cluster of its own: the node is the only voter, at its first address; without
+    a listener of controllers at none.
+    """
+    found = settings.bootstrap[0] if settings.bootstrap else None
+    voter = Node(node_id, "", 0) if found is None else Node(node_id, found.host, found.port)
+    return replace(settings, voters=(voter,))
+
+
+def metadata_directory(configs: BrokerConfigs) -> Path:
+    """Returns the directory with the metadata log."""
+    return Path(
+        configs.value("metadata.log.dir") or (configs.value("log.dirs") or configs.value("log.dir"))[0]
+    )
+
+
+def _listens_at(configs: BrokerConfigs, port: int) -> bool:
+    """Whether a listener of this node's controller has a port."""
+    names = {name.upper() for name in configs.value("controller.listener.names")}
+    texts = [*configs.value("listeners"), *(configs.value("advertised.listeners") or [])]
+    listeners = [text.strip().partition("://") for text in texts]
+    ports = {address.rpartition(":")[2] for name, _, address in listeners if name.upper() in names}
+    return bool(ports & {str(port), "0"})
+
+
+def _has_voters_in_log(home: Path) -> bool:
+    try:
+        return has_voters_in_log(
+            (home / METADATA_PARTITION_DIRECTORY / QUORUM_STATE).read_text(encoding="utf-8")
+        )
+    except (OSError, UnicodeDecodeError):
+        return False  # the start says what is wrong
