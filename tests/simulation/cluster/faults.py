@@ -183,7 +183,7 @@ def shrink_counts_at_once(patches):
 @fault(
     "Who is to leave the ISR counts for min.insync.replicas until the leader hears that it has left",
     *("CommittedIsKept", "GroupOffsetsNeverGoBack"),
-    first=9102,
+    first=2300,
 )
 def leaving_counts(patches):
     right = SimulatedPlane.set_isr
