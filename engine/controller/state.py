@@ -1,7 +1,6 @@
 """Holds what the controller decides upon: the image after all appended records, its index, and soft state."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from bowstring.engine.configs import BrokerConfigs
@@ -25,7 +24,6 @@ _NO_LEADER: Final = -1
 _RECOVERING: Final = 1
 
 
-@dataclass
 class ElectionCounters:
     """What this node's controller has decided since it started.
 
@@ -34,8 +32,9 @@ class ElectionCounters:
         unclean: Those among them that may have lost records.
     """
 
-    elections: int = 0
-    unclean: int = 0
+    def __init__(self) -> None:
+        self.elections = 0
+        self.unclean = 0
 
 
 class ControllerState:

@@ -1,6 +1,5 @@
 """Finds nodes that are clusters of their own: they name no other controller, and were formatted for none."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from bowstring.engine.configs import BrokerConfigs
@@ -42,7 +41,7 @@ def with_itself(settings: QuorumSettings, node_id: int) -> QuorumSettings:
     """
     found = settings.bootstrap[0] if settings.bootstrap else None
     voter = Node(node_id, "", 0) if found is None else Node(node_id, found.host, found.port)
-    return replace(settings, voters=(voter,))
+    return settings._replace(voters=(voter,))
 
 
 def metadata_directory(configs: BrokerConfigs) -> Path:

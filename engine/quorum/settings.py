@@ -1,7 +1,6 @@
 """Reads the configs of the quorum, and refuses those that cannot work."""
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.raft.config import QuorumConfig
@@ -14,8 +13,7 @@ _VOTERS: Final = "controller.quorum.voters"
 _BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
 
 
-@dataclass(frozen=True)
-class QuorumSettings:
+class QuorumSettings(NamedTuple):
     """What the configs say about the quorum.
 
     Attributes:

@@ -1,7 +1,6 @@
 """Collects the records that a leader appends until they are written as a batch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from bowstring._native.record.encode import encode_batch
@@ -26,13 +25,15 @@ def check_size(entries: Sequence[Entry]) -> int:
     return size_bytes
 
 
-@dataclass(slots=True)
 class _Batch:
-    base_offset: int
-    control: bool
-    timestamp_ms: int
-    entries: list[Entry] = field(default_factory=list)
-    size_bytes: int = 0
+    __slots__ = ("base_offset", "control", "entries", "size_bytes", "timestamp_ms")
+
+    def __init__(self, base_offset: int, control: bool, timestamp_ms: int) -> None:
+        self.base_offset = base_offset
+        self.control = control
+        self.timestamp_ms = timestamp_ms
+        self.entries: list[Entry] = []
+        self.size_bytes = 0
 
 
 class BatchAccumulator:

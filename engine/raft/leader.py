@@ -3,7 +3,6 @@ follows.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from bowstring.engine.raft.accumulator import BatchAccumulator
 from bowstring.engine.raft.config import QuorumConfig
@@ -29,7 +28,6 @@ ADD, REMOVE, UPDATE = "add", "remove", "update"
 """Kinds of changes of voters."""
 
 
-@dataclass(slots=True)
 class ReplicaState:
     """What a leader has recorded about a replica.
 
@@ -38,11 +36,14 @@ class ReplicaState:
         last_fetch_ms, last_caught_up_ms: Steady times; None before the first.
     """
 
-    key: ReplicaKey
-    end_offset: int | None = None
-    last_fetch_ms: int | None = None
-    last_caught_up_ms: int | None = None
-    end_at_last_fetch: int = -1
+    __slots__ = ("end_at_last_fetch", "end_offset", "key", "last_caught_up_ms", "last_fetch_ms")
+
+    def __init__(self, key: ReplicaKey) -> None:
+        self.key = key
+        self.end_offset: int | None = None
+        self.last_fetch_ms: int | None = None
+        self.last_caught_up_ms: int | None = None
+        self.end_at_last_fetch = -1
 
     def fetched(self, offset: int, leader_end_offset: int, now_ms: int) -> None:
         """Notes a fetch: the replica has everything below `offset`."""
@@ -56,17 +57,18 @@ class ReplicaState:
         self.end_offset = offset
 
 
-@dataclass(slots=True)
 class DelayedFetch:
     """A Fetch that waits for records or for a higher high watermark."""
 
-    token: object
-    request: FetchRequest
-    high_watermark: int
-    deadline_ms: int
+    __slots__ = ("deadline_ms", "high_watermark", "request", "token")
+
+    def __init__(self, token: object, request: FetchRequest, high_watermark: int, deadline_ms: int) -> None:
+        self.token = token
+        self.request = request
+        self.high_watermark = high_watermark
+        self.deadline_ms = deadline_ms
 
 
-@dataclass(slots=True)
 class VoterChange:
     """The change of the voters in progress; there is at most one.
 
@@ -76,13 +78,16 @@ class VoterChange:
         last_offset: The record of the new voters; None before it is appended.
     """
 
-    kind: str
-    token: object | None
-    voter: Voter
-    deadline_ms: float
-    asked: int | None = None
-    last_offset: int | None = None
-    ack_when_committed: bool = True
+    __slots__ = ("ack_when_committed", "asked", "deadline_ms", "kind", "last_offset", "token", "voter")
+
+    def __init__(self, kind: str, token: object | None, voter: Voter, deadline_ms: float) -> None:
+        self.kind = kind
+        self.token = token
+        self.voter = voter
+        self.deadline_ms = deadline_ms
+        self.asked: int | None = None
+        self.last_offset: int | None = None
+        self.ack_when_committed = True
 
 
 class LeaderState:

@@ -110,8 +110,7 @@ class QuorumState:
         if stored.epoch < end.epoch:
             self._to(Unattached(end.epoch, NO_LEADER, None, None, timeout_at_ms))
         elif stored.leader_id == key.id:
-            unacknowledged = {id for id in voters.ids if id != key.id}
-            self._to(Resigned(stored.epoch, key, self.local.endpoints, unacknowledged, (), timeout_at_ms))
+            self._to(self._resigned(stored.epoch, (), timeout_at_ms))
         elif stored.voted is not None and key.is_meant_by(stored.voted) and self.can_stand:
             votes = EpochElection(voters, key)
             self._to(Candidate(stored.epoch, key, votes, None, timeout_at_ms))
@@ -148,8 +147,11 @@ class QuorumState:
             votes = EpochElection(self._control.voters, self.local.key)
             self._to(
                 Prospective(
-                    *(state.epoch, state.leader_id, state.leader_endpoints, candidate, votes),
-                    *(state.high_watermark, deadline_ms),
+                    *(state.epoch, state.leader_id, state.leader_endpoints),
+                    voted=candidate,
+                    votes=votes,
+                    high_watermark=state.high_watermark,
+                    election_deadline_ms=deadline_ms,
                 )
             )
 
@@ -169,9 +171,11 @@ class QuorumState:
         state = self.state
         assert self.can_stand and isinstance(state, Unattached | Follower | Candidate | Resigned), state
         self.state = Prospective(
-            *(state.epoch, state.leader_id, state.leader_endpoints, state.voted),
-            EpochElection(self._control.voters, self.local.key),
-            *(state.high_watermark, self._election_deadline(now_ms)),
+            *(state.epoch, state.leader_id, state.leader_endpoints),
+            voted=state.voted,
+            votes=EpochElection(self._control.voters, self.local.key),
+            high_watermark=state.high_watermark,
+            election_deadline_ms=self._election_deadline(now_ms),
         )
 
     def to_candidate(self, now_ms: int) -> None:
@@ -202,11 +206,14 @@ class QuorumState:
         """Gives up the leadership, in the same epoch."""
         state = self.state
         assert isinstance(state, LeaderState), state
-        unacknowledged = {id for id in self._control.voters.ids if id != self.local.key.id}
-        deadline_ms = self._election_deadline(now_ms)
-        self.state = Resigned(
-            *(state.epoch, self.local.key, self.local.endpoints, unacknowledged),
-            *(state.successors(), deadline_ms),
+        self.state = self._resigned(state.epoch, state.successors(), self._election_deadline(now_ms))
+
+    def _resigned(self, epoch: int, successors: tuple[ReplicaKey, ...], deadline_ms: float) -> Resigned:
+        return Resigned(
+            *(epoch, self.local.key, self.local.endpoints),
+            unacknowledged={id for id in self._control.voters.ids if id != self.local.key.id},
+            preferred_successors=successors,
+            election_deadline_ms=deadline_ms,
         )
 
     def _to(self, state: EpochState) -> None:
@@ -216,10 +223,11 @@ class QuorumState:
     def _follow(self, election: ElectionState, endpoints: Endpoints, now_ms: int) -> None:
         self._to(
             Follower(
-                *(election.epoch, election.leader_id, endpoints, election.voted),
-                self.state.high_watermark,
-                now_ms + self._config.fetch_timeout_ms,
-                now_ms + self._config.update_voter_interval_ms,
+                *(election.epoch, election.leader_id, endpoints),
+                voted=election.voted,
+                high_watermark=self.state.high_watermark,
+                fetch_deadline_ms=now_ms + self._config.fetch_timeout_ms,
+                update_voter_at_ms=now_ms + self._config.update_voter_interval_ms,
             )
         )
 

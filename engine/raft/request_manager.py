@@ -1,19 +1,20 @@
 """Tracks the request to each node: one at a time, given up after a timeout, a pause after a failure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from bowstring.engine.raft.config import QuorumConfig, RandomBelow
 from bowstring.engine.raft.states import NEVER
 from bowstring.engine.raft.voters import Node
 
 
-@dataclass(slots=True)
 class _Connection:
     """Until `ready_at_ms`, a request is on its way (with a correlation id), or the node is in a pause."""
 
-    correlation_id: int | None
-    ready_at_ms: int
+    __slots__ = ("correlation_id", "ready_at_ms")
+
+    def __init__(self, correlation_id: int | None, ready_at_ms: int) -> None:
+        self.correlation_id = correlation_id
+        self.ready_at_ms = ready_at_ms
 
 
 class RequestManager:

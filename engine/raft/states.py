@@ -5,7 +5,6 @@ Kafka 4's states: a voter that has voted is `Unattached` or `Prospective` with `
 """
 
 import math
-from dataclasses import dataclass, field
 
 from bowstring.engine.raft.election_state import ElectionState
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
@@ -52,15 +51,24 @@ class EpochElection:
         return len(self.granting) + len(self.unrecorded) < self.majority
 
 
-@dataclass(slots=True)
 class Unattached:
     """Waits for a leader; may have voted. A voter becomes prospective at the deadline."""
 
-    epoch: int
-    leader_id: int
-    voted: ReplicaKey | None
-    high_watermark: int | None
-    election_deadline_ms: float
+    __slots__ = ("election_deadline_ms", "epoch", "high_watermark", "leader_id", "voted")
+
+    def __init__(
+        self,
+        epoch: int,
+        leader_id: int,
+        voted: ReplicaKey | None,
+        high_watermark: int | None,
+        election_deadline_ms: float,
+    ) -> None:
+        self.epoch = epoch
+        self.leader_id = leader_id
+        self.voted = voted
+        self.high_watermark = high_watermark
+        self.election_deadline_ms = election_deadline_ms
 
     @property
     def leader_endpoints(self) -> Endpoints:
@@ -76,17 +84,37 @@ class Unattached:
         return can_grant_first_vote(self, candidate, up_to_date=up_to_date, pre_vote=pre_vote)
 
 
-@dataclass(slots=True)
 class Prospective:
     """Requests pre-votes before it begins an election; keeps its epoch, leader and vote."""
 
-    epoch: int
-    leader_id: int
-    leader_endpoints: Endpoints
-    voted: ReplicaKey | None
-    votes: EpochElection
-    high_watermark: int | None
-    election_deadline_ms: float
+    __slots__ = (
+        "election_deadline_ms",
+        "epoch",
+        "high_watermark",
+        "leader_endpoints",
+        "leader_id",
+        "voted",
+        "votes",
+    )
+
+    def __init__(
+        self,
+        epoch: int,
+        leader_id: int,
+        leader_endpoints: Endpoints,
+        *,
+        voted: ReplicaKey | None,
+        votes: EpochElection,
+        high_watermark: int | None,
+        election_deadline_ms: float,
+    ) -> None:
+        self.epoch = epoch
+        self.leader_id = leader_id
+        self.leader_endpoints = leader_endpoints
+        self.voted = voted
+        self.votes = votes
+        self.high_watermark = high_watermark
+        self.election_deadline_ms = election_deadline_ms
 
     def election(self) -> ElectionState:
         """What must be durable."""
@@ -110,15 +138,24 @@ def can_grant_first_vote(
     return state.leader_id == NO_LEADER and up_to_date
 
 
-@dataclass(slots=True)
 class Candidate:
     """Requests votes in a new epoch, after it voted for itself."""
 
-    epoch: int
-    local: ReplicaKey
-    votes: EpochElection
-    high_watermark: int | None
-    election_deadline_ms: float
+    __slots__ = ("election_deadline_ms", "epoch", "high_watermark", "local", "votes")
+
+    def __init__(
+        self,
+        epoch: int,
+        local: ReplicaKey,
+        votes: EpochElection,
+        high_watermark: int | None,
+        election_deadline_ms: float,
+    ) -> None:
+        self.epoch = epoch
+        self.local = local
+        self.votes = votes
+        self.high_watermark = high_watermark
+        self.election_deadline_ms = election_deadline_ms
 
     @property
     def leader_id(self) -> int:
@@ -144,15 +181,16 @@ class Candidate:
         return pre_vote and up_to_date
 
 
-@dataclass(slots=True)
 class SnapshotFetch:
     """A snapshot that a follower gets from its leader."""
 
-    id: OffsetAndEpoch
-    position: int = 0
+    __slots__ = ("id", "position")
+
+    def __init__(self, id: OffsetAndEpoch) -> None:
+        self.id = id
+        self.position = 0
 
 
-@dataclass(slots=True)
 class Follower:
     """Fetches from a leader. A voter becomes prospective at the fetch deadline.
 
@@ -161,16 +199,40 @@ class Follower:
         has_fetched: Whether it has contact with the leader: its last request to it did not fail.
     """
 
-    epoch: int
-    leader_id: int
-    leader_endpoints: Endpoints
-    voted: ReplicaKey | None
-    high_watermark: int | None
-    fetch_deadline_ms: float
-    update_voter_at_ms: float
-    has_fetched: bool = False
-    has_told_directory: bool = False
-    fetching_snapshot: SnapshotFetch | None = None
+    __slots__ = (
+        "epoch",
+        "fetch_deadline_ms",
+        "fetching_snapshot",
+        "has_fetched",
+        "has_told_directory",
+        "high_watermark",
+        "leader_endpoints",
+        "leader_id",
+        "update_voter_at_ms",
+        "voted",
+    )
+
+    def __init__(
+        self,
+        epoch: int,
+        leader_id: int,
+        leader_endpoints: Endpoints,
+        *,
+        voted: ReplicaKey | None,
+        high_watermark: int | None,
+        fetch_deadline_ms: float,
+        update_voter_at_ms: float,
+    ) -> None:
+        self.epoch = epoch
+        self.leader_id = leader_id
+        self.leader_endpoints = leader_endpoints
+        self.voted = voted
+        self.high_watermark = high_watermark
+        self.fetch_deadline_ms = fetch_deadline_ms
+        self.update_voter_at_ms = update_voter_at_ms
+        self.has_fetched = False
+        self.has_told_directory = False
+        self.fetching_snapshot: SnapshotFetch | None = None
 
     def election(self) -> ElectionState:
         """What must be durable."""
@@ -183,18 +245,36 @@ class Follower:
         return pre_vote and not self.has_fetched and up_to_date
 
 
-@dataclass(slots=True)
 class Resigned:
     """Led this epoch, and announces to voters that it no longer does. It takes part in the next epoch only,
     so that it neither votes in its own epoch nor writes other records in it.
     """
 
-    epoch: int
-    local: ReplicaKey
-    leader_endpoints: Endpoints
-    unacknowledged: set[int] = field(default_factory=set)
-    preferred_successors: tuple[ReplicaKey, ...] = ()
-    election_deadline_ms: float = NEVER
+    __slots__ = (
+        "election_deadline_ms",
+        "epoch",
+        "leader_endpoints",
+        "local",
+        "preferred_successors",
+        "unacknowledged",
+    )
+
+    def __init__(
+        self,
+        epoch: int,
+        local: ReplicaKey,
+        leader_endpoints: Endpoints,
+        *,
+        unacknowledged: set[int],
+        preferred_successors: tuple[ReplicaKey, ...],
+        election_deadline_ms: float,
+    ) -> None:
+        self.epoch = epoch
+        self.local = local
+        self.leader_endpoints = leader_endpoints
+        self.unacknowledged = unacknowledged
+        self.preferred_successors = preferred_successors
+        self.election_deadline_ms = election_deadline_ms
 
     @property
     def leader_id(self) -> int:

@@ -6,7 +6,6 @@ min.insync.replicas whoever is to leave does not count: the controller may have 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from bowstring.protocol.errors import Errors
@@ -42,7 +41,6 @@ _OUTDATED: Final = {
 }
 
 
-@dataclass
 class LedPartition:
     """A partition that this broker leads: its committed state, and the ISR that it proposes.
 
@@ -50,13 +48,20 @@ class LedPartition:
         joined_by: The replica that joins, and the broker epoch of the fetch by which it may.
     """
 
-    key: PartitionKey
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[int, ...]
-    proposed: tuple[int, ...] | None = None
-    sent: bool = False
-    joined_by: tuple[int, int] = (-1, -1)
+    def __init__(
+        self,
+        key: PartitionKey,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: tuple[int, ...],
+    ) -> None:
+        self.key = key
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.isr = isr
+        self.proposed: tuple[int, ...] | None = None
+        self.sent = False
+        self.joined_by = (-1, -1)
 
     @property
     def joining(self) -> tuple[int, ...]:
@@ -69,7 +74,6 @@ class LedPartition:
         return tuple(each for each in self.isr if self.proposed is not None and each not in self.proposed)
 
 
-@dataclass
 class IsrChanges:
     """The changes under way.
 
@@ -83,17 +87,23 @@ class IsrChanges:
         failures: Requests that got no answer.
     """
 
-    broker_id: int
-    may_join: Callable[[LedPartition, int], bool]
-    changed: Callable[[LedPartition], None]
-    partitions: dict[PartitionKey, LedPartition] = field(default_factory=dict)
-    broker_epochs: dict[int, int] = field(default_factory=dict)
-    shrinks: int = 0
-    expands: int = 0
-    failures: int = 0
-    _waiting: dict[PartitionKey, LedPartition] = field(default_factory=dict)
-    _in_flight: list[LedPartition] | None = None
-    _not_before_ms: float = 0
+    def __init__(
+        self,
+        broker_id: int,
+        may_join: Callable[[LedPartition, int], bool],
+        changed: Callable[[LedPartition], None],
+    ) -> None:
+        self.broker_id = broker_id
+        self.may_join = may_join
+        self.changed = changed
+        self.partitions: dict[PartitionKey, LedPartition] = {}
+        self.broker_epochs: dict[int, int] = {}
+        self.shrinks = 0
+        self.expands = 0
+        self.failures = 0
+        self._waiting: dict[PartitionKey, LedPartition] = {}
+        self._in_flight: list[LedPartition] | None = None
+        self._not_before_ms: float = 0
 
     # ------------------------------------------------------------ what the image says
 

@@ -40,7 +40,7 @@ def brief(what):
         return f"{len(what)} bytes" if len(what) > 16 else repr(what)
     if isinstance(what, tuple | list) and not hasattr(what, "_fields"):
         return f"({', '.join(brief(each) for each in what)})"
-    names = getattr(what, "_fields", ())
+    names = getattr(what, "_fields", getattr(what, "__slots__", ()))
     if dataclasses.is_dataclass(what) and type(what).__name__ != "Action":
         names = [field.name for field in dataclasses.fields(what)]
     if names:
