@@ -18,6 +18,7 @@ from bowstring.engine.controller import (
 )
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
+from bowstring.engine.requests.listeners import WITHIN
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.schema import Response
 
@@ -57,7 +58,8 @@ async def handle(request: "Request", *, controller: "QuorumController") -> Respo
 
     def decide(state: ControllerState, now_ms: int) -> Decision[Any]:
         if request.api_key == ApiKeys.BROKER_REGISTRATION:
-            return brokers.register(state, body, version, controller.next_offset, now_ms)
+            is_own = request.listener is WITHIN
+            return brokers.register(state, body, version, controller.next_offset, now_ms, is_own=is_own)
         if request.api_key in _WITH_VERSION:
             return _WITH_VERSION[request.api_key](state, body, version)
         return _WITH_BODY[request.api_key](state, body)

@@ -5,14 +5,14 @@ process itself. Counts them.
 import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final
+from typing import Any
 
 from bowstring.engine import event_log
 from bowstring.engine.api.table import TABLE
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.requests.answers import error_response
 from bowstring.engine.requests.binding import Handler, bound
-from bowstring.engine.requests.listeners import Listener
+from bowstring.engine.requests.listeners import WITHIN
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol import API_VERSIONS, ProtocolError
@@ -22,9 +22,6 @@ from bowstring.protocol.schema import Response
 
 AtOnce = Callable[[Any, str, str], Response | None]
 """Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error."""
-
-_WITHIN: Final = Listener("", "", 0, is_controller=True)
-"""That of requests of this process to its own controller."""
 
 
 class RequestHandlers:
@@ -69,7 +66,7 @@ class RequestHandlers:
             api_key=key,
             version=version,
             body=body,
-            listener=_WITHIN,
+            listener=WITHIN,
             received_ns=time.monotonic_ns(),
         )
         failed = True

@@ -35,7 +35,13 @@ _CLEAN_SHUTDOWN_SINCE: Final = 3
 
 
 def register(
-    state: ControllerState, request: BrokerRegistrationRequest, version: int, next_offset: int, now_ms: int
+    state: ControllerState,
+    request: BrokerRegistrationRequest,
+    version: int,
+    next_offset: int,
+    now_ms: int,
+    *,
+    is_own: bool = False,
 ) -> Decision[BrokerRegistrationResponse]:
     """Registers a broker, fenced until its heartbeats report that it has caught up. The same incarnation may
     register again and keeps its epoch.
@@ -43,12 +49,14 @@ def register(
     Args:
         version: Of the request; since 3 a broker says in which epoch it stopped cleanly.
         next_offset: Of the next record of the log; the epoch of a new incarnation.
+        is_own: It is the broker in this process, which holds the directories of its former incarnation: that
+            one has ended, and its session is not waited for. Kafka waits, also on a node alone.
 
     Raises:
         KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED,
             INVALID_REGISTRATION, UNSUPPORTED_VERSION.
     """
-    _check_registration(state, request, now_ms)
+    _check_registration(state, request, now_ms, is_own=is_own)
     broker = request.broker_id
     existing = state.image.brokers.get(broker)
     record = _registration(state, request)
@@ -69,7 +77,9 @@ def register(
     return Decision(records, BrokerRegistrationResponse(broker_epoch=record.broker_epoch), atomic=False)
 
 
-def _check_registration(state: ControllerState, request: BrokerRegistrationRequest, now_ms: int) -> None:
+def _check_registration(
+    state: ControllerState, request: BrokerRegistrationRequest, now_ms: int, *, is_own: bool
+) -> None:
     if request.cluster_id != state.cluster_id:
         raise KafkaError(
             Errors.INCONSISTENT_CLUSTER_ID,
@@ -77,7 +87,8 @@ def _check_registration(state: ControllerState, request: BrokerRegistrationReque
         )
     existing = state.image.brokers.get(request.broker_id)
     if (
-        existing is not None
+        not is_own
+        and existing is not None
         and existing.incarnation_id != request.incarnation_id
         and state.sessions.is_valid(existing.id, existing.epoch, now_ms)
     ):

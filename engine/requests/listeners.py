@@ -20,6 +20,10 @@ class Listener(NamedTuple):
     is_controller: bool = False
 
 
+WITHIN: Final = Listener("", "", 0, is_controller=True)
+"""That of requests of this process to its own controller."""
+
+
 def parse_listener(text: str) -> tuple[str, str, int]:
     """Returns name, host and port of ``NAME://host:port``; an IPv6 host is in brackets.
 

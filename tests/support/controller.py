@@ -159,11 +159,13 @@ class ControllerCluster:
         found = self.state.image.brokers.get(broker)
         return -1 if found is None else found.epoch
 
-    def register(self, broker: int, incarnation: int = 1, version: int = 4, **fields: Any) -> int:
+    def register(
+        self, broker: int, incarnation: int = 1, version: int = 4, *, is_own: bool = False, **fields: Any
+    ) -> int:
         """Registers a broker; returns its epoch."""
         request = registration_request(broker, incarnation, **fields)
         return self.decide(
-            brokers.register(self.state, request, version, len(self.log), self.now_ms)
+            brokers.register(self.state, request, version, len(self.log), self.now_ms, is_own=is_own)
         ).broker_epoch
 
     def heartbeat(self, broker: int, offset: int = FAR, **fields: Any) -> Any:

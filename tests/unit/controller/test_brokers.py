@@ -48,6 +48,20 @@ def test_another_incarnation_waits_for_the_end_of_the_session():
     assert cluster.state.image.brokers[1].fenced
 
 
+def test_a_broker_in_the_process_of_the_controller_does_not_wait_for_its_former_session():
+    cluster = ControllerCluster()
+    cluster.register(1)
+    cluster.heartbeat(1)
+    epoch = cluster.register(1, incarnation=2, is_own=True)
+    assert epoch == len(cluster.log) - 1
+    assert cluster.state.image.brokers[1].fenced
+    cluster.heartbeat(1)
+    cluster.now_ms += 9001
+    cluster.heartbeat(1)
+    assert brokers.fence_stale(cluster.state, cluster.now_ms) is None
+    assert not cluster.state.image.brokers[1].fenced
+
+
 def test_the_successor_of_a_broker_that_stopped_need_not_wait():
     cluster = ControllerCluster(2)
     cluster.add_topic([1, 2])
