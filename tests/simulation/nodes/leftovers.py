@@ -55,7 +55,7 @@ def tasks(node):
 
 def what_waits(broker):
     """Yields what may wait in a broker, and how much of it does."""
-    dispatcher, forwards, follower = broker.dispatcher, broker.quorum.to_leader.forwards, broker._follower
+    dispatcher, forwards, follower = broker.dispatcher, broker.quorum.to_leader.forwards, broker.follower
     yield "requests", len(dispatcher._running)
     if (checks := dispatcher._checks) is not None:
         yield "batches that are checked", len(checks._queues) + len(checks._asked)

@@ -2,20 +2,13 @@
 
 import asyncio
 import errno
-import gc
-import importlib
 import logging
 import os
-import pkgutil
-import random
 import sys
-import time
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from unittest.mock import patch
 
-import bowstring.engine
-import bowstring.protocol
 from bowstring._native.log import many_logs
 from bowstring._native.server import replica_swap
 from bowstring.engine.broker import dispatcher, image_follower, replication
@@ -26,6 +19,7 @@ from bowstring.engine.quorum import service as quorum_service
 from bowstring.engine.share.leader import share_partitions
 from bowstring.engine.storage import directory_wal, durability, log_healer, log_opener, replica_moves
 from bowstring.protocol import ids
+from tests.simulation.engine_modules import simulated_sources
 from tests.simulation.nodes.kernel import MONOTONIC_NS, WALL_NS
 from tests.simulation.nodes.logs import DURABILITY, SimulatedLog, SimulatedWal, SimulatedWriteAheadLog
 from tests.simulation.nodes.plane import LogWaiters, NodePlane, NodeReplicas, VerifiedBatch
@@ -33,37 +27,12 @@ from tests.simulation.nodes.plane import LogWaiters, NodePlane, NodeReplicas, Ve
 LOGGER = logging.getLogger("bowstring")
 # A life is short.
 GIVE_UP_S = 0.5
-KEPT_CLOCKS = ("bowstring.engine.event_log",)
-
-
-def load_everything():
-    """Imports every module of the engine and the protocol, so that none is imported in the middle of a run."""
-    if not _loaded:
-        for package in (bowstring.protocol, bowstring.engine):
-            for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-                importlib.import_module(found.name)
-        _loaded.append(True)
-        gc.collect()
-        gc.freeze()
-
-
-_loaded: list[bool] = []
 
 
 @contextmanager
 def simulated_process(world):
     """Runs the engine's code in a world."""
-    load_everything()
     kernel, chance = world.kernel, world.kernel.random("nodes")
-    clock = SimpleNamespace(
-        time_ns=kernel.time_ns,
-        time=lambda: kernel.time_ns() / 1e9,
-        monotonic_ns=kernel.monotonic_ns,
-        monotonic=lambda: kernel.monotonic_ns() / 1e9,
-        strftime=time.strftime,
-        gmtime=time.gmtime,
-    )
-    dice = SimpleNamespace(Random=lambda: random.Random(chance.getrandbits(64)))
     uuids = SimpleNamespace(uuid4=lambda: ids.format_uuid(chance.randbytes(16)))
     collector = SimpleNamespace(isenabled=lambda: False, disable=_nothing, enable=_nothing, freeze=_nothing)
     with ExitStack() as stack:
@@ -71,13 +40,7 @@ def simulated_process(world):
         def put(module, name, value):
             stack.enter_context(patch.object(module, name, value))
 
-        for name, module in list(sys.modules.items()):
-            if name.startswith("bowstring.engine.") and name not in KEPT_CLOCKS:
-                if getattr(module, "time", None) is time:
-                    put(module, "time", clock)
-                if getattr(module, "random", None) is random:
-                    put(module, "random", dice)
-        put(ids.random_uuid, "__defaults__", (chance.randbytes,))
+        stack.enter_context(simulated_sources(kernel, chance))
         put(group_service, "uuid", uuids)
         put(quorum_service, "_CLOCK_MS", (WALL_NS - MONOTONIC_NS) // 1_000_000)
         put(runtime, "gc", collector)
