@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from bowstring.engine.api.permissions import ANY_NAME, Denied, Permission, Requirement, ResourceType
-from bowstring.engine.api.table import BY_BROKER, BY_BROKER_ALONE, BY_CONTROLLER, NATIVE, TABLE
+from bowstring.engine.api.table import BY_BROKER, BY_CONTROLLER, NATIVE, TABLE
 from bowstring.protocol.schema import LATEST
 from bowstring.protocol.versions import API_VERSIONS, Api
 from docs.generate.markdown import plain, table
@@ -18,7 +18,7 @@ Every API of Kafka's protocol that is declared, and which of them are offered in
 that is not offered is declared for a later release, for tests, or for records that another broker wrote.
 
 - **native**: reactor threads answer it in native code. **control**: the control thread answers it
-  (`engine/api`). **cluster**: controllers answer it; brokers of a cluster offer it, too, and forward it.
+  (`engine/api`). **forwarded**: brokers send it on to the active controller, which answers it.
   **controller**: only controllers offer it.
 - *Flexible from* is the first version with compact fields and tags (KIP-482).
 - Produce is listed from version 0 on, which librdkafka looks for; it is served from the version below on.
@@ -66,10 +66,10 @@ def _row(api: Api) -> tuple[str, ...]:
 
 
 def _offered(key: int) -> str:
-    if key in BY_BROKER_ALONE.offered:
-        return "native" if TABLE[key].broker == NATIVE else "control"
     if key in BY_BROKER.offered:
-        return "cluster"
+        if TABLE[key].forwarded:
+            return "forwarded"
+        return "native" if TABLE[key].broker == NATIVE else "control"
     return "controller" if key in BY_CONTROLLER.offered else "no"
 
 

@@ -17,8 +17,7 @@ from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
-    from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import ChangingImage
+    from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
 
@@ -27,15 +26,13 @@ async def handle(
     request: "Request",
     *,
     configs: "BrokerConfigs",
-    node_id: int | None,
-    metadata: "ChangingImage",
-    committer: "Committer",
+    controller: "QuorumController",
     time_slices: "TimeSlices",
 ) -> AlterConfigsResponse:
-    """Replaces the configs of topics, of this broker (by its id) or of all brokers (the empty name).
+    """Replaces the configs of topics, of a broker (by its id) or of all brokers (the empty name).
 
     Behaviour: each resource changes completely or not at all. Configs that the request omits return to their
-    defaults. A resource named twice is refused.
+    defaults. A resource named twice is refused. NOT_CONTROLLER and REQUEST_TIMED_OUT as from CreateTopics.
 
     Versions: 1 and 2 change only the encoding.
     """
@@ -43,14 +40,13 @@ async def handle(
 
     def change(image: ClusterImage, key: Key, resource: Any) -> Iterable[MetadataRecord]:
         wanted = [(config.name, config.value) for config in resource.configs]
-        return replace(image, configs, node_id, key, wanted)
+        return replace(image, configs, key, wanted)
 
     responses = await alter_each(
         body,
         AlterConfigsResourceResponse,
         change,
-        metadata=metadata,
-        committer=committer,
+        controller=controller,
         time_slices=time_slices,
     )
     return AlterConfigsResponse(responses=responses)

@@ -30,7 +30,7 @@ async def handle(
     cluster_id: str,
     metadata: "Metadata",
     offered: tuple[int, ...],
-    quorum: "QuorumService | None",
+    quorum: "QuorumService",
 ) -> ApiVersionsResponse:
     """Lists the APIs.
 
@@ -64,10 +64,9 @@ async def handle(
     )
 
 
-def _finalized(metadata: "Metadata", quorum: "QuorumService | None") -> dict[str, int]:
+def _finalized(metadata: "Metadata", quorum: "QuorumService") -> dict[str, int]:
     """Returns the levels of features; kraft.version, which the quorum itself keeps, unless it is 0."""
-    facts = metadata.quorum if quorum is None else quorum.quorum
-    level = facts.kraft_version
+    level = quorum.quorum.kraft_version
     return {**metadata.image.features, **({KRAFT_VERSION: level} if level else {})}
 
 

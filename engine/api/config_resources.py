@@ -3,15 +3,13 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bowstring.engine.api.commit_changes import commit
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import ChangingImage
+    from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.time_slices import TimeSlices
 
 R = TypeVar("R")
@@ -23,8 +21,7 @@ async def alter_each(
     response_class: Callable[..., R],
     change: Callable[[ClusterImage, Key, Any], Iterable[MetadataRecord]],
     *,
-    metadata: "ChangingImage",
-    committer: "Committer",
+    controller: "QuorumController",
     time_slices: "TimeSlices",
 ) -> list[R]:
     """Changes each resource of a request completely or not at all; refuses a resource that is named twice.
@@ -37,12 +34,15 @@ async def alter_each(
 
     Returns:
         An answer for each resource, in the request's order.
+
+    Raises:
+        KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT: for the request as a whole.
     """
     counts = await time_slices.different(
         (resource.resource_type, resource.resource_name) for resource in body.resources
     )
     responses: list[Any] = []
-    async with metadata.changing() as changing:
+    async with controller.changing() as changing:
         image = changing.image
         records: list[MetadataRecord] = []
         async for resource in time_slices.each(body.resources):
@@ -60,5 +60,5 @@ async def alter_each(
                 response.error_code = error.code
                 response.error_message = error.detail or error.error.message
         if not body.validate_only:
-            await commit(committer, changing, records, responses)
+            await changing.commit(records)
     return responses

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.api.commit_changes import commit
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.topic_changes import create_partitions
 from bowstring.protocol.errors import Errors, KafkaError
@@ -14,9 +13,7 @@ from bowstring.protocol.messages.create_partitions import (
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import ChangingImage
-    from bowstring.engine.metadata.replica_placer import Randomness
+    from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
 
@@ -24,21 +21,20 @@ if TYPE_CHECKING:
 async def handle(
     request: "Request",
     *,
-    metadata: "ChangingImage",
-    committer: "Committer",
-    random: "Randomness",
+    controller: "QuorumController",
     time_slices: "TimeSlices",
 ) -> CreatePartitionsResponse:
     """Adds partitions. Each topic succeeds or fails alone; one commit covers all.
 
     Behaviour: a topic named twice is refused. The new partitions have leaders when the answer is sent.
+    NOT_CONTROLLER and REQUEST_TIMED_OUT as from CreateTopics.
 
     Versions: 1 and 2 change only the encoding; 3 allows quota errors (KIP-599).
     """
     body: CreatePartitionsRequest = request.body
     names = await time_slices.different(topic.name for topic in body.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
-    async with metadata.changing() as change:
+    async with controller.changing() as change:
         image = change.image
         records: list[MetadataRecord] = []
         async for topic in time_slices.each(body.topics):
@@ -57,7 +53,7 @@ async def handle(
                     None
                     if assignments is None
                     else [list(assignment.broker_ids) for assignment in assignments],
-                    random,
+                    controller.random,
                 )
                 check_not_too_many(len(records) + len(made))
                 records += made
@@ -65,5 +61,5 @@ async def handle(
                 result.error_code = error.code
                 result.error_message = error.detail or error.error.message
         if not body.validate_only:
-            await commit(committer, change, records, results.values())
+            await change.commit(records)
     return CreatePartitionsResponse(results=list(results.values()))

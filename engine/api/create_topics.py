@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api.commit_changes import commit
 from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource, shown
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.names import METADATA_TOPIC, unified
@@ -20,9 +19,7 @@ from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import ChangingImage
-    from bowstring.engine.metadata.replica_placer import Randomness
+    from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
 
@@ -34,15 +31,14 @@ async def handle(
     request: "Request",
     *,
     configs: "BrokerConfigs",
-    metadata: "ChangingImage",
-    committer: "Committer",
-    random: "Randomness",
+    controller: "QuorumController",
     time_slices: "TimeSlices",
 ) -> CreateTopicsResponse:
     """Creates topics. Each topic succeeds or fails alone; one commit covers all.
 
     Behaviour: a topic exists and has leaders when the answer is sent. validate_only checks everything and
-    changes nothing.
+    changes nothing. A node that is not the active controller answers NOT_CONTROLLER for each topic;
+    REQUEST_TIMED_OUT when its turn did not come within request.timeout.ms.
 
     Versions: 4 lets the counts be -1 for the broker's defaults (KIP-464); 5 returns the counts and the
     configs in force (KIP-525); 7 the topic id.
@@ -51,7 +47,7 @@ async def handle(
     counts = await time_slices.different(topic.name for topic in body.topics)
     configs_in_force = _ConfigsInForce(configs, is_asked=request.version >= _CONFIGS_VERSION)
     results: dict[str, CreatableTopicResult] = {}
-    async with metadata.changing() as change:
+    async with controller.changing() as change:
         image = change.image
         records: list[MetadataRecord] = []
         partitions = 0
@@ -62,7 +58,7 @@ async def handle(
             try:
                 _check_in_request(topic.name, counts[topic.name], unified_names)
                 topic_id = random_uuid()
-                made = create_topic(image, configs, _wanted(topic), topic_id, random)
+                made = create_topic(image, configs, _wanted(topic), topic_id, controller.random)
                 partitions += sum(isinstance(record, PartitionRecord) for record in made)
                 if partitions > MAX_PARTITIONS_PER_REQUEST:
                     raise KafkaError(
@@ -79,7 +75,7 @@ async def handle(
             unified_names[unified(topic.name)] = topic.name
             results[topic.name] = _success(configs_in_force, topic, topic_id, made)
         if not body.validate_only:
-            await commit(committer, change, records, results.values())
+            await change.commit(records)
     return CreateTopicsResponse(topics=list(results.values()))
 
 

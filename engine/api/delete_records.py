@@ -35,7 +35,7 @@ async def handle(
     configs: "BrokerConfigs",
     metadata: "Metadata",
     logs: "LogManager",
-    replication: "LedReplicas | None",
+    replication: "LedReplicas",
     time_slices: "TimeSlices",
     led_logs: "LedLogs",
 ) -> DeleteRecordsResponse:
@@ -57,8 +57,7 @@ async def handle(
         async for partition in time_slices.each(topic.partitions):
             results[-1][1].append(_result(configs, metadata, led_logs, topic.name, partition))
     await _sync_starts(logs, results)
-    if replication is not None:
-        await _await_replicas(time_slices, led_logs, replication, results, body.timeout_ms)
+    await _await_replicas(time_slices, led_logs, replication, results, body.timeout_ms)
     return DeleteRecordsResponse(
         topics=[DeleteRecordsTopicResult(name=name, partitions=partitions) for name, partitions in results]
     )

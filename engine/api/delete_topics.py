@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api.commit_changes import commit
 from bowstring.engine.controller.decision import RECORDS_MAX, TOO_MANY
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.requests.time_slices import streamed
@@ -18,8 +17,7 @@ from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
-    from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import ChangingImage
+    from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
 
@@ -37,15 +35,14 @@ async def handle(
     request: "Request",
     *,
     configs: "BrokerConfigs",
-    metadata: "ChangingImage",
-    committer: "Committer",
+    controller: "QuorumController",
     time_slices: "TimeSlices",
 ) -> DeleteTopicsResponse:
     """Deletes topics. Each topic succeeds or fails alone; one commit covers all.
 
     Behaviour: clients no longer find the topic when the answer is sent. Its directories are renamed at once
     and unlinked after file.delete.delay.ms. A topic named twice, by name or id, is not deleted and is
-    answered once.
+    answered once. NOT_CONTROLLER and REQUEST_TIMED_OUT as from CreateTopics.
 
     Versions: 5 adds error messages; 6 topic ids (KIP-516). With delete.topic.enable=false the error is
     INVALID_REQUEST before version 3 and TOPIC_DELETION_DISABLED since.
@@ -57,7 +54,7 @@ async def handle(
             responses=streamed(_result(name, topic_id, error) for name, topic_id in _named(body))
         )
     counts = await time_slices.different(_named(body))
-    async with metadata.changing() as change:
+    async with controller.changing() as change:
         image = change.image
         meant, by_id_too = await _meant(time_slices, image, counts)
         records = []
@@ -70,7 +67,7 @@ async def handle(
             for result in results.values():
                 result.error_code, result.error_message = Errors.POLICY_VIOLATION.code, TOO_MANY
         else:
-            await commit(committer, change, records, results.values())
+            await change.commit(records)
     return DeleteTopicsResponse(
         responses=streamed(
             results[each]

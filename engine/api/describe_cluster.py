@@ -21,7 +21,7 @@ _CONTROLLERS: Final = 2
 
 
 async def handle(
-    request: "Request", *, node_id: int, cluster_id: str, metadata: "Metadata", quorum: "QuorumService | None"
+    request: "Request", *, node_id: int, cluster_id: str, metadata: "Metadata", quorum: "QuorumService"
 ) -> DescribeClusterResponse:
     """Lists the brokers of the cluster.
 
@@ -59,13 +59,12 @@ async def handle(
 
 
 def _controllers(
-    cluster_id: str, metadata: "Metadata", quorum: "QuorumService | None", body: DescribeClusterRequest
+    cluster_id: str, metadata: "Metadata", quorum: "QuorumService", body: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     if body.endpoint_type != _CONTROLLERS:
         known = body.endpoint_type == _BROKERS
         error = Errors.MISMATCHED_ENDPOINT_TYPE if known else Errors.UNSUPPORTED_ENDPOINT_TYPE
         return DescribeClusterResponse(error_code=error.code, error_message=error.message)
-    assert quorum is not None, "only nodes of a quorum have listeners of controllers"
     nodes: dict[int, tuple[str, int]] = {}
     for record in metadata.image.kept.of(RegisterControllerRecord):
         assert isinstance(record, RegisterControllerRecord)

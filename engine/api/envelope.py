@@ -3,8 +3,9 @@
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
+from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE
-from bowstring.engine.requests.answers import encoded, error_response
+from bowstring.engine.requests.answers import encoded
 from bowstring.engine.requests.request import Request
 from bowstring.protocol import (
     API_VERSIONS,
@@ -59,11 +60,9 @@ async def handle(
     except KafkaError as error:
         if error.error is Errors.NOT_CONTROLLER:
             raise
-        response = error_response(inner.api_key, inner.version, error)
+        response = refusal(inner.api_key, inner.version, inner.body, error)
         if response is None:
             raise
-    if _is_refused(response):  # a leader that resigns refuses before the controller has stopped
-        raise KafkaError(Errors.NOT_CONTROLLER)
     encoding = await encoded(inner.api_key, inner.version, inner.correlation_id, response, time_slices)
     return EnvelopeResponse(response_data=encoding.take())
 
@@ -108,14 +107,3 @@ def _address(data: bytes) -> str:
         return str(ipaddress.ip_address(data))
     except ValueError as error:
         raise KafkaError(Errors.INVALID_REQUEST, "the client's address is malformed") from error
-
-
-def _is_refused(response: Any) -> bool:
-    """Whether an answer for several topics or resources says NOT_CONTROLLER."""
-    for name in ("topics", "responses", "results"):
-        found = getattr(response, name, None)
-        if isinstance(found, list) and any(
-            getattr(each, "error_code", 0) == Errors.NOT_CONTROLLER.code for each in found
-        ):
-            return True
-    return False

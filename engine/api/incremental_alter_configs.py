@@ -16,8 +16,7 @@ from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
-    from bowstring.engine.metadata.committer import Committer
-    from bowstring.engine.metadata.image import ChangingImage
+    from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
 
@@ -28,15 +27,14 @@ async def handle(
     request: "Request",
     *,
     configs: "BrokerConfigs",
-    node_id: int | None,
-    metadata: "ChangingImage",
-    committer: "Committer",
+    controller: "QuorumController",
     time_slices: "TimeSlices",
 ) -> IncrementalAlterConfigsResponse:
-    """Changes configs of topics, of this broker (by its id), of all brokers (the empty name), and log levels.
+    """Changes configs of topics, of a broker (by its id), of all brokers (the empty name), and log levels.
 
     Behaviour: each resource changes completely or not at all; changes are in force when the answer is sent.
-    APPEND and SUBTRACT work on lists only. A resource named twice is refused.
+    APPEND and SUBTRACT work on lists only. A resource named twice is refused. Log levels are those of this
+    controller: brokers keep theirs. NOT_CONTROLLER and REQUEST_TIMED_OUT as from CreateTopics.
 
     Versions: 1 changes only the encoding.
     """
@@ -47,14 +45,13 @@ async def handle(
         if key[0] == _BROKER_LOGGER:
             broker_loggers.alter(changes, validate_only=body.validate_only)
             return ()
-        return alter_incrementally(image, configs, node_id, key, changes)
+        return alter_incrementally(image, configs, key, changes)
 
     responses = await alter_each(
         body,
         AlterConfigsResourceResponse,
         change,
-        metadata=metadata,
-        committer=committer,
+        controller=controller,
         time_slices=time_slices,
     )
     return IncrementalAlterConfigsResponse(responses=responses)

@@ -8,7 +8,7 @@ It is imported, and gets its parts, on the first request.
 Permissions are those that Kafka 4.4 checks (its KafkaApis and ControllerApis); nothing checks them here yet.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -57,10 +57,10 @@ class ServedApi(NamedTuple):
     Attributes:
         key: One of ApiKeys, which also names the module of the messages.
         needs: The client's required permissions, each where it applies. Empty: open to everyone.
-        broker: The module that answers on listeners of a broker; None if a broker alone does not serve it.
+        broker: The module that answers on listeners of a broker; None if brokers do not serve it. `FORWARDED`
+            sends it on to the active controller, inside Envelope (KIP-590).
         controller: The module that answers on the listeners of a controller.
         controller_needs: `needs` there, where they differ.
-        forwarded: Brokers of a cluster send it on to the active controller, inside Envelope (KIP-590).
         is_accepted_in_envelope: Controllers accept it inside Envelope although these brokers answer it:
             Kafka's brokers send it on.
         at_once: The module's `at_once` answers what waits for nothing, without a task of its own.
@@ -73,11 +73,15 @@ class ServedApi(NamedTuple):
     broker: str | None = None
     controller: str | None = None
     controller_needs: tuple[Requirement, ...] | None = None
-    forwarded: bool = False
     is_accepted_in_envelope: bool = False
     at_once: bool = False
     never_guessed: bool = False
     refused: tuple[Part, ...] = ()
+
+    @property
+    def forwarded(self) -> bool:
+        """Whether brokers send it on to the active controller."""
+        return self.broker == FORWARDED
 
     @property
     def is_between_nodes(self) -> bool:
@@ -197,9 +201,8 @@ _ROWS: Final = (
             for_each(on_cluster(_CREATE), on_topics(_CREATE, "topics.name")),
             to_see(on_topics(_DESCRIBE_CONFIGS, "topics.name")),
         ),
-        broker="create_topics",
-        controller="controller_changes",
-        forwarded=True,
+        broker=FORWARDED,
+        controller="create_topics",
         refused=(Part("topics", "topics", ("name",)),),
     ),
     ServedApi(
@@ -210,9 +213,8 @@ _ROWS: Final = (
             ),
             to_see(on_cluster(_DELETE), on_topics(_DESCRIBE, answer=("responses.name",))),
         ),
-        broker="delete_topics",
-        controller="controller_changes",
-        forwarded=True,
+        broker=FORWARDED,
+        controller="delete_topics",
         refused=(
             Part("topic_names", "responses", ("name",)),
             Part("topics", "responses", ("name", "topic_id")),
@@ -289,9 +291,8 @@ _ROWS: Final = (
     ServedApi(
         ApiKeys.ALTER_CONFIGS,
         needs=_ALTER_ANY_CONFIGS,
-        broker="alter_configs",
-        controller="controller_changes",
-        forwarded=True,
+        broker=FORWARDED,
+        controller="alter_configs",
         refused=_CONFIG_PARTS,
     ),
     ServedApi(ApiKeys.ALTER_REPLICA_LOG_DIRS, needs=_ALTER_CLUSTER, broker="alter_replica_log_dirs"),
@@ -299,9 +300,8 @@ _ROWS: Final = (
     ServedApi(
         ApiKeys.CREATE_PARTITIONS,
         needs=(for_each(on_topics(_ALTER, "topics.name")),),
-        broker="create_partitions",
-        controller="controller_changes",
-        forwarded=True,
+        broker=FORWARDED,
+        controller="create_partitions",
         refused=(Part("topics", "results", ("name",)),),
     ),
     ServedApi(
@@ -310,8 +310,8 @@ _ROWS: Final = (
     ServedApi(
         ApiKeys.ELECT_LEADERS,
         needs=_ALTER_CLUSTER,
+        broker=FORWARDED,
         controller="controller_requests",
-        forwarded=True,
         refused=(
             Part(
                 "topic_partitions",
@@ -324,28 +324,27 @@ _ROWS: Final = (
     ServedApi(
         ApiKeys.INCREMENTAL_ALTER_CONFIGS,
         needs=_ALTER_ANY_CONFIGS,
-        broker="incremental_alter_configs",
-        controller="controller_changes",
+        broker=FORWARDED,
+        controller="incremental_alter_configs",
         controller_needs=(
             _ALTER_TOPIC_CONFIGS,
             _ALTER_GROUP_CONFIGS,
             for_each(on_cluster(_ALTER_CONFIGS), when=When.NODE_CONFIGS),
             for_each(on_cluster(_CLUSTER_ACTION), when=When.LOGGERS),
         ),
-        forwarded=True,
         refused=_CONFIG_PARTS,
     ),
     ServedApi(
         ApiKeys.ALTER_PARTITION_REASSIGNMENTS,
         needs=_ALTER_CLUSTER,
+        broker=FORWARDED,
         controller="controller_requests",
-        forwarded=True,
     ),
     ServedApi(
         ApiKeys.LIST_PARTITION_REASSIGNMENTS,
         needs=_DESCRIBE_CLUSTER,
+        broker=FORWARDED,
         controller="controller_requests",
-        forwarded=True,
     ),
     ServedApi(
         ApiKeys.OFFSET_DELETE,
@@ -366,9 +365,8 @@ _ROWS: Final = (
     ServedApi(
         ApiKeys.UPDATE_FEATURES,
         needs=_ALTER_CLUSTER,
-        broker="update_features",
+        broker=FORWARDED,
         controller="controller_requests",
-        forwarded=True,
     ),
     ServedApi(ApiKeys.ENVELOPE, needs=_BETWEEN_NODES, controller="envelope"),
     ServedApi(ApiKeys.FETCH_SNAPSHOT, needs=_BETWEEN_NODES, controller="quorum_messages"),
@@ -387,7 +385,7 @@ _ROWS: Final = (
     ServedApi(ApiKeys.BROKER_REGISTRATION, needs=_BETWEEN_NODES, controller="controller_requests"),
     ServedApi(ApiKeys.BROKER_HEARTBEAT, needs=_BETWEEN_NODES, controller="controller_requests"),
     ServedApi(
-        ApiKeys.UNREGISTER_BROKER, needs=_ALTER_CLUSTER, controller="controller_requests", forwarded=True
+        ApiKeys.UNREGISTER_BROKER, needs=_ALTER_CLUSTER, broker=FORWARDED, controller="controller_requests"
     ),
     ServedApi(
         ApiKeys.DESCRIBE_TRANSACTIONS,
@@ -451,8 +449,18 @@ _ROWS: Final = (
         needs=(*_JOIN_GROUP, for_each(on_topics(_READ, "topics.topic_id"))),
         broker="share_acknowledge",
     ),
-    ServedApi(ApiKeys.ADD_RAFT_VOTER, needs=_ALTER_CLUSTER, controller="quorum_messages", forwarded=True),
-    ServedApi(ApiKeys.REMOVE_RAFT_VOTER, needs=_ALTER_CLUSTER, controller="quorum_messages", forwarded=True),
+    ServedApi(
+        ApiKeys.ADD_RAFT_VOTER,
+        needs=_ALTER_CLUSTER,
+        broker=FORWARDED,
+        controller="quorum_messages",
+    ),
+    ServedApi(
+        ApiKeys.REMOVE_RAFT_VOTER,
+        needs=_ALTER_CLUSTER,
+        broker=FORWARDED,
+        controller="quorum_messages",
+    ),
     ServedApi(ApiKeys.UPDATE_RAFT_VOTER, needs=_BETWEEN_NODES, controller="quorum_messages"),
     ServedApi(ApiKeys.INITIALIZE_SHARE_GROUP_STATE, needs=_BETWEEN_NODES, broker="share_group_state"),
     ServedApi(ApiKeys.READ_SHARE_GROUP_STATE, needs=_BETWEEN_NODES, broker="share_group_state"),
@@ -527,7 +535,10 @@ _ROWS: Final = (
         broker="streams_group_topology_description_update",
     ),
     ServedApi(
-        ApiKeys.UNREGISTER_CONTROLLER, needs=_ALTER_CLUSTER, controller="controller_requests", forwarded=True
+        ApiKeys.UNREGISTER_CONTROLLER,
+        needs=_ALTER_CLUSTER,
+        controller="controller_requests",
+        broker=FORWARDED,
     ),
 )
 
@@ -547,17 +558,14 @@ class Served(NamedTuple):
     offered: tuple[int, ...]
 
 
-def _served(module_of: Callable[[ServedApi], str | None], rows: Iterable[ServedApi] = _ROWS) -> Served:
-    modules = {row.key: module for row in rows if (module := module_of(row)) is not None}
+def _served(module_of: Callable[[ServedApi], str | None]) -> Served:
+    modules = {row.key: module for row in _ROWS if (module := module_of(row)) is not None}
     handlers = {key: module for key, module in modules.items() if module != NATIVE}
     return Served(MappingProxyType(handlers), tuple(sorted(modules)))
 
 
-BY_BROKER_ALONE: Final = _served(lambda row: row.broker)
-"""On a broker without a cluster."""
-
-BY_BROKER: Final = _served(lambda row: FORWARDED if row.forwarded else row.broker)
-"""On a broker of a cluster: what only the active controller can do is forwarded to it."""
+BY_BROKER: Final = _served(lambda row: row.broker)
+"""On a broker: the active controller answers what is forwarded to it."""
 
 BY_CONTROLLER: Final = _served(lambda row: row.controller)
 """On the listeners of controllers, where Fetch is that of the metadata log."""

@@ -18,14 +18,10 @@ from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.metadata.committer import Committer
 from bowstring.engine.metadata.image import Metadata, PartitionImage, TopicImage
-from bowstring.engine.metadata.replica_placer import Randomness
 from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
-from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
-from bowstring.engine.metadata.topic_changes import NO_RANDOMNESS
 from bowstring.engine.network.broker_addresses import inter_broker_listener
 from bowstring.engine.requests.led_logs import LedLogs, LedReplicas
 from bowstring.engine.requests.listeners import (
@@ -70,21 +66,18 @@ class Broker(ABC):
         node_id: This node.
         directories: The log directories.
         metadata: The metadata log and its image.
-        alone: The metadata log of a node alone; unset in a cluster.
         logs: The partition logs.
         led_logs: Those of partitions that this broker leads.
         moves: Moves of partitions between log directories.
         plane: The native data plane.
         changes: Creates what the broker needs in the cluster, and carries changes of configs out.
-        committer: Commits what handlers decide; unset in a cluster, whose brokers decide nothing.
         producer_ids: Allocates producer ids.
         listeners: The client listeners, with the ports really bound.
         advertised: The advertised listeners, in the same order.
         handlers: The module that answers, by API key.
         offered: The keys of all APIs that this node offers here.
-        quorum: This node's replica of the metadata quorum; None on a node alone.
-        replication: The replicas of this broker; None on a node alone.
-        random: For the placement of replicas.
+        quorum: This node's replica of the metadata quorum.
+        replication: The replicas of this broker.
         time_slices: Shares the control thread among long requests.
         disk_reads: Threads that read from the disk for requests.
         coordination: The coordinators, and what share groups need.
@@ -102,21 +95,18 @@ class Broker(ABC):
     node_id: int
     directories: LogDirectories
     metadata: Metadata
-    alone: MetadataLog
     logs: LogManager
     led_logs: LedLogs
     moves: ReplicaMoves
     plane: DataPlane
     changes: ClusterChanges
-    committer: Committer
     producer_ids: ProducerIds
     listeners: list[Listener]
     advertised: list[Listener]
     handlers: Mapping[int, str]
     offered: tuple[int, ...]
-    quorum: "QuorumService | None" = None
-    replication: LedReplicas | None = None
-    random: Randomness = NO_RANDOMNESS
+    quorum: "QuorumService"
+    replication: LedReplicas
     time_slices: TimeSlices
     disk_reads: DiskReads
     coordination: Coordination

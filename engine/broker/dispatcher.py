@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring._native.protocol.message_steps import Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring.engine import event_log
+from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import FORWARDED
 from bowstring.engine.broker.request_handlers import RequestHandlers
-from bowstring.engine.requests.answers import encoded, error_response
+from bowstring.engine.requests.answers import encoded
 from bowstring.engine.requests.binding import bound
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
@@ -283,7 +284,7 @@ class Dispatcher(RequestHandlers):
             response = await self.handler(key)(request)
             encoding = await encoded(key, version, message.correlation_id, response, self._time_slices)
         except KafkaError as error:
-            answer = error_response(key, version, error)
+            answer = refusal(key, version, body, error)
             if answer is None:
                 self._refuse(
                     message,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from bowstring.engine.api.table import BY_BROKER_ALONE
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.metadata.directory_ids import change_of_directory
@@ -21,11 +21,13 @@ class LoneBroker(Broker):
     `open` does everything that needs no event loop, also opening the partition logs. `start` begins to serve.
     """
 
+    replication = None  # type: ignore[assignment]
+
     def __init__(self, settings: Mapping[str, str]) -> None:
         super().__init__(settings)
         self.alone = MetadataLog()
         self.metadata = self.alone
-        self.handlers, self.offered = BY_BROKER_ALONE
+        self.handlers, self.offered = BY_BROKER
 
     # ------------------------------------------------------------ start
 

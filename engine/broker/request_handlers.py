@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from bowstring.engine import event_log
+from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.requests.answers import error_response
@@ -75,7 +76,7 @@ class RequestHandlers:
             failed = False
             return answer
         except KafkaError as error:
-            return error_response(key, version, error)
+            return refusal(key, version, body, error)
         except ProtocolError as error:  # of an answer inside, such as one that is too large
             event_log.warning(
                 "a request of this node to its own controller gets no answer; detail has the reason",

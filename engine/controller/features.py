@@ -1,13 +1,12 @@
 """Raises and lowers finalized feature levels (KIP-584), metadata.version among them."""
 
-from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
-from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.controller.decision import Decision
+from bowstring.engine.controller.decision import Decision, check_not_too_many
+from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.metadata import eligible_leaders
 from bowstring.engine.metadata.features import CHANGED_METADATA, CONTROLLER_REGISTRATIONS_SINCE, ELR_SINCE
-from bowstring.engine.metadata.image import BROKER_RESOURCE, ClusterImage
+from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.features import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, METADATA_VERSION
 from bowstring.protocol.messages.update_features import (
@@ -26,34 +25,8 @@ _UNSAFE_DOWNGRADE: Final = 3
 _NO_LEVELS: Final = (0, 0)
 
 
-class FeatureState(Protocol):
-    """The state that decisions about features read: of an active controller, or of a single node.
-
-    Attributes:
-        image: The cluster.
-        node_id: This node.
-        supported_features: The lowest and the highest level that this node supports, by name.
-        configs: The configs of this node.
-        voters: Returns the ids of the quorum's voters.
-        kraft_version: Returns the present kraft.version.
-        kraft_version_refusal: Returns why kraft.version cannot change to a level now; None when it can.
-    """
-
-    image: ClusterImage
-    node_id: int
-    supported_features: dict[str, tuple[int, int]]
-    configs: BrokerConfigs
-    voters: Callable[[], Iterable[int]]
-    kraft_version: Callable[[], int]
-    kraft_version_refusal: Callable[[int], str | None]
-
-    @property
-    def metadata_version(self) -> int:
-        """The finalized metadata.version."""
-
-
 def update_features(
-    state: FeatureState, request: UpdateFeaturesRequest, version: int
+    state: ControllerState, request: UpdateFeaturesRequest, version: int
 ) -> Decision[UpdateFeaturesResponse]:
     """Changes all features that are named, or none.
 
@@ -65,8 +38,9 @@ def update_features(
 
     Raises:
         KafkaError: INVALID_UPDATE_VERSION for a feature that cannot change so; INVALID_REQUEST for one that
-            is named twice.
+            is named twice; POLICY_VIOLATION for too many.
     """
+    check_not_too_many(len(request.feature_updates))
     updates = {each.feature: each for each in request.feature_updates}
     if len(updates) != len(request.feature_updates):
         raise KafkaError(Errors.INVALID_REQUEST, "A feature is named more than once.")
@@ -90,7 +64,7 @@ def _refused(update: FeatureUpdateKey, reason: str) -> KafkaError:
 
 
 def _update(
-    state: FeatureState, updates: dict[str, FeatureUpdateKey], update: FeatureUpdateKey, version: int
+    state: ControllerState, updates: dict[str, FeatureUpdateKey], update: FeatureUpdateKey, version: int
 ) -> list[MetadataRecord]:
     kind = update.upgrade_type
     if version < 1:
@@ -126,13 +100,13 @@ def _update(
     return [record]
 
 
-def _present(state: FeatureState, name: str) -> int:
+def _present(state: ControllerState, name: str) -> int:
     if name == METADATA_VERSION:
         return state.metadata_version
     return state.kraft_version() if name == KRAFT_VERSION else state.image.features.get(name, 0)
 
 
-def _why_unsupported(state: FeatureState, name: str, level: int) -> str | None:
+def _why_unsupported(state: ControllerState, name: str, level: int) -> str | None:
     """Returns why some node does not support a level of a feature; None when all do."""
     nodes = {f"The local controller {state.node_id}": state.supported_features}
     for broker in state.image.brokers.values():
@@ -174,7 +148,7 @@ def _check_metadata_version(level: int, present: int, *, unsafe: bool) -> None:
 
 
 def _change_eligible_leaders(
-    state: FeatureState,
+    state: ControllerState,
     updates: dict[str, FeatureUpdateKey],
     update: FeatureUpdateKey,
     record: FeatureLevelRecord,

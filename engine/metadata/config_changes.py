@@ -51,15 +51,10 @@ class Change(NamedTuple):
 def alter_incrementally(
     image: ClusterImage,
     configs: BrokerConfigs,
-    node_id: int | None,
     resource: tuple[int, str],
     changes: Sequence[Change],
 ) -> list[MetadataRecord]:
     """Returns the records that apply all `changes` of one resource.
-
-    Args:
-        node_id: The only broker whose own configs may change; None on a controller, for any that is
-            registered.
 
     Raises:
         KafkaError: With the error that IncrementalAlterConfigs answers.
@@ -68,7 +63,7 @@ def alter_incrementally(
     nulls = [change.name for change in changes if change.operation != DELETE and change.value is None]
     if nulls:
         raise KafkaError(Errors.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
-    _check_resource(image, node_id, resource)
+    _check_resource(image, resource)
     result = dict(image.resource_configs(*resource))
     wanted: dict[str, str | None] = {}
     for change in changes:
@@ -85,13 +80,10 @@ def alter_incrementally(
 def replace(
     image: ClusterImage,
     configs: BrokerConfigs,
-    node_id: int | None,
     resource: tuple[int, str],
     wanted: Sequence[tuple[str, str | None]],
 ) -> list[MetadataRecord]:
     """Returns the records that leave a resource with exactly the configs `wanted`, as AlterConfigs does.
-
-    `node_id` is as for `alter_incrementally`.
 
     Raises:
         KafkaError: With the error that AlterConfigs answers.
@@ -100,7 +92,7 @@ def replace(
     nulls = [name for name, value in wanted if value is None]
     if nulls:
         raise KafkaError(Errors.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
-    _check_resource(image, node_id, resource)
+    _check_resource(image, resource)
     result = {name: value for name, value in wanted if value is not None}
     _check_result(configs, resource, result, result)
     gone = {name: None for name in image.resource_configs(*resource) if name not in result}
@@ -112,7 +104,7 @@ def _check_duplicates(names: Sequence[str]) -> None:
         raise KafkaError(Errors.INVALID_REQUEST, "Error due to duplicate config keys")
 
 
-def _check_resource(image: ClusterImage, node_id: int | None, resource: tuple[int, str]) -> None:
+def _check_resource(image: ClusterImage, resource: tuple[int, str]) -> None:
     kind, name = resource
     if kind == TOPIC_RESOURCE:
         if not name:
@@ -123,13 +115,8 @@ def _check_resource(image: ClusterImage, node_id: int | None, resource: tuple[in
     elif kind == BROKER_RESOURCE:
         if name and not name.isdigit():
             raise KafkaError(Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-        if name and node_id is None:
-            if int(name) not in image.brokers:
-                raise KafkaError(Errors.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
-        elif name and int(name) != node_id:
-            raise KafkaError(
-                Errors.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
-            )
+        if name and int(name) not in image.brokers:
+            raise KafkaError(Errors.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
     elif kind in (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
         if not name:
             what = "Groups" if kind == GROUP_RESOURCE else "Client metrics subscriptions"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.peers import install
-from bowstring.engine.api.table import BY_BROKER_ALONE
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.protocol import API_VERSIONS
 from tests.support import peers
 
@@ -44,7 +44,7 @@ def test_an_api_has_the_versions_that_kafka_holds_for_final(
     assert f"{api.name}Request" == definition["name"]
     assert (api.lowest, api.highest, api.highest_declared) == (int(lowest), final, newest)
     assert set(api.served_by) == set(definition["listeners"])
-    assert key not in BY_BROKER_ALONE.offered or "broker" in definition["listeners"]
+    assert key not in BY_BROKER.offered or "broker" in definition["listeners"]
     flexible = definition["flexibleVersions"]
     first = 0x7FFF if flexible == "none" else max(int(lowest), int(flexible.removesuffix("+")))
     assert api.flexible_from == first

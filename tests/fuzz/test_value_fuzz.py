@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bowstring.engine.api.table import BY_BROKER_ALONE
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.protocol.messages import create_topics as ct
 from bowstring.protocol.messages import metadata as md
 from tests.support.hostile_values import TOPICS, HostileRequests
@@ -45,7 +45,7 @@ def fuzz(directory: Path, seed: int, seconds: float) -> int:
     broker = target_class()(directory, SETTINGS)
     broker.start()
     sent, deadline = 0, time.monotonic() + seconds
-    keys = [key for key in BY_BROKER_ALONE.offered if key != 0]
+    keys = [key for key in BY_BROKER.offered if key != 0]
     try:
         other = WireClient(broker.port)
         requests = HostileRequests(seed, created(other))

@@ -203,6 +203,7 @@ OUTER_PACKAGES = {
         "engine",
         "engine.broker",
         "engine.configs",
+        "engine.quorum",
         "engine.requests",
         "engine.storage",
     }

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from bowstring.engine.api.table import BY_BROKER_ALONE
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.protocol import API_VERSIONS
 from tests.conformance.differential.deliberate import DELIBERATE, Deliberate
 from tests.conformance.differential.talk import API_KEYS, Talk
@@ -124,7 +124,7 @@ def _walk(where: str, step: str, path: str, kafka: Any, bowstring: Any, found: l
 def versions(api: str, first: int = 0, last: int = 0x7FFF) -> range:
     """Returns the versions of an API between `first` and `last` that this broker offers."""
     key = API_KEYS[api]
-    assert key in BY_BROKER_ALONE.offered, f"{api} is not offered"
+    assert key in BY_BROKER.offered, f"{api} is not offered"
     found = API_VERSIONS[key]
     return range(max(first, found.lowest), min(last, found.highest) + 1)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bowstring.engine.api.table import BY_BROKER_ALONE
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.protocol import API_VERSIONS, encode_request
 from bowstring.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
 from tests.conformance.differential.compare import conversation
@@ -17,7 +17,7 @@ UNKNOWN_TAG = b"\1" + b"\x8f\x4e" + b"\3abc"
 
 def requests() -> Iterator[tuple[str, bytes, bool]]:
     """A request with every field at its default: its name, its bytes and whether it has tags."""
-    for key in sorted(BY_BROKER_ALONE.offered):
+    for key in sorted(BY_BROKER.offered):
         api = API_VERSIONS[key]
         for version in sorted({api.lowest, api.highest}):
             request = api.request()

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from bowstring._native.protocol.message_codec import decode, encode
-from bowstring.engine.api.table import BY_BROKER_ALONE
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.engine.broker import coordination
 from bowstring.engine.broker.coordination import Coordination
 from bowstring.engine.broker.transaction_checks import TransactionChecks
@@ -272,7 +272,7 @@ class Shells:
 
     async def handle(self, request, version, connection_id=0):
         """Answers a request as the shipped handler does."""
-        module = import_module(f"bowstring.engine.api.{BY_BROKER_ALONE.handlers[request.api_key]}")
+        module = import_module(f"bowstring.engine.api.{BY_BROKER.handlers[request.api_key]}")
         copy = decode(type(request), version, encode(request, version))
         received = SimpleNamespace(body=copy, version=version, client_id="c", peer="h:1")
         received.connection_id, received.listener = connection_id, LISTENER

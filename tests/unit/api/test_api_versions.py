@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.api.table import BY_BROKER_ALONE
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.protocol import API_VERSIONS, decode_response, encode_request
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest
@@ -24,9 +24,9 @@ def offered(served, version=4):
 def test_every_version_lists_the_same_apis(served, version):
     apis, response = offered(served, version)
     assert response.error_code == 0
-    assert set(apis) == set(BY_BROKER_ALONE.offered)
+    assert set(apis) == set(BY_BROKER.offered)
     assert apis[0] == (0, 13)  # librdkafka wants Produce from version 0 on
-    for key in set(BY_BROKER_ALONE.offered) - {0}:
+    for key in set(BY_BROKER.offered) - {0}:
         assert apis[key] == (API_VERSIONS[key].lowest, API_VERSIONS[key].highest)
 
 
@@ -95,7 +95,7 @@ def test_a_version_too_new_is_answered_in_version_0(served, version):
     assert offered(served)[1].error_code == 0  # the connection stays open
 
 
-@pytest.mark.parametrize("key", [key for key in BY_BROKER_ALONE.offered if key not in (0, 1)])
+@pytest.mark.parametrize("key", [key for key in BY_BROKER.offered if key not in (0, 1)])
 def test_every_version_of_every_api_is_answered(served, key):
     api = API_VERSIONS[key]
     for version in range(api.lowest, api.highest + 1):

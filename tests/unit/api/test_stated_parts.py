@@ -3,12 +3,10 @@
 import re
 from importlib import import_module
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
 
-from bowstring.engine.api import controller_changes
-from bowstring.engine.api.table import BY_BROKER, BY_BROKER_ALONE, BY_CONTROLLER, TABLE
+from bowstring.engine.api.table import BY_BROKER, BY_CONTROLLER
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.controller_node import ControllerServer
 from bowstring.engine.broker.coordination import PARTS, Coordination
@@ -19,11 +17,9 @@ ENGINE = Path(__file__).parents[3] / "engine"
 POSITIONAL = {"handle": (("request",), ("_request",)), "at_once": (("body", "client_id", "peer"),)}
 # Which classes have the parts of the handlers that answer on listeners of a kind.
 SERVED = {
-    "a broker alone": (BY_BROKER_ALONE, (Broker, Coordination)),
     "a broker": (BY_BROKER, (Broker, Coordination)),
     "a controller": (BY_CONTROLLER, (ControllerServer,)),
 }
-SHARED = sorted({row.broker for row in TABLE.values() if row.controller == "controller_changes"})
 
 
 def alternatives(annotation):
@@ -72,13 +68,9 @@ def check(parts, modules):
                 wrong.append(f"{name}.{kind} states {part}, which is no part")
             elif not alternatives(wanted) & fits(parts[part]):
                 wrong.append(f"{name}.{kind} states {part}: {wanted}, which is {parts[part]}")
-            elif "None" in alternatives(parts[part]) - alternatives(wanted) and part not in NEVER_NONE:
+            elif "None" in alternatives(parts[part]) - alternatives(wanted):
                 wrong.append(f"{name}.{kind} states {part}: {wanted}, which may be None")
     assert not wrong, "\n".join(wrong)
-
-
-# `forwarded` is served only in a cluster, where the broker has a replica of the quorum.
-NEVER_NONE = {"quorum"}
 
 
 @pytest.mark.parametrize("kind", SERVED)
@@ -86,10 +78,6 @@ def test_each_stated_part_exists_with_its_type(kind):
     served, owners = SERVED[kind]
     parts = {name: annotation for owner in owners for name, annotation in declared(owner).items()}
     check(parts, set(served.handlers.values()))
-
-
-def test_a_controller_has_the_parts_of_the_handlers_that_it_shares_with_brokers():
-    check(get_type_hints(controller_changes.Parts), SHARED)
 
 
 def test_a_wrong_statement_is_found(monkeypatch):

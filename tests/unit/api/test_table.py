@@ -8,7 +8,7 @@ from inspect import iscoroutinefunction
 import pytest
 
 from bowstring.engine.api.permissions import ANY_NAME, Denied, ResourceType, When
-from bowstring.engine.api.table import BY_BROKER, BY_BROKER_ALONE, BY_CONTROLLER, FORWARDED, NATIVE, TABLE
+from bowstring.engine.api.table import BY_BROKER, BY_CONTROLLER, FORWARDED, NATIVE, TABLE
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.messages import API_MODULES, ApiKeys
 from bowstring.protocol.schema import fields_of
@@ -215,10 +215,10 @@ def test_keys_are_those_of_the_messages():
 
 def test_what_is_served_follows_from_the_rows():
     forwarded = {key for key, row in TABLE.items() if row.forwarded}
-    assert set(BY_BROKER.offered) == set(BY_BROKER_ALONE.offered) | forwarded
     assert {key for key, module in BY_BROKER.handlers.items() if module == FORWARDED} == forwarded
     assert set(BY_CONTROLLER.offered) == {key for key, row in TABLE.items() if row.controller}
-    assert set(BY_BROKER_ALONE.offered) - set(BY_BROKER_ALONE.handlers) == {ApiKeys.PRODUCE, ApiKeys.FETCH}
+    assert set(BY_BROKER.offered) == {key for key, row in TABLE.items() if row.broker}
+    assert set(BY_BROKER.offered) - set(BY_BROKER.handlers) == {ApiKeys.PRODUCE, ApiKeys.FETCH}
     assert list(BY_BROKER.offered) == sorted(BY_BROKER.offered)
 
 

@@ -116,17 +116,6 @@ def test_the_only_voter_comes_into_the_log_and_stays(served):
     assert "cannot be lowered" in lowered.error_message
 
 
-def test_levels_stay_when_the_voter_cannot_be_written(served, monkeypatch):
-    async def fail(change, version, voters):
-        raise OSError(28, "No space left on device")
-
-    before = levels(served)
-    monkeypatch.setattr(served.engine.alone, "upgrade_kraft_version", fail)
-    failed = updated(served, ("share.version", 0, SAFE), ("kraft.version", 1, UPGRADE))
-    assert failed.error_code == Errors.KAFKA_STORAGE_ERROR.code
-    assert levels(served) == before
-
-
 def test_more_features_than_one_request_may_change_are_refused(served):
     changes = [(f"f{number}", 0, UPGRADE) for number in range(10_001)]
     assert updated(served, *changes).error_code == Errors.POLICY_VIOLATION.code

@@ -11,12 +11,7 @@ from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol import encode, encode_request
 from bowstring.protocol.errors import Errors, KafkaError
-from bowstring.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from bowstring.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -145,8 +140,7 @@ def test_an_answer_of_a_lost_leadership_is_none(has_stopped):
 
     async def create(request):
         controller.is_active = not has_stopped
-        refusal = CreatableTopicResult(name="t", error_code=Errors.NOT_CONTROLLER.code)
-        return CreateTopicsResponse(topics=[refusal])
+        raise KafkaError(Errors.NOT_CONTROLLER)
 
     request = Request(api_key=58, version=0, body=enveloped(CREATION, 5), listener=None)
     with pytest.raises(KafkaError) as caught:

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from bowstring.engine.api.table import BY_BROKER_ALONE
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.protocol import API_VERSIONS, decode_response
 from bowstring.protocol.messages import find_coordinator as fc
@@ -106,7 +106,7 @@ def noted(served, monkeypatch):
 
 def test_no_api_begins_behind_a_waiting_fetch(served, noted):
     topic_id = served.create_topic("t", 2)
-    clients = {key: PlaneClient(served.broker.port) for key in BY_BROKER_ALONE.offered}
+    clients = {key: PlaneClient(served.broker.port) for key in BY_BROKER.offered}
     for key, client in clients.items():
         client.send(fetch(12, topic="t", max_wait_ms=FOR_EVER_MS), 12)
         client.send(request_of(key, topic_id), API_VERSIONS[key].highest)
@@ -125,7 +125,7 @@ def test_no_api_begins_behind_a_waiting_fetch(served, noted):
         else:
             assert answers(client, 1) in ([2], [])
         client.close()
-    assert noted.taken() == set(BY_BROKER_ALONE.offered) - {0, 1}
+    assert noted.taken() == set(BY_BROKER.offered) - {0, 1}
     noted.check_turns()
 
 
@@ -138,7 +138,7 @@ def test_every_pair_of_apis_takes_its_turns(served, noted, seed):
         sent = []
         for _ in range(4):
             client = PlaneClient(served.broker.port)
-            keys = chance.sample(BY_BROKER_ALONE.offered, len(BY_BROKER_ALONE.offered))
+            keys = chance.sample(BY_BROKER.offered, len(BY_BROKER.offered))
             for key in keys:
                 if chance.randrange(4) == 0:
                     client.send(fetch(12, topic="t", offset=1 << 20, max_wait_ms=1), 12)
@@ -149,4 +149,4 @@ def test_every_pair_of_apis_takes_its_turns(served, noted, seed):
             assert found == list(range(1, len(found) + 1))
             client.close()
     noted.check_turns()
-    assert noted.taken() >= set(BY_BROKER_ALONE.offered) - {0, 1}
+    assert noted.taken() >= set(BY_BROKER.offered) - {0, 1}

@@ -149,7 +149,7 @@ def test_the_last_replica_is_not_forgotten_with_another_minimum(stopped_uncleanl
     """Found by seed 2005 of whole nodes: the partition had no leader ever after."""
     cluster = lone_replica(stopped_uncleanly=stopped_uncleanly)
     state, wanted = cluster.state, [Change("min.insync.replicas", SET, "2")]
-    cluster.apply(alter_incrementally(state.image, state.configs, None, resource, wanted))
+    cluster.apply(alter_incrementally(state.image, state.configs, resource, wanted))
     assert cluster.partition().leader == -1
     cluster.heartbeat(1)
     assert cluster.partition().leader == 1
@@ -181,7 +181,7 @@ def test_who_leads_alone_under_a_lower_minimum_has_no_eligible_ones_beside():
     cluster.fence(2)
     cluster.fence(1)
     state, wanted = cluster.state, [Change("min.insync.replicas", SET, "1")]
-    cluster.apply(alter_incrementally(state.image, state.configs, None, (TOPIC_RESOURCE, TOPIC), wanted))
+    cluster.apply(alter_incrementally(state.image, state.configs, (TOPIC_RESOURCE, TOPIC), wanted))
     assert set(cluster.partition().eligible_leaders) == {1, 2}
     cluster.heartbeat(1)
     partition = cluster.partition()

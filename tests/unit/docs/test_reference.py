@@ -88,7 +88,7 @@ def test_apis():
     assert "| 0-13 | 9 | control | Lists the brokers" in found[3]
     assert "| 0-5 (6 unstable) | 2 |" in found[22] and "| 0-0 | never |" in found[47]
     assert "| native |" in found[0] and "| native |" in found[1]
-    assert "| cluster |" in found[43] and "| controller |" in found[52]
+    assert "| forwarded |" in found[43] and "| controller |" in found[52]
 
 
 def test_permissions_of_apis():

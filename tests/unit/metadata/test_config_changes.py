@@ -19,7 +19,6 @@ from bowstring.protocol.records.cluster_metadata.nodes import RegisterBrokerReco
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord, FeatureLevelRecord
 from bowstring.protocol.records.cluster_metadata.topics import ClearElrRecord, PartitionRecord, TopicRecord
 
-NODE = 1
 TOPIC = (TOPIC_RESOURCE, "t")
 THIS_BROKER = (BROKER_RESOURCE, "1")
 ALL_BROKERS = (BROKER_RESOURCE, "")
@@ -28,6 +27,7 @@ ALL_BROKERS = (BROKER_RESOURCE, "")
 def image_with(**configs: str) -> ClusterImage:
     image = ClusterImage()
     image.apply(TopicRecord(name="t", topic_id=b"t" * 16))
+    image.apply(RegisterBrokerRecord(broker_id=1))
     for name, value in configs.items():
         image.apply(
             ConfigRecord(
@@ -38,7 +38,7 @@ def image_with(**configs: str) -> ClusterImage:
 
 
 def alter(image: ClusterImage, resource, *changes: Change) -> dict[str, str | None]:
-    records = alter_incrementally(image, BrokerConfigs(), NODE, resource, changes)
+    records = alter_incrementally(image, BrokerConfigs(), resource, changes)
     return {record.name: record.value for record in records if isinstance(record, ConfigRecord)}
 
 
@@ -75,7 +75,7 @@ def test_what_changes_nothing_writes_nothing():
         (TOPIC, Change("retention.ms", 9, "1"), Errors.INVALID_REQUEST),
         (TOPIC, Change("segment.ms", SET, "1" * 40_000), Errors.INVALID_CONFIG),
         ((TOPIC_RESOURCE, "gone"), Change("retention.ms", SET, "1"), Errors.UNKNOWN_TOPIC_OR_PARTITION),
-        ((BROKER_RESOURCE, "2"), Change("log.retention.ms", SET, "1"), Errors.INVALID_REQUEST),
+        ((BROKER_RESOURCE, "2"), Change("log.retention.ms", SET, "1"), Errors.BROKER_ID_NOT_REGISTERED),
         ((BROKER_RESOURCE, "x"), Change("log.retention.ms", SET, "1"), Errors.INVALID_REQUEST),
         (THIS_BROKER, Change("num.partitions", SET, "1"), Errors.INVALID_REQUEST),
         (THIS_BROKER, Change("log.retenton.ms", SET, "1"), Errors.INVALID_REQUEST),
@@ -143,7 +143,7 @@ def test_broker_configs_change_at_both_levels():
 
 def test_replacing_drops_what_is_not_named():
     image = image_with(retention_ms="5", segment_ms="6")
-    records = replace(image, BrokerConfigs(), NODE, TOPIC, [("segment.ms", "7")])
+    records = replace(image, BrokerConfigs(), TOPIC, [("segment.ms", "7")])
     assert {record.name: record.value for record in records} == {"segment.ms": "7", "retention.ms": None}
 
 
@@ -161,16 +161,16 @@ def image_with_eligible_leaders() -> ClusterImage:
 def test_another_minimum_forgets_who_was_eligible(resource):
     image = image_with_eligible_leaders()
     wanted = Change("min.insync.replicas", SET, "2")
-    records = alter_incrementally(image, BrokerConfigs(), NODE, resource, [wanted])
+    records = alter_incrementally(image, BrokerConfigs(), resource, [wanted])
     assert [type(each) for each in records] == [ConfigRecord, ClearElrRecord]
     image.apply_all(records)
     assert image.topics["t"].partitions[0].eligible_leaders == ()
-    assert not alter_incrementally(image, BrokerConfigs(), NODE, resource, [wanted])
+    assert not alter_incrementally(image, BrokerConfigs(), resource, [wanted])
 
 
 def test_without_the_feature_nobody_is_forgotten():
     wanted = Change("min.insync.replicas", SET, "2")
-    records = alter_incrementally(image_with(), BrokerConfigs(), NODE, TOPIC, [wanted])
+    records = alter_incrementally(image_with(), BrokerConfigs(), TOPIC, [wanted])
     assert [type(each) for each in records] == [ConfigRecord]
 
 
@@ -184,15 +184,15 @@ def test_the_minimum_of_one_broker_and_none_at_all_are_refused():
         (ALL_BROKERS, Change("min.insync.replicas", DELETE, None)),
     ):
         with pytest.raises(KafkaError) as caught:
-            alter_incrementally(image, BrokerConfigs(), NODE, resource, [change])
+            alter_incrementally(image, BrokerConfigs(), resource, [change])
         assert caught.value.error is Errors.INVALID_CONFIG
 
 
-def test_a_controller_changes_configs_of_any_registered_broker():
+def test_configs_of_any_registered_broker_change():
     image = image_with()
     change = Change("log.cleaner.threads", SET, "2")
     with pytest.raises(KafkaError) as caught:
-        alter_incrementally(image, BrokerConfigs(), None, (BROKER_RESOURCE, "7"), [change])
+        alter_incrementally(image, BrokerConfigs(), (BROKER_RESOURCE, "7"), [change])
     assert caught.value.error is Errors.BROKER_ID_NOT_REGISTERED
     image.apply(RegisterBrokerRecord(broker_id=7))
-    assert alter_incrementally(image, BrokerConfigs(), None, (BROKER_RESOURCE, "7"), [change])
+    assert alter_incrementally(image, BrokerConfigs(), (BROKER_RESOURCE, "7"), [change])

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from bowstring._native.protocol.message_codec import decode_prefix
-from bowstring.engine.api.table import BY_BROKER_ALONE
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.protocol import API_VERSIONS, encode_request
 from bowstring.protocol.headers import ResponseHeader, response_header_version
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -73,7 +73,7 @@ def value(field, kind, version, inside, number, count):
 
 
 def cases():
-    for key in BY_BROKER_ALONE.handlers:
+    for key in BY_BROKER.handlers:
         api = API_VERSIONS[key]
         seen = set()
         for version in (api.highest, api.lowest):  # an array that both have, once
