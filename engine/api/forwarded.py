@@ -19,8 +19,8 @@ from bowstring.protocol.records.principal import DefaultPrincipalData
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
-    from bowstring.engine.broker.image_follower import ImageFollower
     from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.coordinators.cluster_changes import ClusterChanges
     from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
 
@@ -30,7 +30,7 @@ _RETRY_S: Final = 0.05
 
 
 async def handle(
-    request: "Request", *, configs: "BrokerConfigs", quorum: "QuorumService", follower: "ImageFollower"
+    request: "Request", *, configs: "BrokerConfigs", quorum: "QuorumService", changes: "ClusterChanges"
 ) -> Response:
     """Sends the request on, and the answer back. What this node's own controller has committed is carried out
     here when the answer is sent: a client that goes on finds its topic open.
@@ -50,27 +50,17 @@ async def handle(
         own = [_alter(each, body) for each in body.resources if each.resource_type == _BROKER_LOGGER]
     if not own:
         response = await _ask_controller(quorum, request, body, timeout_ms)
-        await _settled(quorum, follower, timeout_ms)
+        await changes.carried_out()
         return response
     others = [each for each in body.resources if each.resource_type != _BROKER_LOGGER]
     if not others:
         return IncrementalAlterConfigsResponse(responses=own)
     body = IncrementalAlterConfigsRequest(resources=others, validate_only=body.validate_only)
     answer: Any = await _ask_controller(quorum, request, body, timeout_ms)
-    await _settled(quorum, follower, timeout_ms)
+    await changes.carried_out()
     answer.responses = [*own, *answer.responses]
     merged: Response = answer
     return merged
-
-
-async def _settled(quorum: "QuorumService", follower: "ImageFollower", timeout_ms: int) -> None:
-    if not quorum.is_leader:
-        return
-    try:
-        async with asyncio.timeout(timeout_ms / 1000):
-            await follower.settled()
-    except TimeoutError:
-        pass  # it is committed, and carried out as soon as the disk allows
 
 
 async def _ask_controller(

@@ -10,7 +10,7 @@ from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.coordinators.coordinators import Coordinators
-    from bowstring.engine.metadata.store.producer_ids import ProducerIds
+    from bowstring.engine.coordinators.producer_ids import ProducerIds
     from bowstring.engine.requests.request import Request
     from bowstring.engine.transactions.service import TransactionCoordinatorService
 

@@ -27,9 +27,9 @@ from bowstring.protocol.messages.metadata import (
 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.coordinators.cluster_changes import ClusterChanges
     from bowstring.engine.coordinators.coordinators import Coordinators
     from bowstring.engine.metadata.image import Metadata
-    from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.storage.log_manager import LogManager

@@ -17,10 +17,10 @@ from bowstring.protocol.messages import streams_group_heartbeat as messages
 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.coordinators.cluster_changes import ClusterChanges
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.groups.streams.configured_topology import InternalTopic
     from bowstring.engine.metadata.image import Metadata
-    from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
 

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import event_log
+from bowstring.engine.broker.committed_configs import CommittedConfigs
 from bowstring.engine.broker.coordination import PARTS as COORDINATION_PARTS
 from bowstring.engine.broker.coordination import Coordination
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
 from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.coordinators.cluster_changes import ClusterChanges
+from bowstring.engine.coordinators.producer_ids import ProducerIds
 from bowstring.engine.metadata.image import Metadata, PartitionImage, TopicImage
-from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
-from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
 from bowstring.engine.network.broker_addresses import inter_broker_listener
 from bowstring.engine.requests.led_logs import LedLogs, LedReplicas
@@ -70,8 +71,8 @@ class Broker(ABC):
         led_logs: Those of partitions that this broker leads.
         moves: Moves of partitions between log directories.
         plane: The native data plane.
-        changes: Creates what the broker needs in the cluster, and carries changes of configs out.
-        producer_ids: Allocates producer ids.
+        changes: Has the controller create what the broker needs in the cluster.
+        producer_ids: Gives out producer ids.
         listeners: The client listeners, with the ports really bound.
         advertised: The advertised listeners, in the same order.
         handlers: The module that answers, by API key.
@@ -161,13 +162,12 @@ class Broker(ABC):
             self.plane = make_plane(self.configs, self.offered)
             self._listen(wanted)
             self.logs = LogManager(self.directories, self.configs, self.plane, self.node_id)
+            self._committed_configs = CommittedConfigs(self.configs, self.logs, self.node_id)
             self._make_changes()
             self._make_dispatcher()
             self._bind_local()
             self._make_workers()
-            self.changes.when_changed = self._cluster_changed
-            self.changes.when_topic_deleted = self._topic_deleted
-            self.changes.load_dynamic_configs(self.metadata.image)
+            self._committed_configs.load(self.metadata.image)
             if not only_to_recover:
                 self._refuse_unenforced()
             self.logs.when_replaced = self._log_replaced
@@ -202,6 +202,10 @@ class Broker(ABC):
     @abstractmethod
     def _make_changes(self) -> None:
         """Creates `changes`, `producer_ids`, and other parts that need the partition logs."""
+
+    @abstractmethod
+    async def _assign_directory(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
+        """Has the metadata log name the log directory of this node's replica (KIP-858)."""
 
     def _make_dispatcher(self) -> None:
         """Creates what answers requests; coordinators begin later."""
@@ -262,7 +266,7 @@ class Broker(ABC):
             self.directories,
             self.logs,
             self.plane,
-            assign=self.changes.assign_directory,
+            assign=self._assign_directory,
             when_retired=self.housekeeping.cluster_changed,
         )
 
@@ -301,7 +305,6 @@ class Broker(ABC):
         self.directories.when_told = self._look_at_directories
         self.descriptors.when_over = self.logs.durability.when_stuck = self.healer.look
         self.healer.when_healed = self._logs_healed
-        self.changes.missing.when_opened = self._topic_opened
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
         self.directories.look()
         self.dispatcher.start()
@@ -385,10 +388,6 @@ class Broker(ABC):
             if topic in self.metadata.image.topics:
                 self.coordination.role_changed(topic, index)
 
-    def _topic_opened(self, topic: TopicImage) -> None:
-        for index in range(len(topic.partitions)):
-            self.coordination.role_changed(topic.name, index)
-
     def _log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         self.cleaner.log_replaced(topic, index, log)
         self.coordination.log_replaced(topic, index, log)
@@ -406,7 +405,6 @@ class Broker(ABC):
         await self.cleaner.stop()
         self.scrubber.stop()
         await self.healer.stop()
-        await self.changes.missing.stop()
         await self.moves.stop()
         await self.coordination.stop()
         self.peers.close()

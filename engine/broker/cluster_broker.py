@@ -9,13 +9,14 @@ from bowstring.engine.api.table import BY_BROKER
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.controller_node import ControllerServer
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
-from bowstring.engine.broker.forwarded_changes import AllocatedProducerIds, ForwardedChanges
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.node import NodeLostError, behind, check_formatted
 from bowstring.engine.broker.replication import Replication
+from bowstring.engine.coordinators.cluster_changes import ClusterChanges
+from bowstring.engine.coordinators.producer_ids import ProducerIds
 from bowstring.engine.metadata.features import names_directories
-from bowstring.engine.metadata.image import PartitionImage
+from bowstring.engine.metadata.image import PartitionImage, TopicImage
 from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format, with_itself
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
@@ -89,16 +90,14 @@ class ClusterBroker(Broker):
             node_id=self.node_id,
             broker_epoch=self._broker_epoch,
         )
-        self.changes = ForwardedChanges(
+        self.changes = ClusterChanges(
             self.quorum,
             self.logs,
             self.configs,
-            self.node_id,
-            self._assignments,
             settled=self._settled,
             is_own_cluster=self._is_own_cluster,
         )
-        self.producer_ids = AllocatedProducerIds(self.quorum, self.node_id, lambda: self.lifecycle.epoch)
+        self.producer_ids = ProducerIds(self.quorum, self.node_id, lambda: self.lifecycle.epoch)
         self.logs.replicates = True
         self.replication = Replication(
             self.quorum,
@@ -112,11 +111,16 @@ class ClusterBroker(Broker):
         self.replication.when_truncated = self.housekeeping.logs_truncated
         self.logs.set_min_in_sync = self.replication.plane_replicas.set_min_in_sync
         self.follower = ImageFollower(
-            self.quorum, self.changes, self.logs, self.replication, self._assignments
+            self.quorum, self._committed_configs, self.logs, self.replication, self._assignments
         )
+        self.follower.when_changed = self._cluster_changed
+        self.follower.when_topic_deleted = self._topic_deleted
         self.follower.when_roles_changed = lambda topic, index: self.coordination.role_changed(
             topic.name, index
         )
+
+    async def _assign_directory(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
+        await self._assignments.assign(topic, index, directory_id)
 
     async def _settled(self) -> None:
         await self.follower.settled()
@@ -189,7 +193,7 @@ class ClusterBroker(Broker):
         # A thread opens the logs of a copy; what is committed meanwhile is carried out afterwards.
         image = self.quorum.image.copy()
         self.follower.listen()
-        self.changes.load_dynamic_configs(image)
+        self._committed_configs.load(image)
         work = asyncio.get_running_loop().run_in_executor(
             None, self.logs.open_all, image, self._recovery_threads()
         )

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.coordinators.cluster_changes import ClusterChanges
 from bowstring.engine.coordinators.coordinators import Coordinators
+from bowstring.engine.coordinators.producer_ids import ProducerIds
 from bowstring.engine.metadata.image import Metadata
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
-from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
-from bowstring.engine.metadata.store.producer_ids import ProducerIds
 from bowstring.engine.requests.led_logs import LedLogs
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.disk_reads import DiskReads

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple, TypeVar
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
+from bowstring.engine.broker.committed_configs import CommittedConfigs
 from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ClusterImage, TopicImage
-from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.storage.log_healer import GIVE_UP_S, RETRY_FIRST_S, next_pause_s
@@ -77,18 +77,20 @@ class ImageFollower:
 
     Attributes:
         when_roles_changed: Called for partitions of all topics, once the data plane has their roles.
+        when_changed: Called after each change.
+        when_topic_deleted: Called with the name and the id of each topic that is gone.
     """
 
     def __init__(
         self,
         quorum: QuorumService,
-        changes: ClusterChanges,
+        configs: CommittedConfigs,
         logs: LogManager,
         replication: Replication,
         directories: DirectoryAssignments,
     ) -> None:
         self._quorum = quorum
-        self._changes = changes
+        self._configs = configs
         self._logs = logs
         self._replication = replication
         self._directories = directories
@@ -104,6 +106,8 @@ class ImageFollower:
         self._settled: list[asyncio.Future[None]] = []
         self._task: asyncio.Task[None] | None = None
         self.when_roles_changed: RolesListener = lambda topic, index: None
+        self.when_changed: Callable[[], None] = lambda: None
+        self.when_topic_deleted: Callable[[str, bytes], None] = lambda name, topic_id: None
 
     # ------------------------------------------------------------ life
 
@@ -193,7 +197,7 @@ class ImageFollower:
                     await asyncio.sleep(self._pause_s)
                 else:
                     self._left |= left
-                self._changes.when_changed()
+                self.when_changed()
             self._is_trying = False
             self._settle()
             self._has_begun.set()
@@ -270,7 +274,7 @@ class ImageFollower:
                     self._drop(topic.name, index)
                 self.when_roles_changed(topic, index)
         if change.configs:
-            await self._changes.configure(self._quorum.image, change.configs)
+            await self._configs.carry_out(self._quorum.image, change.configs)
             self._replication.configure(self._configured(change.configs))
         self._give_up_late()
         return _NOTHING._replace(partitions=dict.fromkeys(missing))
@@ -331,7 +335,7 @@ class ImageFollower:
             self._drop(name, index)
         self._logs.forget_topic(name)
         await self._logs.sync_removed()
-        self._changes.when_topic_deleted(name, topic_id)
+        self.when_topic_deleted(name, topic_id)
         del self._names[topic_id]
 
     def _drop(self, topic: str, index: int) -> None:

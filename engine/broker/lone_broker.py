@@ -8,7 +8,7 @@ from bowstring.engine.api.table import BY_BROKER
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.registration import start_records, stop_records
 from bowstring.engine.metadata.directory_ids import change_of_directory
-from bowstring.engine.metadata.image import PartitionImage
+from bowstring.engine.metadata.image import PartitionImage, TopicImage
 from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.own_changes import OwnChanges
 from bowstring.engine.metadata.store.producer_ids import ProducerIds
@@ -55,8 +55,14 @@ class LoneBroker(Broker):
         self.alone.close()
 
     def _make_changes(self) -> None:
-        self.changes = self.committer = OwnChanges(self.metadata, self.logs, self.configs, self.node_id)
-        self.producer_ids = ProducerIds(self.metadata, self.node_id)
+        self.committer = OwnChanges(self.metadata, self.logs, self.configs, self.node_id)
+        self.changes = self.committer  # type: ignore[assignment]
+        self.producer_ids = ProducerIds(self.metadata, self.node_id)  # type: ignore[assignment]
+        self.committer.when_changed = self._cluster_changed
+        self.committer.when_topic_deleted = self._topic_deleted
+
+    async def _assign_directory(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
+        await self.committer.assign_directory(topic, index, directory_id)
 
     def _found_elsewhere(self, elsewhere: Mapping[tuple[str, int], bytes]) -> list[MetadataRecord]:
         """Returns records that name the directories where partitions were found (Kafka's

@@ -26,8 +26,8 @@ from bowstring.protocol.errors import Error, Errors, KafkaError
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.coordinators.cluster_changes import ClusterChanges
     from bowstring.engine.metadata.image import ImageSource
-    from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
     from bowstring.engine.storage.log_manager import LogManager
 
 # At start, logs with less than this many bytes in total are replayed before the first request, larger ones

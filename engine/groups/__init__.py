@@ -10,5 +10,5 @@ classic protocol; `offsets` handles committed offsets; `administration` serves a
 
 Imported by: api, broker, share.coordinator.
 May import: _native.log, _native.protocol, _native.record, _native.server, configs, coordinators, engine,
-metadata, metadata.store, protocol, share.persister, storage.
+metadata, protocol, share.persister, storage.
 """

@@ -6,7 +6,7 @@ leader, `forwards` has the turns of those of clients;
 `applier` follows the committed records with the image of the cluster, and `own_snapshots` writes it down;
 `settings` reads the configs; `formatting` prepares directories.
 
-Imported by: api, broker, cli, cluster.
+Imported by: api, broker, cli, cluster, serve.
 May import: _native.log, _native.record, configs, engine, metadata, metadata.store, network, protocol, raft,
 storage.
 """

@@ -15,5 +15,5 @@ with the coordinator of a produced batch.
 
 Imported by: api, broker.
 May import: _native.log, _native.protocol, _native.record, _native.server, configs, coordinators, engine,
-metadata, metadata.store, network, protocol, storage.
+metadata, network, protocol, storage.
 """

@@ -34,9 +34,9 @@ from bowstring.protocol.messages.init_producer_id import InitProducerIdResponse
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.coordinators.cluster_changes import ClusterChanges
+    from bowstring.engine.coordinators.producer_ids import ProducerIds
     from bowstring.engine.metadata.image import ImageSource
-    from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
-    from bowstring.engine.metadata.store.producer_ids import ProducerIds
     from bowstring.engine.storage.log_manager import LogManager
 
 _COMPLETE_AGAIN_S: Final = 0.1

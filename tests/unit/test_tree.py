@@ -101,12 +101,12 @@ ENGINE_PACKAGES = {
         *("_native.log", "_native.record"),
     },
     "engine.coordinators": {
-        *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.storage"),
+        *("engine", "engine.configs", "engine.metadata", "engine.storage"),
         *("protocol", "_native.log", "_native.record", "_native.server"),
     },
     "engine.groups": {
-        *("engine", "engine.configs", "engine.coordinators", "engine.metadata", "engine.metadata.store"),
-        *("protocol", "engine.share.persister", "engine.storage"),
+        *("engine", "engine.configs", "engine.coordinators", "engine.metadata", "protocol"),
+        *("engine.share.persister", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
     "engine.replication": {"engine.metadata", "protocol"},
@@ -118,15 +118,15 @@ ENGINE_PACKAGES = {
     },
     "engine.controller": {"engine", "engine.configs", "engine.metadata", "protocol"},
     "engine.transactions": {
-        *("engine", "engine.configs", "engine.coordinators", "engine.metadata"),
-        *("engine.metadata.store", "engine.network", "protocol", "engine.storage"),
+        *("engine", "engine.configs", "engine.coordinators", "engine.metadata", "engine.network"),
+        *("protocol", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.record", "_native.server"),
     },
     "engine.share": {"engine.metadata", "engine.network", "protocol"},
     "engine.share.persister": {"engine", "engine.network", "protocol"},
     "engine.share.coordinator": {
         *("engine", "engine.configs", "engine.coordinators", "engine.groups", "engine.metadata"),
-        *("engine.metadata.store", "protocol", "engine.share.persister", "engine.storage"),
+        *("protocol", "engine.share.persister", "engine.storage"),
         *("_native.log", "_native.protocol", "_native.server"),
     },
     "engine.share.leader": {
@@ -144,7 +144,7 @@ ENGINE_PACKAGES = {
     },
     "engine.api": {
         *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
-        *("engine.metadata", "engine.metadata.store", "protocol", "engine.quorum", "engine.requests"),
+        *("engine.metadata", "protocol", "engine.quorum", "engine.requests"),
         *("engine.share", "engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
         *("engine.storage", "engine.transactions", "_native.log", "_native.protocol"),
         *("_native.record", "_native.share"),

@@ -2,14 +2,24 @@
 applies configs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bowstring._native.log.partition_log import LogError
+from bowstring.engine import event_log
+from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.directory_ids import MIGRATING, change_of_directory
-from bowstring.engine.metadata.image import ClusterImage, ImageChange, TopicImage
+from bowstring.engine.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterImage,
+    ImageChange,
+    Metadata,
+    TopicImage,
+)
 from bowstring.engine.metadata.names import unified
-from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
+from bowstring.engine.metadata.store.missing_logs import MissingLogs
 from bowstring.engine.metadata.topic_changes import NewTopic, check_partition_total, create_topic
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.ids import random_uuid
@@ -18,11 +28,43 @@ from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, 
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
-    pass
+    from bowstring.engine.storage.log_manager import LogManager
 
 
-class OwnChanges(ClusterChanges):
+class OwnChanges:
     """Changes of a node alone: commit, then carry out."""
+
+    def __init__(self, metadata: Metadata, logs: "LogManager", configs: BrokerConfigs, node_id: int) -> None:
+        self._metadata = metadata
+        self._logs = logs
+        self._configs = configs
+        self._node_id = node_id
+        self.missing = MissingLogs(metadata, logs)
+        self.when_changed: Callable[[], None] = lambda: None
+        self.when_topic_deleted: Callable[[str, bytes], None] = lambda name, topic_id: None
+
+    async def configure(self, image: ClusterImage, records: list[ConfigRecord]) -> None:
+        """Carries out changes of configs that the image has."""
+        if any(record.resource_type == BROKER_RESOURCE for record in records):
+            self.load_dynamic_configs(image)
+            await self._logs.configure_all(image)
+        for record in records:
+            if record.resource_type == CLIENT_METRICS_RESOURCE and record.value is not None:
+                event_log.warning(
+                    "a config is stored and reported, but has no effect yet; remove it to silence this "
+                    "warning",
+                    config=record.name,
+                    of=f"client metrics subscription {record.resource_name}",
+                )
+        for name in {record.resource_name for record in records if record.resource_type == TOPIC_RESOURCE}:
+            if name not in image.topics:
+                continue  # deleted since
+            await self._logs.configure(name, image)
+
+    def load_dynamic_configs(self, image: ClusterImage) -> None:
+        """Applies the broker configs of the image."""
+        own = image.resource_configs(BROKER_RESOURCE, str(self._node_id))
+        self._configs.set_dynamic(own, image.resource_configs(BROKER_RESOURCE, ""))
 
     async def commit(self, change: ImageChange, records: Sequence[MetadataRecord]) -> None:
         """Commits records and carries them out, within the change that they were decided in.

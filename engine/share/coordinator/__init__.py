@@ -9,5 +9,5 @@ coordinator (KIP-932, KIP-1226).
 
 Imported by: api, broker.
 May import: _native.log, _native.protocol, _native.server, configs, coordinators, engine, groups, metadata,
-metadata.store, protocol, share.persister, storage.
+protocol, share.persister, storage.
 """

@@ -1,6 +1,7 @@
 """Every request that brokers forward can be refused as a whole, in every version, for each thing that it names."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -69,9 +70,14 @@ def test_the_answer_has_the_error_for_each_part(key: int, version: int):
         async def ask_leader(self, *_):
             raise BUSY
 
+    class Changes:
+        async def carried_out(self):
+            pass
+
     body = body_of(key, version)
     request = Request(api_key=key, version=version, body=body, listener=None, peer="127.0.0.1:1")  # type: ignore[arg-type]
-    handling = forwarded.handle(request, configs=BrokerConfigs({}), quorum=Busy())  # type: ignore[arg-type]
+    parts: Any = {"configs": BrokerConfigs({}), "quorum": Busy(), "changes": Changes()}
+    handling = forwarded.handle(request, **parts)
     for answer in (refusal(key, version, body, BUSY), asyncio.run(handling)):
         assert answer is not None
         _, decoded = decode_response(key, version, bytes(encode_response(key, version, 1, answer)))

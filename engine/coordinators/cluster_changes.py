@@ -1,30 +1,44 @@
-"""Queries the active controller where a broker of a cluster cannot decide itself."""
+"""Has the active controller create the topics that a broker needs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.image import TopicImage
-from bowstring.engine.metadata.store.cluster_changes import ClusterChanges
-from bowstring.engine.metadata.store.producer_ids import ProducerIds
+from bowstring.engine.metadata.image import ImageSource
 from bowstring.engine.metadata.topic_changes import NewTopic
-from bowstring.engine.quorum.service import QuorumService
-from bowstring.engine.storage.log_manager import LogManager
 from bowstring.protocol.errors import Errors, KafkaError
-from bowstring.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from bowstring.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
 
+if TYPE_CHECKING:
+    from bowstring.engine.storage.log_manager import LogManager
+
 _LOOK_S: Final = 0.01
 
 
-class ForwardedChanges(ClusterChanges):
-    """Changes of a cluster whose controller may be another node.
+class Quorum(ImageSource, Protocol):
+    """What a broker needs of its replica of the metadata quorum to have the cluster changed."""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this node is the active controller."""
+
+    async def ask_leader(
+        self, body: Any, timeout_ms: int | None = None, version: int | None = None, client: str = ""
+    ) -> Any:
+        """Sends a request to the active controller; returns the response's body.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER: none is known in time, or it does not answer.
+        """
+
+
+class ClusterChanges:
+    """What a broker has the active controller change without a client's request to do so.
 
     Args:
         settled: Waits until this broker has carried out what its image has.
@@ -33,28 +47,30 @@ class ForwardedChanges(ClusterChanges):
 
     def __init__(
         self,
-        quorum: QuorumService,
-        logs: LogManager,
+        quorum: Quorum,
+        logs: "LogManager",
         configs: BrokerConfigs,
-        node_id: int,
-        directories: DirectoryAssignments,
         *,
         settled: Callable[[], Awaitable[None]],
         is_own_cluster: bool,
     ) -> None:
-        super().__init__(quorum, logs, configs, node_id)
         self._quorum = quorum
-        self._directories = directories
-        self._carried_out = settled
+        self._logs = logs
+        self._configs = configs
+        self._settled = settled
         self._is_own_cluster = is_own_cluster
 
-    async def assign_directory(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
-        """Reports to the controller in which log directory this node's replica is (KIP-858).
-
-        Raises:
-            KafkaError: The controller has refused, or there is none.
+    async def carried_out(self) -> None:
+        """Waits, for at most request.timeout.ms, until this broker has carried out what its own controller
+        has committed. Returns at once when another node's controller is active.
         """
-        await self._directories.assign(topic, index, directory_id)
+        if not self._quorum.is_leader:
+            return
+        try:
+            async with asyncio.timeout(self._configs.value("request.timeout.ms") / 1000):
+                await self._settled()
+        except TimeoutError:
+            pass  # it is committed, and carried out as soon as the disk allows
 
     async def create_missing_topic(self, name: str) -> None:
         """Has the controller create a topic that a client requests, with this broker's default counts.
@@ -133,35 +149,10 @@ class ForwardedChanges(ClusterChanges):
 
     async def _until_open(self, topic: str) -> None:
         """Waits until this broker has got the topic and opened its partitions."""
-        if self._quorum.is_leader:
-            await self._carried_out()
+        await self.carried_out()
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._configs.value("request.timeout.ms") / 1000
         while not self._logs.of_topic(topic):
             if loop.time() >= deadline_s:
                 raise KafkaError(Errors.REQUEST_TIMED_OUT, f"{topic} is not here yet")
             await asyncio.sleep(_LOOK_S)  # the log of the controller gets here soon
-
-
-class AllocatedProducerIds(ProducerIds):
-    """Producer ids from blocks that the controller allocates (KIP-730)."""
-
-    def __init__(self, quorum: QuorumService, node_id: int, broker_epoch: Callable[[], int]) -> None:
-        super().__init__(quorum, node_id)
-        self._quorum = quorum
-        self._broker_epoch = broker_epoch
-
-    async def next_block(self) -> tuple[int, int]:
-        """Returns the first id of a new block, and the one after its last.
-
-        Raises:
-            KafkaError: The controller has refused, or there is none.
-        """
-        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
-        answer: Any = await self._quorum.ask_leader(request)
-        if answer.error_code == Errors.UNKNOWN_SERVER_ERROR.code:
-            # An idempotent producer would act on that; this makes it retry, as in Kafka.
-            raise KafkaError(Errors.COORDINATOR_LOAD_IN_PROGRESS)
-        if answer.error_code:
-            raise KafkaError(Errors.of(answer.error_code))
-        return answer.producer_id_start, answer.producer_id_start + answer.producer_id_len
