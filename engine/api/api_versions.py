@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from bowstring.protocol.messages import ApiKeys
@@ -13,6 +12,7 @@ from bowstring.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from bowstring.protocol.versions import api_range
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
@@ -78,7 +78,7 @@ def unsupported_version() -> ApiVersionsResponse:
 
 
 def _offer(key: int) -> ApiVersion:
-    api = API_VERSIONS[key]
+    api = api_range(key)
     lowest = 0 if key == ApiKeys.PRODUCE else api.lowest
     return ApiVersion(api_key=key, min_version=lowest, max_version=api.highest)
 

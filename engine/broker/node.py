@@ -8,7 +8,7 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import META_PROPERTIES
-from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.versions import api_range
 
 if TYPE_CHECKING:
     from bowstring.engine.quorum.service import QuorumService
@@ -77,8 +77,7 @@ def make_plane(configs: BrokerConfigs, offered: tuple[int, ...], *, is_controlle
     plane = DataPlane(
         apis={
             key: (api.lowest, api.highest, api.flexible_from)
-            for key in offered
-            for api in (API_VERSIONS[key],)
+            for key, api in zip(offered, map(api_range, offered), strict=True)
         },
         is_controller=is_controller,
         reactors=1 if is_controller else reactors,

@@ -18,7 +18,6 @@ from bowstring.protocol.schema import (
     UINT32,
     UUID,
     fields_of,
-    is_flexible,
 )
 
 FORMATS = {
@@ -42,7 +41,8 @@ def uvarint(value):
 
 
 def encode(message, version):
-    return encode_struct(message, version, is_flexible(type(message), version))
+    lowest, highest = type(message).__layout__.flexible
+    return encode_struct(message, version, lowest <= version <= highest)
 
 
 def encode_struct(value, version, flexible):

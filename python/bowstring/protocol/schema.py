@@ -1,11 +1,12 @@
 """Declares messages: one class per message, one line per field.
 
-    class MetadataRequest(Request, key=3, versions="0-13", flexible="9+"):
+    class MetadataRequest(Request, key=3):
         topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, "0+", nullable="1+")
         allow_auto_topic_creation: bool = boolean("4+", default=True)
 
 The annotation is for type checkers; the call on the right declares the wire format. Versions are written as
-in Kafka's protocol guide: ``"3+"``, ``"1-4"``, ``"2"`` or ``"none"``. Constructors take keywords only, and
+in Kafka's protocol guide: ``"3+"``, ``"1-4"``, ``"2"`` or ``"none"``; those of an API are in `API_RANGES`, so
+that they are known before its module is imported. Constructors take keywords only, and
 every field is optional; an omitted field has its declared default, or the type's zero.
 
 The codec's plans, the table of versions, the dispatch by key, the reference page, the round-trip tests and
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 from bowstring._native.protocol.message_layout import KINDS, Layout, StructBase
+from bowstring.protocol.messages import API_RANGES
 
 Versions = tuple[int, int]
 
@@ -277,15 +279,26 @@ class Message(Struct):
     """
 
 
-class Request(Message):
-    """A request. Class keywords in addition to a message's: ``key``, the API key; ``served_by``, the roles
-    that answer it; ``unstable=True`` when Kafka offers its highest version only if configured to.
-    """
+class RequestDeclaration(Declaration):
+    """Takes the versions of a request from `API_RANGES`."""
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **facts: Any
+    ) -> RequestDeclaration:
+        """Creates the class of the API ``key``."""
+        if "key" in facts:
+            facts["versions"], facts["flexible"] = API_RANGES[facts["key"]]
+        made = super().__new__(mcs, name, bases, namespace, **facts)
+        assert isinstance(made, RequestDeclaration)
+        return made
+
+
+class Request(Message, metaclass=RequestDeclaration):
+    """A request. Class keywords: ``key``, the API key; ``served_by``, the roles that answer it."""
 
     if TYPE_CHECKING:
         api_key: ClassVar[int]
     served_by: ClassVar[tuple[str, ...]] = ("broker",)
-    unstable: ClassVar[bool] = False
 
 
 class Response(Message):
@@ -327,9 +340,3 @@ def fields_of(declared: type[Struct]) -> tuple[Field, ...]:
 def versions_of(declared: type[Message]) -> Versions:
     """Returns lowest and highest version declared."""
     return declared.__layout__.versions
-
-
-def is_flexible(declared: type[Message], version: int) -> bool:
-    """Returns whether `version` has tagged fields and compact lengths (KIP-482)."""
-    lowest, highest = declared.__layout__.flexible
-    return lowest <= version <= highest

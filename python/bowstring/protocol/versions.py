@@ -4,12 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from bowstring.protocol.messages import API_MODULES
-from bowstring.protocol.schema import Request, Response, is_flexible, versions_of
+from bowstring.protocol.messages import API_MODULES, API_RANGES, UNSTABLE
+from bowstring.protocol.schema import Request, Response, version_range
 
 M = TypeVar("M", bound=Request | Response)
+
+
+_NEVER: Final = 0x7FFF
+
+
+class ApiRange(NamedTuple):
+    """The versions of one API; see `Api`."""
+
+    lowest: int
+    highest: int
+    highest_declared: int
+    flexible_from: int
+
+
+def api_range(key: int) -> ApiRange:
+    """Returns the versions of a declared API, whose module is not imported."""
+    declared, flexible = API_RANGES[key]
+    lowest, highest = version_range(declared)
+    flexible_from, flexible_to = version_range(flexible)
+    flexible_from = max(lowest, flexible_from)
+    return ApiRange(
+        lowest,
+        highest - 1 if key in UNSTABLE else highest,
+        highest,
+        flexible_from if flexible_from <= min(highest, flexible_to) else _NEVER,
+    )
 
 
 class Api(NamedTuple):
@@ -57,15 +83,10 @@ def _load(module_name: str) -> Api:
     name = "".join(word.capitalize() for word in module_name.split("_"))
     request: type[Request] = getattr(module, f"{name}Request")
     response: type[Response] = getattr(module, f"{name}Response")
-    lowest, highest = versions_of(request)
-    flexible = (version for version in range(lowest, highest + 1) if is_flexible(request, version))
     return Api(
         key=request.api_key,
         name=name,
-        lowest=lowest,
-        highest=highest - 1 if request.unstable else highest,
-        highest_declared=highest,
-        flexible_from=next(flexible, 0x7FFF),
+        **api_range(request.api_key)._asdict(),
         served_by=request.served_by,
         request=request,
         response=response,

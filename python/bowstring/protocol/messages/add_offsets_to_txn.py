@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, int16, int32, int64, string
 
 
-class AddOffsetsToTxnRequest(Request, key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnRequest(Request, key=25):
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
     producer_epoch: int = int16("0+")

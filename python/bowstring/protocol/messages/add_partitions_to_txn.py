@@ -18,7 +18,7 @@ class AddPartitionsToTxnTransaction(Struct):
     topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "4+")
 
 
-class AddPartitionsToTxnRequest(Request, key=24, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnRequest(Request, key=24):
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
     v3_and_below_transactional_id: str = string("0-3")
     v3_and_below_producer_id: int = int64("0-3")

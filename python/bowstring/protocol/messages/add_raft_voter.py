@@ -22,7 +22,7 @@ class Listener(Struct):
     port: int = uint16("0+")
 
 
-class AddRaftVoterRequest(Request, key=80, versions="0-1", flexible="0+", served_by=("broker", "controller")):
+class AddRaftVoterRequest(Request, key=80, served_by=("broker", "controller")):
     cluster_id: str | None = string("0+", nullable="0+")
     timeout_ms: int = int32("0+")
     voter_id: int = int32("0+")

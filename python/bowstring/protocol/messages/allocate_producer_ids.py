@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, int16, int32, int64
 
 
-class AllocateProducerIdsRequest(Request, key=67, versions="0", flexible="0+", served_by=("controller",)):
+class AllocateProducerIdsRequest(Request, key=67, served_by=("controller",)):
     broker_id: int = int32("0+")
     broker_epoch: int = int64("0+", default=-1)
 

@@ -21,9 +21,7 @@ class AlterClientQuotasRequestEntryData(Struct):
     ops: list[OpData] = array(OpData, "0+")
 
 
-class AlterClientQuotasRequest(
-    Request, key=49, versions="0-1", flexible="1+", served_by=("broker", "controller")
-):
+class AlterClientQuotasRequest(Request, key=49, served_by=("broker", "controller")):
     entries: list[AlterClientQuotasRequestEntryData] = array(AlterClientQuotasRequestEntryData, "0+")
     validate_only: bool = boolean("0+")
 

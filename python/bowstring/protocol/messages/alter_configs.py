@@ -16,7 +16,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = array(AlterableConfig, "0+")
 
 
-class AlterConfigsRequest(Request, key=33, versions="0-2", flexible="2+", served_by=("broker", "controller")):
+class AlterConfigsRequest(Request, key=33, served_by=("broker", "controller")):
     resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+")
     validate_only: bool = boolean("0+")
 

@@ -24,7 +24,7 @@ class AlterPartitionRequestTopicData(Struct):
     partitions: list[AlterPartitionRequestPartitionData] = array(AlterPartitionRequestPartitionData, "0+")
 
 
-class AlterPartitionRequest(Request, key=56, versions="2-3", flexible="0+", served_by=("controller",)):
+class AlterPartitionRequest(Request, key=56, served_by=("controller",)):
     broker_id: int = int32("0+")
     broker_epoch: int = int64("0+", default=-1)
     topics: list[AlterPartitionRequestTopicData] = array(AlterPartitionRequestTopicData, "0+")

@@ -15,9 +15,7 @@ class ReassignableTopic(Struct):
     partitions: list[ReassignablePartition] = array(ReassignablePartition, "0+")
 
 
-class AlterPartitionReassignmentsRequest(
-    Request, key=45, versions="0-1", flexible="0+", served_by=("broker", "controller")
-):
+class AlterPartitionReassignmentsRequest(Request, key=45, served_by=("broker", "controller")):
     timeout_ms: int = int32("0+", default=60000)
     allow_replication_factor_change: bool = boolean("1+", default=True)
     topics: list[ReassignableTopic] = array(ReassignableTopic, "0+")

@@ -15,7 +15,7 @@ class AlterReplicaLogDir(Struct):
     topics: list[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic, "0+")
 
 
-class AlterReplicaLogDirsRequest(Request, key=34, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsRequest(Request, key=34):
     dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir, "0+")
 
 

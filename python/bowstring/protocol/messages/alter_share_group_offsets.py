@@ -17,7 +17,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
     )
 
 
-class AlterShareGroupOffsetsRequest(Request, key=91, versions="0", flexible="0+"):
+class AlterShareGroupOffsetsRequest(Request, key=91):
     group_id: str = string("0+")
     topics: list[AlterShareGroupOffsetsRequestTopic] = array(AlterShareGroupOffsetsRequestTopic, "0+")
 

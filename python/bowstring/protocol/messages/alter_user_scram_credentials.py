@@ -18,9 +18,7 @@ class ScramCredentialUpsertion(Struct):
     salted_password: bytes = binary("0+")
 
 
-class AlterUserScramCredentialsRequest(
-    Request, key=51, versions="0", flexible="0+", served_by=("broker", "controller")
-):
+class AlterUserScramCredentialsRequest(Request, key=51, served_by=("broker", "controller")):
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion, "0+")
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion, "0+")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, int64, string
 
 
-class ApiVersionsRequest(Request, key=18, versions="0-5", flexible="3+", served_by=("broker", "controller")):
+class ApiVersionsRequest(Request, key=18, served_by=("broker", "controller")):
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)
     cluster_id: str | None = string("5+", nullable="5+", default=None, ignorable=True)

@@ -21,7 +21,7 @@ class AssignReplicasToDirsRequestDirectoryData(Struct):
     topics: list[AssignReplicasToDirsRequestTopicData] = array(AssignReplicasToDirsRequestTopicData, "0+")
 
 
-class AssignReplicasToDirsRequest(Request, key=73, versions="0", flexible="0+", served_by=("controller",)):
+class AssignReplicasToDirsRequest(Request, key=73, served_by=("controller",)):
     broker_id: int = int32("0+")
     broker_epoch: int = int64("0+", default=-1)
     directories: list[AssignReplicasToDirsRequestDirectoryData] = array(

@@ -23,7 +23,7 @@ class LeaderEndpoint(Struct):
     port: int = uint16("1+")
 
 
-class BeginQuorumEpochRequest(Request, key=53, versions="0-1", flexible="1+", served_by=("controller",)):
+class BeginQuorumEpochRequest(Request, key=53, served_by=("controller",)):
     cluster_id: str | None = string("0+", nullable="0+", default=None)
     voter_id: int = int32("1+", default=-1, ignorable=True)
     topics: list[BeginQuorumEpochRequestTopicData] = array(BeginQuorumEpochRequestTopicData, "0+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, array, boolean, int16, int32, int64, uuid
 
 
-class BrokerHeartbeatRequest(Request, key=63, versions="0-2", flexible="0+", served_by=("controller",)):
+class BrokerHeartbeatRequest(Request, key=63, served_by=("controller",)):
     broker_id: int = int32("0+")
     broker_epoch: int = int64("0+", default=-1)
     current_metadata_offset: int = int64("0+")

@@ -30,7 +30,7 @@ class Feature(Struct):
     max_supported_version: int = int16("0+")
 
 
-class BrokerRegistrationRequest(Request, key=62, versions="0-4", flexible="0+", served_by=("controller",)):
+class BrokerRegistrationRequest(Request, key=62, served_by=("controller",)):
     broker_id: int = int32("0+")
     cluster_id: str = string("0+")
     incarnation_id: bytes = uuid("0+")

@@ -17,7 +17,7 @@ from bowstring.protocol.schema import (
 )
 
 
-class ConsumerGroupDescribeRequest(Request, key=69, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeRequest(Request, key=69):
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")
 

@@ -10,7 +10,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class ConsumerGroupHeartbeatRequest(Request, key=68, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatRequest(Request, key=68):
     group_id: str = string("0+")
     member_id: str = string("0+")
     member_epoch: int = int32("0+")

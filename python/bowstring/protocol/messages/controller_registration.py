@@ -29,7 +29,7 @@ class Feature(Struct):
     max_supported_version: int = int16("0+")
 
 
-class ControllerRegistrationRequest(Request, key=70, versions="0", flexible="0+", served_by=("controller",)):
+class ControllerRegistrationRequest(Request, key=70, served_by=("controller",)):
     controller_id: int = int32("0+")
     incarnation_id: bytes = uuid("0+")
     zk_migration_ready: bool = boolean("0+")

@@ -15,7 +15,7 @@ class AclCreation(Struct):
     permission_type: int = int8("0+")
 
 
-class CreateAclsRequest(Request, key=30, versions="1-3", flexible="2+", served_by=("broker", "controller")):
+class CreateAclsRequest(Request, key=30, served_by=("broker", "controller")):
     creations: list[AclCreation] = array(AclCreation, "0+")
 
 

@@ -10,9 +10,7 @@ class CreatableRenewers(Struct):
     principal_name: str = string("0+")
 
 
-class CreateDelegationTokenRequest(
-    Request, key=38, versions="1-3", flexible="2+", served_by=("broker", "controller")
-):
+class CreateDelegationTokenRequest(Request, key=38, served_by=("broker", "controller")):
     owner_principal_type: str | None = string("3+", nullable="3+")
     owner_principal_name: str | None = string("3+", nullable="3+")
     renewers: list[CreatableRenewers] = array(CreatableRenewers, "0+")

@@ -17,9 +17,7 @@ class CreatePartitionsTopic(Struct):
     )
 
 
-class CreatePartitionsRequest(
-    Request, key=37, versions="0-3", flexible="2+", served_by=("broker", "controller")
-):
+class CreatePartitionsRequest(Request, key=37, served_by=("broker", "controller")):
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic, "0+")
     timeout_ms: int = int32("0+")
     validate_only: bool = boolean("0+")

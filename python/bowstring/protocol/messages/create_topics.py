@@ -34,7 +34,7 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = array(CreatableTopicConfig, "0+")
 
 
-class CreateTopicsRequest(Request, key=19, versions="2-7", flexible="5+", served_by=("broker", "controller")):
+class CreateTopicsRequest(Request, key=19, served_by=("broker", "controller")):
     topics: list[CreatableTopic] = array(CreatableTopic, "0+")
     timeout_ms: int = int32("0+", default=60000)
     validate_only: bool = boolean("1+")

@@ -15,7 +15,7 @@ class DeleteAclsFilter(Struct):
     permission_type: int = int8("0+")
 
 
-class DeleteAclsRequest(Request, key=31, versions="1-3", flexible="2+", served_by=("broker", "controller")):
+class DeleteAclsRequest(Request, key=31, served_by=("broker", "controller")):
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter, "0+")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, int16, int32, string
 
 
-class DeleteGroupsRequest(Request, key=42, versions="0-3", flexible="2+"):
+class DeleteGroupsRequest(Request, key=42):
     groups_names: list[str] = array(string, "0+")
 
 

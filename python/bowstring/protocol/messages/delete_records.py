@@ -15,7 +15,7 @@ class DeleteRecordsTopic(Struct):
     partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition, "0+")
 
 
-class DeleteRecordsRequest(Request, key=21, versions="0-2", flexible="2+"):
+class DeleteRecordsRequest(Request, key=21):
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic, "0+")
     timeout_ms: int = int32("0+")
 

@@ -9,7 +9,7 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
     topic_name: str = string("0+")
 
 
-class DeleteShareGroupOffsetsRequest(Request, key=92, versions="0", flexible="0+"):
+class DeleteShareGroupOffsetsRequest(Request, key=92):
     group_id: str = string("0+")
     topics: list[DeleteShareGroupOffsetsRequestTopic] = array(DeleteShareGroupOffsetsRequestTopic, "0+")
 

@@ -14,7 +14,7 @@ class DeleteStateData(Struct):
     partitions: list[PartitionData] = array(PartitionData, "0+")
 
 
-class DeleteShareGroupStateRequest(Request, key=86, versions="0", flexible="0+"):
+class DeleteShareGroupStateRequest(Request, key=86):
     group_id: str = string("0+")
     topics: list[DeleteStateData] = array(DeleteStateData, "0+")
 

@@ -10,7 +10,7 @@ class DeleteTopicState(Struct):
     topic_id: bytes = uuid("6+")
 
 
-class DeleteTopicsRequest(Request, key=20, versions="1-6", flexible="4+", served_by=("broker", "controller")):
+class DeleteTopicsRequest(Request, key=20, served_by=("broker", "controller")):
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = array(string, "0-5", ignorable=True)
     timeout_ms: int = int32("0+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
-class DescribeAclsRequest(Request, key=29, versions="1-3", flexible="2+", served_by=("broker", "controller")):
+class DescribeAclsRequest(Request, key=29, served_by=("broker", "controller")):
     resource_type_filter: int = int8("0+")
     resource_name_filter: str | None = string("0+", nullable="0+")
     pattern_type_filter: int = int8("1+", default=3)

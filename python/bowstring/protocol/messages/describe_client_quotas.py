@@ -22,7 +22,7 @@ class ComponentData(Struct):
     match: str | None = string("0+", nullable="0+")
 
 
-class DescribeClientQuotasRequest(Request, key=48, versions="0-1", flexible="1+"):
+class DescribeClientQuotasRequest(Request, key=48):
     components: list[ComponentData] = array(ComponentData, "0+")
     strict: bool = boolean("0+")
 

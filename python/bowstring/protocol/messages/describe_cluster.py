@@ -5,9 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string
 
 
-class DescribeClusterRequest(
-    Request, key=60, versions="0-2", flexible="0+", served_by=("broker", "controller")
-):
+class DescribeClusterRequest(Request, key=60, served_by=("broker", "controller")):
     include_cluster_authorized_operations: bool = boolean("0+")
     endpoint_type: int = int8("1+", default=1)
     include_fenced_brokers: bool = boolean("2+")

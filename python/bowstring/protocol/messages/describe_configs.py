@@ -11,9 +11,7 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = array(string, "0+", nullable="0+")
 
 
-class DescribeConfigsRequest(
-    Request, key=32, versions="1-4", flexible="4+", served_by=("broker", "controller")
-):
+class DescribeConfigsRequest(Request, key=32, served_by=("broker", "controller")):
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource, "0+")
     include_synonyms: bool = boolean("1+")
     include_documentation: bool = boolean("3+")

@@ -10,9 +10,7 @@ class DescribeDelegationTokenOwner(Struct):
     principal_name: str = string("0+")
 
 
-class DescribeDelegationTokenRequest(
-    Request, key=41, versions="1-3", flexible="2+", served_by=("broker", "controller")
-):
+class DescribeDelegationTokenRequest(Request, key=41, served_by=("broker", "controller")):
     owners: list[DescribeDelegationTokenOwner] | None = array(
         DescribeDelegationTokenOwner, "0+", nullable="0+"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, binary, boolean, int16, int32, string
 
 
-class DescribeGroupsRequest(Request, key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsRequest(Request, key=15):
     groups: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("3+")
 

@@ -10,7 +10,7 @@ class DescribableLogDirTopic(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class DescribeLogDirsRequest(Request, key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsRequest(Request, key=35):
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, "0+", nullable="0+")
 
 

@@ -10,7 +10,7 @@ class TopicRequest(Struct):
     partition_indexes: list[int] = array(int32, "0+")
 
 
-class DescribeProducersRequest(Request, key=61, versions="0", flexible="0+"):
+class DescribeProducersRequest(Request, key=61):
     topics: list[TopicRequest] = array(TopicRequest, "0+")
 
 

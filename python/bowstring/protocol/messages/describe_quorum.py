@@ -25,9 +25,7 @@ class DescribeQuorumRequestTopicData(Struct):
     partitions: list[DescribeQuorumRequestPartitionData] = array(DescribeQuorumRequestPartitionData, "0+")
 
 
-class DescribeQuorumRequest(
-    Request, key=55, versions="0-2", flexible="0+", served_by=("broker", "controller")
-):
+class DescribeQuorumRequest(Request, key=55, served_by=("broker", "controller")):
     topics: list[DescribeQuorumRequestTopicData] = array(DescribeQuorumRequestTopicData, "0+")
 
 

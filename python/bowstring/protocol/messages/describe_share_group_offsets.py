@@ -17,7 +17,7 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
     )
 
 
-class DescribeShareGroupOffsetsRequest(Request, key=90, versions="0-1", flexible="0+"):
+class DescribeShareGroupOffsetsRequest(Request, key=90):
     groups: list[DescribeShareGroupOffsetsRequestGroup] = array(DescribeShareGroupOffsetsRequestGroup, "0+")
 
 

@@ -25,7 +25,7 @@ class Cursor(Struct):
     partition_index: int = int32("0+")
 
 
-class DescribeTopicPartitionsRequest(Request, key=75, versions="0", flexible="0+"):
+class DescribeTopicPartitionsRequest(Request, key=75):
     topics: list[TopicRequest] = array(TopicRequest, "0+")
     response_partition_limit: int = int32("0+", default=2000)
     cursor: Cursor | None = struct(Cursor, "0+", nullable="0+", default=None)

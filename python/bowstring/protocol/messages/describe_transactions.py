@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
 
 
-class DescribeTransactionsRequest(Request, key=65, versions="0", flexible="0+"):
+class DescribeTransactionsRequest(Request, key=65):
     transactional_ids: list[str] = array(string, "0+")
 
 

@@ -9,9 +9,7 @@ class UserName(Struct):
     name: str = string("0+")
 
 
-class DescribeUserScramCredentialsRequest(
-    Request, key=50, versions="0", flexible="0+", served_by=("broker", "controller")
-):
+class DescribeUserScramCredentialsRequest(Request, key=50, served_by=("broker", "controller")):
     users: list[UserName] | None = array(UserName, "0+", nullable="0+")
 
 

@@ -10,7 +10,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class ElectLeadersRequest(Request, key=43, versions="0-2", flexible="2+", served_by=("broker", "controller")):
+class ElectLeadersRequest(Request, key=43, served_by=("broker", "controller")):
     election_type: int = int8("1+")
     topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, "0+", nullable="0+")
     timeout_ms: int = int32("0+", default=60000)

@@ -29,7 +29,7 @@ class LeaderEndpoint(Struct):
     port: int = uint16("1+")
 
 
-class EndQuorumEpochRequest(Request, key=54, versions="0-1", flexible="1+", served_by=("controller",)):
+class EndQuorumEpochRequest(Request, key=54, served_by=("controller",)):
     cluster_id: str | None = string("0+", nullable="0+", default=None)
     topics: list[EndQuorumEpochRequestTopicData] = array(EndQuorumEpochRequestTopicData, "0+")
     leader_endpoints: list[LeaderEndpoint] = array(LeaderEndpoint, "1+", ignorable=True)

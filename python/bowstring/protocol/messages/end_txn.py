@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, boolean, int16, int32, int64, string
 
 
-class EndTxnRequest(Request, key=26, versions="0-5", flexible="3+"):
+class EndTxnRequest(Request, key=26):
     transactional_id: str = string("0+")
     producer_id: int = int64("0+")
     producer_epoch: int = int16("0+")

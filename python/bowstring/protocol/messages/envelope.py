@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, binary, int16
 
 
-class EnvelopeRequest(Request, key=58, versions="0", flexible="0+", served_by=("controller",)):
+class EnvelopeRequest(Request, key=58, served_by=("controller",)):
     request_data: bytes = binary("0+")
     request_principal: bytes | None = binary("0+", nullable="0+")
     client_host_address: bytes = binary("0+")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, binary, int16, int32, int64
 
 
-class ExpireDelegationTokenRequest(
-    Request, key=40, versions="1-2", flexible="2+", served_by=("broker", "controller")
-):
+class ExpireDelegationTokenRequest(Request, key=40, served_by=("broker", "controller")):
     hmac: bytes = binary("0+")
     expiry_time_period_ms: int = int64("0+")
 

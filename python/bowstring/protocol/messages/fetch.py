@@ -46,7 +46,7 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array(int32, "7+")
 
 
-class FetchRequest(Request, key=1, versions="4-18", flexible="12+", served_by=("broker", "controller")):
+class FetchRequest(Request, key=1, served_by=("broker", "controller")):
     cluster_id: str | None = string("12+", nullable="12+", default=None, ignorable=True, tag=0)
     replica_id: int = int32("0-14", default=-1)
     replica_state: ReplicaState = struct(ReplicaState, "15+", tag=1)

@@ -38,7 +38,7 @@ class FetchSnapshotRequestTopicSnapshot(Struct):
     )
 
 
-class FetchSnapshotRequest(Request, key=59, versions="0-1", flexible="0+", served_by=("controller",)):
+class FetchSnapshotRequest(Request, key=59, served_by=("controller",)):
     cluster_id: str | None = string("0+", nullable="0+", default=None, tag=0)
     replica_id: int = int32("0+", default=-1)
     max_bytes: int = int32("0+", default=0x7FFFFFFF)

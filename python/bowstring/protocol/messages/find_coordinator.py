@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
-class FindCoordinatorRequest(Request, key=10, versions="0-6", flexible="3+"):
+class FindCoordinatorRequest(Request, key=10):
     key: str = string("0-3")
     key_type: int = int8("1+")
     coordinator_keys: list[str] = array(string, "4+")

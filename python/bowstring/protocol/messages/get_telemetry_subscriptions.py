@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, array, boolean, int8, int16, int32, string, uuid
 
 
-class GetTelemetrySubscriptionsRequest(Request, key=71, versions="0", flexible="0+"):
+class GetTelemetrySubscriptionsRequest(Request, key=71):
     client_instance_id: bytes = uuid("0+")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, int16, int32, string
 
 
-class HeartbeatRequest(Request, key=12, versions="0-4", flexible="4+"):
+class HeartbeatRequest(Request, key=12):
     group_id: str = string("0+")
     generation_id: int = int32("0+")
     member_id: str = string("0+")

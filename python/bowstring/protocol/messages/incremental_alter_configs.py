@@ -17,9 +17,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = array(AlterableConfig, "0+")
 
 
-class IncrementalAlterConfigsRequest(
-    Request, key=44, versions="0-1", flexible="1+", served_by=("broker", "controller")
-):
+class IncrementalAlterConfigsRequest(Request, key=44, served_by=("broker", "controller")):
     resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+")
     validate_only: bool = boolean("0+")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, boolean, int16, int32, int64, string
 
 
-class InitProducerIdRequest(Request, key=22, versions="0-6", flexible="2+", unstable=True):
+class InitProducerIdRequest(Request, key=22):
     transactional_id: str | None = string("0+", nullable="0+")
     transaction_timeout_ms: int = int32("0+")
     producer_id: int = int64("3+", default=-1)

@@ -16,7 +16,7 @@ class InitializeStateData(Struct):
     partitions: list[PartitionData] = array(PartitionData, "0+")
 
 
-class InitializeShareGroupStateRequest(Request, key=83, versions="0", flexible="0+"):
+class InitializeShareGroupStateRequest(Request, key=83):
     group_id: str = string("0+")
     topics: list[InitializeStateData] = array(InitializeStateData, "0+")
 

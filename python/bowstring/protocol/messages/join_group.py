@@ -10,7 +10,7 @@ class JoinGroupRequestProtocol(Struct):
     metadata: bytes = binary("0+")
 
 
-class JoinGroupRequest(Request, key=11, versions="0-9", flexible="6+"):
+class JoinGroupRequest(Request, key=11):
     group_id: str = string("0+")
     session_timeout_ms: int = int32("0+")
     rebalance_timeout_ms: int = int32("1+", default=-1, ignorable=True)

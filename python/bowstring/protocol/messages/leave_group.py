@@ -11,7 +11,7 @@ class MemberIdentity(Struct):
     reason: str | None = string("5+", nullable="5+", default=None, ignorable=True)
 
 
-class LeaveGroupRequest(Request, key=13, versions="0-5", flexible="4+"):
+class LeaveGroupRequest(Request, key=13):
     group_id: str = string("0+")
     member_id: str = string("0-2")
     members: list[MemberIdentity] = array(MemberIdentity, "3+")

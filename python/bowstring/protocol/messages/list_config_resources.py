@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
-class ListConfigResourcesRequest(Request, key=74, versions="0-1", flexible="0+"):
+class ListConfigResourcesRequest(Request, key=74):
     resource_types: list[int] = array(int8, "1+")
 
 

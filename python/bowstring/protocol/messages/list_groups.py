@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, int16, int32, string
 
 
-class ListGroupsRequest(Request, key=16, versions="0-5", flexible="3+"):
+class ListGroupsRequest(Request, key=16):
     states_filter: list[str] = array(string, "4+")
     types_filter: list[str] = array(string, "5+")
 

@@ -16,7 +16,7 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
 
 
-class ListOffsetsRequest(Request, key=2, versions="1-11", flexible="6+"):
+class ListOffsetsRequest(Request, key=2):
     replica_id: int = int32("0+")
     isolation_level: int = int8("2+")
     topics: list[ListOffsetsTopic] = array(ListOffsetsTopic, "0+")

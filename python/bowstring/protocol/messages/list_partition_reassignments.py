@@ -10,9 +10,7 @@ class ListPartitionReassignmentsTopics(Struct):
     partition_indexes: list[int] = array(int32, "0+")
 
 
-class ListPartitionReassignmentsRequest(
-    Request, key=46, versions="0", flexible="0+", served_by=("broker", "controller")
-):
+class ListPartitionReassignmentsRequest(Request, key=46, served_by=("broker", "controller")):
     timeout_ms: int = int32("0+", default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = array(
         ListPartitionReassignmentsTopics, "0+", nullable="0+", default=None

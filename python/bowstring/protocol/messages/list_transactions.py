@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
 
 
-class ListTransactionsRequest(Request, key=66, versions="0-2", flexible="0+"):
+class ListTransactionsRequest(Request, key=66):
     state_filters: list[str] = array(string, "0+")
     producer_id_filters: list[int] = array(int64, "0+")
     duration_filter: int = int64("1+", default=-1)

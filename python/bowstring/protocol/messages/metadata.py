@@ -10,7 +10,7 @@ class MetadataRequestTopic(Struct):
     name: str | None = string("0+", nullable="10+")
 
 
-class MetadataRequest(Request, key=3, versions="0-13", flexible="9+"):
+class MetadataRequest(Request, key=3):
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, "0+", nullable="1+")
     allow_auto_topic_creation: bool = boolean("4+", default=True)
     include_cluster_authorized_operations: bool = boolean("8-10")

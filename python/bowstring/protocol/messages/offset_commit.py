@@ -18,7 +18,7 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition, "0+")
 
 
-class OffsetCommitRequest(Request, key=8, versions="2-10", flexible="8+"):
+class OffsetCommitRequest(Request, key=8):
     group_id: str = string("0+")
     generation_id_or_member_epoch: int = int32("1+", default=-1, ignorable=True)
     member_id: str = string("1+", ignorable=True)

@@ -14,7 +14,7 @@ class OffsetDeleteRequestTopic(Struct):
     partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition, "0+")
 
 
-class OffsetDeleteRequest(Request, key=47, versions="0"):
+class OffsetDeleteRequest(Request, key=47):
     group_id: str = string("0+")
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic, "0+")
 

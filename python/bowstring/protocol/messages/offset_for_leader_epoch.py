@@ -16,7 +16,7 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, "0+")
 
 
-class OffsetForLeaderEpochRequest(Request, key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochRequest(Request, key=23):
     replica_id: int = int32("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic, "0+")
 

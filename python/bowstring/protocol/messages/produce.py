@@ -28,7 +28,7 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData] = array(PartitionProduceData, "0+")
 
 
-class ProduceRequest(Request, key=0, versions="3-13", flexible="9+"):
+class ProduceRequest(Request, key=0):
     transactional_id: str | None = string("3+", nullable="3+", default=None)
     acks: int = int16("0+")
     timeout_ms: int = int32("0+")

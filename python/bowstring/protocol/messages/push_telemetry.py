@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, binary, boolean, int8, int16, int32, uuid
 
 
-class PushTelemetryRequest(Request, key=72, versions="0", flexible="0+"):
+class PushTelemetryRequest(Request, key=72):
     client_instance_id: bytes = uuid("0+")
     subscription_id: int = int32("0+")
     terminating: bool = boolean("0+")

@@ -26,7 +26,7 @@ class ReadStateData(Struct):
     partitions: list[PartitionData] = array(PartitionData, "0+")
 
 
-class ReadShareGroupStateRequest(Request, key=84, versions="0", flexible="0+"):
+class ReadShareGroupStateRequest(Request, key=84):
     group_id: str = string("0+")
     topics: list[ReadStateData] = array(ReadStateData, "0+")
 

@@ -15,7 +15,7 @@ class ReadStateSummaryData(Struct):
     partitions: list[PartitionData] = array(PartitionData, "0+")
 
 
-class ReadShareGroupStateSummaryRequest(Request, key=87, versions="0-1", flexible="0+"):
+class ReadShareGroupStateSummaryRequest(Request, key=87):
     group_id: str = string("0+")
     topics: list[ReadStateSummaryData] = array(ReadStateSummaryData, "0+")
 

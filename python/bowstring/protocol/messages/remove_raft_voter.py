@@ -5,9 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, int16, int32, string, uuid
 
 
-class RemoveRaftVoterRequest(
-    Request, key=81, versions="0", flexible="0+", served_by=("broker", "controller")
-):
+class RemoveRaftVoterRequest(Request, key=81, served_by=("broker", "controller")):
     cluster_id: str | None = string("0+", nullable="0+")
     voter_id: int = int32("0+")
     voter_directory_id: bytes = uuid("0+")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, binary, int16, int64, string
 
 
-class SaslAuthenticateRequest(
-    Request, key=36, versions="0-2", flexible="2+", served_by=("broker", "controller")
-):
+class SaslAuthenticateRequest(Request, key=36, served_by=("broker", "controller")):
     auth_bytes: bytes = binary("0+")
 
 

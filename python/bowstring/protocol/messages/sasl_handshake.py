@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, array, int16, string
 
 
-class SaslHandshakeRequest(Request, key=17, versions="0-1", served_by=("broker", "controller")):
+class SaslHandshakeRequest(Request, key=17, served_by=("broker", "controller")):
     mechanism: str = string("0+")
 
 

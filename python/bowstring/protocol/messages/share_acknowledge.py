@@ -34,7 +34,7 @@ class AcknowledgeTopic(Struct):
     partitions: list[AcknowledgePartition] = array(AcknowledgePartition, "0+")
 
 
-class ShareAcknowledgeRequest(Request, key=79, versions="1-2", flexible="0+"):
+class ShareAcknowledgeRequest(Request, key=79):
     group_id: str | None = string("0+", nullable="0+", default=None)
     member_id: str | None = string("0+", nullable="0+")
     share_session_epoch: int = int32("0+")

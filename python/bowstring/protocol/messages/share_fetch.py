@@ -41,7 +41,7 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-class ShareFetchRequest(Request, key=78, versions="1-2", flexible="0+"):
+class ShareFetchRequest(Request, key=78):
     group_id: str | None = string("0+", nullable="0+", default=None)
     member_id: str | None = string("0+", nullable="0+")
     share_session_epoch: int = int32("0+")

@@ -16,7 +16,7 @@ from bowstring.protocol.schema import (
 )
 
 
-class ShareGroupDescribeRequest(Request, key=77, versions="1", flexible="0+"):
+class ShareGroupDescribeRequest(Request, key=77):
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")
 

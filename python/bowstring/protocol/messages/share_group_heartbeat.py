@@ -5,7 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, Struct, array, int16, int32, string, struct, uuid
 
 
-class ShareGroupHeartbeatRequest(Request, key=76, versions="1", flexible="0+"):
+class ShareGroupHeartbeatRequest(Request, key=76):
     group_id: str = string("0+")
     member_id: str = string("0+")
     member_epoch: int = int32("0+")

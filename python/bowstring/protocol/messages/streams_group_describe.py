@@ -18,7 +18,7 @@ from bowstring.protocol.schema import (
 )
 
 
-class StreamsGroupDescribeRequest(Request, key=89, versions="0-1", flexible="0+"):
+class StreamsGroupDescribeRequest(Request, key=89):
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")
     include_topology_description: bool = boolean("1+")

@@ -67,7 +67,7 @@ class TaskOffset(Struct):
     offset: int = int64("0+")
 
 
-class StreamsGroupHeartbeatRequest(Request, key=88, versions="0-1", flexible="0+"):
+class StreamsGroupHeartbeatRequest(Request, key=88):
     group_id: str = string("0+")
     member_id: str = string("0+")
     member_epoch: int = int32("0+")

@@ -29,7 +29,7 @@ class TopologyDescription(Struct):
     global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore, "0+")
 
 
-class StreamsGroupTopologyDescriptionUpdateRequest(Request, key=93, versions="0", flexible="0+"):
+class StreamsGroupTopologyDescriptionUpdateRequest(Request, key=93):
     group_id: str = string("0+")
     member_id: str = string("0+")
     topology_epoch: int = int32("0+")

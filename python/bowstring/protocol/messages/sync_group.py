@@ -10,7 +10,7 @@ class SyncGroupRequestAssignment(Struct):
     assignment: bytes = binary("0+")
 
 
-class SyncGroupRequest(Request, key=14, versions="0-5", flexible="4+"):
+class SyncGroupRequest(Request, key=14):
     group_id: str = string("0+")
     generation_id: int = int32("0+")
     member_id: str = string("0+")

@@ -18,7 +18,7 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
 
 
-class TxnOffsetCommitRequest(Request, key=28, versions="0-6", flexible="3+"):
+class TxnOffsetCommitRequest(Request, key=28):
     transactional_id: str = string("0+")
     group_id: str = string("0+")
     producer_id: int = int64("0+")

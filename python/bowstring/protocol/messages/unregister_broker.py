@@ -5,9 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, int16, int32, string
 
 
-class UnregisterBrokerRequest(
-    Request, key=64, versions="0", flexible="0+", served_by=("broker", "controller")
-):
+class UnregisterBrokerRequest(Request, key=64, served_by=("broker", "controller")):
     broker_id: int = int32("0+")
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from bowstring.protocol.schema import Request, Response, int16, int32, string
 
 
-class UnregisterControllerRequest(
-    Request, key=94, versions="0", flexible="0+", served_by=("broker", "controller")
-):
+class UnregisterControllerRequest(Request, key=94, served_by=("broker", "controller")):
     controller_id: int = int32("0+")
 
 

@@ -12,9 +12,7 @@ class FeatureUpdateKey(Struct):
     upgrade_type: int = int8("1+", default=1)
 
 
-class UpdateFeaturesRequest(
-    Request, key=57, versions="0-2", flexible="0+", served_by=("broker", "controller")
-):
+class UpdateFeaturesRequest(Request, key=57, served_by=("broker", "controller")):
     timeout_ms: int = int32("0+", default=60000)
     feature_updates: list[FeatureUpdateKey] = array(FeatureUpdateKey, "0+")
     validate_only: bool = boolean("1+")

@@ -27,7 +27,7 @@ class KRaftVersionFeature(Struct):
     max_supported_version: int = int16("0+")
 
 
-class UpdateRaftVoterRequest(Request, key=82, versions="0", flexible="0+", served_by=("controller",)):
+class UpdateRaftVoterRequest(Request, key=82, served_by=("controller",)):
     cluster_id: str | None = string("0+", nullable="0+")
     current_leader_epoch: int = int32("0+")
     voter_id: int = int32("0+")

@@ -33,7 +33,7 @@ class VoteRequestTopicData(Struct):
     partitions: list[VoteRequestPartitionData] = array(VoteRequestPartitionData, "0+")
 
 
-class VoteRequest(Request, key=52, versions="0-2", flexible="0+", served_by=("controller",)):
+class VoteRequest(Request, key=52, served_by=("controller",)):
     cluster_id: str | None = string("0+", nullable="0+", default=None)
     voter_id: int = int32("1+", default=-1, ignorable=True)
     topics: list[VoteRequestTopicData] = array(VoteRequestTopicData, "0+")

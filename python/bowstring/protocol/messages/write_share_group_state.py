@@ -37,7 +37,7 @@ class WriteStateData(Struct):
     partitions: list[PartitionData] = array(PartitionData, "0+")
 
 
-class WriteShareGroupStateRequest(Request, key=85, versions="0-1", flexible="0+"):
+class WriteShareGroupStateRequest(Request, key=85):
     group_id: str = string("0+")
     topics: list[WriteStateData] = array(WriteStateData, "0+")
 

@@ -30,7 +30,7 @@ class WritableTxnMarker(Struct):
     transaction_version: int = int8("2+", ignorable=True)
 
 
-class WriteTxnMarkersRequest(Request, key=27, versions="1-2", flexible="1+"):
+class WriteTxnMarkersRequest(Request, key=27):
     markers: list[WritableTxnMarker] = array(WritableTxnMarker, "0+")
 
 
