@@ -73,23 +73,20 @@ def test_a_broker_joins_a_node_that_names_only_itself(nodes):
     replicated(nodes)
 
 
-def test_a_broker_joins_a_node_that_ran_alone(nodes):
-    servers = {"controller_quorum_bootstrap_servers": f"127.0.0.1:{nodes.controller}"}
-    alone = nodes.start(nodes.config(1, **servers))
+@pytest.mark.parametrize("setting", ["controller_quorum_bootstrap_servers", "controller_quorum_voters"])
+def test_a_broker_joins_a_node_that_was_started_without_formatting(nodes, setting):
+    """Its first start formats a node that can only be the first of a cluster."""
+    address = f"127.0.0.1:{nodes.controller}"
+    where = {setting: f"1@{address}" if setting.endswith("voters") else address}
+    first = nodes.config(1, **where)
+    alone = nodes.start(first)
     with bowstring.Producer(nodes.bootstrap, acks="all") as producer:
         for n in range(100):
             producer.send("old", b"%d" % n)
     alone.stop()
     nodes.running.clear()
-    alone = nodes.start(nodes.config(1, **servers))
-    voter = f"1@127.0.0.1:{nodes.controller}"
-    [told] = [line for line in alone.lines if "runs alone" in line["message"]]
-    assert f"set controller.quorum.voters={voter} on this node" in told["cure"]
-    alone.stop()
-    nodes.running.clear()
-    voters = {"controller_quorum_voters": voter}
-    second = nodes.config(2, **voters)
-    process = nodes.start(nodes.config(1, **voters))
+    process = nodes.start(first)
+    second = nodes.config(2, **where)
     nodes.format(second, cluster_id=process.facts["cluster_id"])
     nodes.start(second)
     replicated(nodes)
@@ -101,12 +98,11 @@ def test_a_broker_joins_a_node_that_ran_alone(nodes):
 
 
 def test_others_join_a_node_that_has_put_itself_into_its_log(nodes):
-    """UpdateFeatures makes a node alone a voter with its listener for clients. As the first of a cluster it leads and
-    puts the listener of its controller there, so that brokers and a second controller find it.
+    """UpdateFeatures puts a node without a listener for controllers there. With one, it leads and puts that there, so
+    that brokers and a second controller find it.
     """
     servers = {"controller_quorum_bootstrap_servers": f"127.0.0.1:{nodes.controller}"}
-    path = nodes.config(1, **servers)
-    alone = nodes.start(path)
+    alone = nodes.start(nodes.config(1, listeners=f"PLAINTEXT://127.0.0.1:{nodes.ports[1]}"))
     with bowstring.Producer(nodes.bootstrap, acks="all") as producer:
         producer.send("old", b"0")
     feature = uf.FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=1)
@@ -115,8 +111,7 @@ def test_others_join_a_node_that_has_put_itself_into_its_log(nodes):
     client.close()
     alone.stop()
     nodes.running.clear()
-    first = nodes.start(path)
-    assert not [line for line in first.lines if "runs alone" in line["message"]]
+    first = nodes.start(nodes.config(1, **servers))
     nodes.ports[2], second_controller = steady_port(), steady_port()
     second = nodes.config(
         2,
@@ -138,10 +133,3 @@ def test_others_join_a_node_that_has_put_itself_into_its_log(nodes):
         consumer.assign([("old", 0)])
         (record,) = wait_until(lambda: consumer.poll(1.0))
     assert record.value == b"0"
-
-
-def test_a_new_directory_must_be_formatted_before_others_join(nodes):
-    voters = {"controller_quorum_voters": f"1@127.0.0.1:{nodes.controller}"}
-    process = nodes.start(nodes.config(1, **voters))
-    [told] = [line for line in process.lines if "runs alone" in line["message"]]
-    assert "run bowstring format before its first start" in told["cure"]

@@ -1,9 +1,11 @@
-"""UpdateFeatures on a single node: old data directories get the features of newer releases."""
+"""UpdateFeatures on a node alone: old data directories get the features of newer releases."""
 
 import pytest
 
 from bowstring._native.record.encode import encode_batch
+from bowstring.engine.broker.controller_node import ControllerServer
 from bowstring.engine.metadata.store.bootstrap import bootstrap_snapshot
+from bowstring.engine.raft.voters import Endpoint
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.features import FINALIZED_FEATURES
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest
@@ -114,6 +116,23 @@ def test_the_only_voter_comes_into_the_log_and_stays(served):
     lowered = updated(served, ("kraft.version", 0, SAFE))
     assert lowered.error_code == Errors.INVALID_UPDATE_VERSION.code
     assert "cannot be lowered" in lowered.error_message
+
+
+def test_a_voter_that_earlier_releases_named_by_its_listeners_for_clients_opens(served, monkeypatch):
+    with monkeypatch.context() as patches:
+        named = property(lambda server: (Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
+        patches.setattr(ControllerServer, "voter_endpoints", named)
+        served.restart()
+        assert updated(served, ("kraft.version", 1, UPGRADE)).error_code == 0
+        (voter,) = served.engine.metadata.quorum.voters.voters
+        assert [each.port for each in voter.endpoints] == [9092]
+    served.restart()
+    assert levels(served)["kraft.version"] == 1
+    served.create_topic("t")
+    (voter,) = served.engine.metadata.quorum.voters.voters
+    assert (voter.voter_id, voter.endpoints) == (served.engine.node_id, []), (
+        "it has no listener for controllers"
+    )
 
 
 def test_more_features_than_one_request_may_change_are_refused(served):
