@@ -140,8 +140,8 @@ class Broker(ABC):
         """Locks the log directories, opens the metadata log, binds the listeners.
 
         Args:
-            only_to_recover: No client will be served, so configs that request missing protections are
-                accepted.
+            only_to_recover: No client will be served: listeners are not bound, and configs that request
+                missing protections are accepted.
 
         Raises:
             ConfigError, DataDirectoryError, OSError: The message says what is wrong and what to do.
@@ -160,12 +160,14 @@ class Broker(ABC):
             self.descriptors.keep()
             self._open_metadata()
             self.plane = make_plane(self.configs, self.offered)
-            self._listen(wanted)
+            if not only_to_recover:
+                self._listen(wanted)
             self.logs = LogManager(self.directories, self.configs, self.plane, self.node_id)
             self._committed_configs = CommittedConfigs(self.configs, self.logs, self.node_id)
             self._make_changes()
             self._make_dispatcher()
-            self._bind_local()
+            if not only_to_recover:
+                self._bind_local()
             self._make_workers()
             self._committed_configs.load(self.metadata.image)
             if not only_to_recover:
@@ -431,7 +433,9 @@ class Broker(ABC):
         """Closes logs and directories. Writes no marker if a file could not be written; releases the locks in
         any case.
         """
-        epoch = self._broker_epoch()
+        self._close(self._broker_epoch())
+
+    def _close(self, epoch: int) -> None:
         try:
             with ExitStack() as stack:  # callbacks run in reverse order; the first error is raised at the end
                 stack.callback(self.directories.mark_clean, epoch)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
 from bowstring.engine.api.table import BY_BROKER
 from bowstring.engine.broker.broker import Broker
@@ -17,12 +18,14 @@ from bowstring.engine.coordinators.cluster_changes import ClusterChanges
 from bowstring.engine.coordinators.producer_ids import ProducerIds
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import PartitionImage, TopicImage
+from bowstring.engine.metadata.store.start_checks import explained
 from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format, with_itself
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.storage import lost_logs
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
+from bowstring.engine.storage.log_directory import NO_EPOCH
 
 
 class ClusterBroker(Broker):
@@ -50,7 +53,13 @@ class ClusterBroker(Broker):
         self._is_own_cluster = is_own_cluster(self._settings, self.configs, self.node_id)
         if self._is_own_cluster:
             self._settings = with_itself(self._settings, self.node_id)
-        self.quorum = QuorumService(self.directory, self.configs, self._settings, node_id=self.node_id)
+        self.quorum = QuorumService(
+            self.directory,
+            self.configs,
+            self._settings,
+            node_id=self.node_id,
+            is_own_cluster=self._is_own_cluster,
+        )
         self.metadata = self.quorum
         self.handlers, self.offered = BY_BROKER
         self.server: ControllerServer | None = None
@@ -197,7 +206,10 @@ class ClusterBroker(Broker):
         work = asyncio.get_running_loop().run_in_executor(
             None, self.logs.open_all, image, self._recovery_threads()
         )
-        elsewhere = await work
+        try:
+            elsewhere = await work
+        except LogError as error:
+            raise explained(error, self.directory.path) from error
         if elsewhere and names_directories(image.features):
             event_log.warning(
                 "partitions were found in other log directories than the controller knows; they are served "
@@ -261,6 +273,21 @@ class ClusterBroker(Broker):
         from bowstring.engine.broker import metrics
 
         return metrics.cluster_registry(self)
+
+    def recover(self) -> None:
+        """Recovers and closes every log of a cluster of its own, instead of `open` and `start`. Serves nobody,
+        runs no timers, and accepts configs that request missing protections. Adds nothing to the metadata
+        log.
+
+        Raises:
+            ConfigError, DataDirectoryError, LogError, OSError: The message says what is wrong and what to do.
+        """
+        self.open(only_to_recover=True)
+        with self._undone_on_failure():
+            self._are_logs_touched = True
+            self.logs.open_all(self.quorum.image, self._recovery_threads())
+        registered = self.quorum.image.brokers.get(self.node_id)
+        self._close(NO_EPOCH if registered is None else registered.epoch)
 
     # ------------------------------------------------------------ stop
 

@@ -5,7 +5,6 @@ that is still registered as alive, writes a configuration file, and reports what
 differently.
 """
 
-import asyncio
 import os
 import shutil
 import time
@@ -16,14 +15,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 from bowstring.engine.broker.cluster_broker import ClusterBroker
-from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs.broker_configs import why_unenforced
 from bowstring.engine.configs.config_key import OWN_PREFIX
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.metadata.image import BROKER_RESOURCE
-from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.reader import MetadataState, read_metadata
 from bowstring.engine.migration.settings import open_listeners, refusal, server_properties, unenforced
+from bowstring.engine.quorum.stopped_leader import StoppedLeader
 from bowstring.engine.storage.directory_lock import DataDirectoryError, locked
 from bowstring.engine.storage.log_directory import (
     CLEAN_SHUTDOWN,
@@ -37,6 +35,7 @@ from bowstring.protocol.features import (
     HIGHEST_METADATA_VERSION,
     METADATA_VERSION,
 )
+from bowstring.protocol.records.cluster_metadata.markers import AbortTransactionRecord
 from bowstring.protocol.records.cluster_metadata.nodes import BrokerRegistrationChangeRecord
 from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
 from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord
@@ -133,7 +132,7 @@ def migrate(
             _recover(paths, node_id)
             state = read_metadata(home / METADATA_PARTITION_DIRECTORY)
     changes = _for_kafka(done, state) if to == "kafka" else _for_bowstring(done, state)
-    _change_metadata(done, list(changes), home, backup, dry_run)
+    _change_metadata(done, list(changes), state, home, backup, dry_run)
     path = properties or home / "server.properties"
     text = server_properties(
         to,
@@ -225,22 +224,16 @@ def _check(done: Migration, state: MetadataState, home: Path, accept_unclean: bo
 
 
 def _recover(paths: Sequence[Path], node_id: int) -> None:
-    async def once() -> None:
-        settings = {
-            "log.dirs": ",".join(map(str, paths)),
-            "node.id": str(node_id),
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-        }
-        broker = ClusterBroker(settings)
-        broker.open(only_to_recover=True)
-        await broker.start()
-        await broker.stop()
-
-    asyncio.run(once())
+    ClusterBroker({"log.dirs": ",".join(map(str, paths)), "node.id": str(node_id)}).recover()
 
 
 def _change_metadata(
-    done: Migration, records: list[MetadataRecord], home: Path, backup: Path | None, dry_run: bool
+    done: Migration,
+    records: list[MetadataRecord],
+    state: MetadataState,
+    home: Path,
+    backup: Path | None,
+    dry_run: bool,
 ) -> None:
     if not records:
         return
@@ -250,15 +243,18 @@ def _change_metadata(
     done.backup = str(target)
     if dry_run:
         return
+    if state.image.in_transaction:
+        # The controller stopped during a transaction; none of its records count (KIP-868).
+        why = "the controller stopped before the transaction ended"
+        records = [AbortTransactionRecord(reason=why), *records]
     shutil.copytree(source, target)
     directory = LogDirectory(home)
     directory.open(done.node_id)
     try:
-        log = MetadataLog()
-        log.open(directory, BrokerConfigs({}))
-        log.commit_alone(records)
-        log.close()
-        broker = log.image.brokers.get(done.node_id)
+        leader = StoppedLeader(directory, state.quorum)
+        leader.append(records, state.image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION))
+        leader.close()
+        broker = state.image.brokers.get(done.node_id)
         directory.mark_clean(broker.epoch if broker is not None else -1)
     finally:
         directory.close()

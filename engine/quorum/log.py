@@ -39,14 +39,20 @@ class MetadataRaftLog:
         path: The directory of both.
     """
 
-    def __init__(self, directory: LogDirectory, log_config: Mapping[str, int]) -> None:
+    def __init__(
+        self, directory: LogDirectory, log_config: Mapping[str, int], *, is_only_copy: bool = False
+    ) -> None:
         """Opens the log and brings it into a state in which a replica may start.
+
+        Args:
+            is_only_copy: No other node has the log, from which this one could copy it.
 
         Raises:
             DataDirectoryError: Records are lost that were synced, and that others count on.
             LogError, OSError: The disk fails.
         """
         self.path = path = directory.path / METADATA_PARTITION_DIRECTORY
+        self._is_only_copy = is_only_copy
         is_new = not path.exists()
         path.mkdir(exist_ok=True)
         if is_new or not any(path.glob("partition.metadata")):
@@ -70,8 +76,7 @@ class MetadataRaftLog:
         try:
             self._check()
         except BaseException:
-            self._log.close(sync=False)
-            self.synced_end.close()
+            self.leave()
             raise
 
     def _usable_snapshots(self) -> list[OffsetAndEpoch]:
@@ -96,18 +101,29 @@ class MetadataRaftLog:
         lost_from = max(self.end_offset, reach)
         if self.synced_end.offset > lost_from:
             raise DataDirectoryError(
-                f"{self.path} was synced up to offset {self.synced_end.offset}, but ends at "
-                f"{lost_from}: records are damaged that the other controllers count on. Give this node an "
-                "empty data directory (bowstring format --no-initial-controllers): it comes back as an "
-                "observer and copies the metadata from the others"
+                f"{self.path} was synced up to offset {self.synced_end.offset}, but ends at {lost_from}: "
+                f"{self._lost_records()}"
             )
         if self.start_offset > reach:
+            or_else = "" if self._is_only_copy else ", or give this node an empty data directory"
             raise DataDirectoryError(
                 f"{self.path} begins at offset {self.start_offset}, and no usable snapshot reaches that; "
-                "restore one of its .checkpoint files from a copy, or give this node an empty data directory"
+                f"restore one of its .checkpoint files from a copy{or_else}"
             )
         if latest is not None and latest != BOOTSTRAP_SNAPSHOT and self._is_behind(latest):
             self._start_after(latest)
+
+    def _lost_records(self) -> str:
+        if self._is_only_copy:
+            return (
+                "the disk has lost or damaged records behind that. Restore the directory from a copy; to go "
+                f"on without those records, delete {self.synced_end.path}"
+            )
+        return (
+            "records are damaged that the other controllers count on. Give this node an empty data directory "
+            "(bowstring format --no-initial-controllers): it comes back as an observer and copies the "
+            "metadata from the others"
+        )
 
     def _is_behind(self, id: OffsetAndEpoch) -> bool:
         return (id.epoch, id.offset) > (max(self._log.leader_epoch, 0), self.end_offset)
@@ -315,4 +331,9 @@ class MetadataRaftLog:
         self._log.flush()
         self.synced_end.raise_to(end, cuts)
         self._log.close()
+        self.synced_end.close()
+
+    def leave(self) -> None:
+        """Closes the log of a node that cannot start with it; syncs nothing."""
+        self._log.close(sync=False)
         self.synced_end.close()

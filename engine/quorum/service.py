@@ -59,6 +59,7 @@ HANDOVER_MS: Final = 5000
 _NO_LEADER_S: Final = 10.0
 """After how long without a leader, and how often then, the broker logs that."""
 _SLICE_NS: Final = 5_000_000
+_NEVER_NS: Final = 1 << 63
 # From the steady clock, which is never set, to the time of day, which the batches of the log carry.
 _CLOCK_MS: Final = (time.time_ns() - time.monotonic_ns()) // 1_000_000
 _CLIENT_ID: Final = "raft-client-{}"
@@ -86,8 +87,11 @@ class QuorumService:
         *,
         node_id: int,
         endpoints: Endpoints = (),
+        is_own_cluster: bool = False,
     ) -> None:
+        """`is_own_cluster`: This node is the only voter, and no other node may be one."""
         self.node_id = node_id
+        self._is_own_cluster = is_own_cluster
         self.listener = settings.listener
         self.on_leader_change: list[LeaderListener] = []
         self.commits = Commits()
@@ -252,20 +256,56 @@ class QuorumService:
     # ------------------------------------------------------------ opening and closing
 
     def open(self) -> None:
-        """Opens the log and loads the newest snapshot. Sends nothing.
+        """Opens the log and loads the newest snapshot; in a cluster of its own, also the log after it. Sends
+        nothing.
 
         Raises:
             DataDirectoryError: This node must not start with its disk; the message says what to do.
             LogError, OSError: The disk fails.
         """
-        self._log = MetadataRaftLog(self._directory, metadata_log_config(self._configs))
+        self._log = MetadataRaftLog(
+            self._directory, metadata_log_config(self._configs), is_only_copy=self._is_own_cluster
+        )
+        try:
+            self._state_file = QuorumStateFile(self._log.path, is_only_voter=self._is_own_cluster)
+            self._stored = self._state_file.read()
+            self._applier = ImageApplier(self._log)
+            self._applier.load()
+            if self._is_own_cluster:
+                self._load_log()
+        except BaseException:
+            self._log.leave()
+            raise
         self._is_open = True
-        self._state_file = QuorumStateFile(self._log.path)
-        self._stored = self._state_file.read()
-        self._applier = ImageApplier(self._log)
-        self._applier.load()
         self._own_snapshots = OwnSnapshots(self._log, self._applier, self._configs)
         self._high_watermark = self._applier.applied
+
+    def _load_log(self) -> None:
+        """Applies all of the log: once it is synced it is committed, because no other node votes. So a start
+        finds what it cannot use before it changes anything.
+        """
+        self._applier.advance(self._log.end_offset, until_ns=_NEVER_NS)
+        voters = self.quorum.voter_ids()
+        if voters not in ([], [self.node_id]):
+            raise DataDirectoryError(
+                f"{self._log.path} belongs to a quorum of the controllers {', '.join(map(str, voters))}; "
+                "only a quorum of those can use it: set controller.quorum.bootstrap.servers"
+            )
+        self._log.sync(self._log.end_offset, self._log.synced_end.cuts)
+
+    @property
+    def _voter(self) -> Voter:
+        """This node as the voters should have it.
+
+        In a cluster of its own the log may have come from another directory of the node; and without a
+        listener of controllers nothing is known that would be better than what the log has.
+        """
+        local = Voter(ReplicaKey(self.node_id, self._directory.directory_id), self._endpoints)
+        voters = self.quorum.voters
+        if not self._is_own_cluster or voters is None:
+            return local
+        (stored,) = VoterSet.from_record(voters)
+        return local._replace(key=stored.key, endpoints=self._endpoints or stored.endpoints)
 
     def start(self, endpoints: Endpoints | None = None) -> None:
         """Takes part in the quorum. Call on the control loop, after `open`."""
@@ -275,7 +315,7 @@ class QuorumService:
         if endpoints is not None:
             self._endpoints = endpoints
         self._replica = RaftReplica(
-            Voter(ReplicaKey(self.node_id, self._directory.directory_id), self._endpoints),
+            self._voter,
             self._log,
             settings.config,
             random.Random().randrange,

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from bowstring.engine import event_log
 from bowstring.engine.metadata.quorum import QUORUM_STATE, has_voters_in_log
 from bowstring.engine.raft.election_state import ElectionState, QuorumStateError
 from bowstring.engine.storage.checkpoints import replace_file
@@ -12,20 +13,33 @@ from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
 class QuorumStateFile:
     """The file beside the log."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, is_only_voter: bool = False) -> None:
+        """`is_only_voter`: No other node can have got a vote of this one, so the log says enough."""
         self._path = directory / QUORUM_STATE
+        self._is_only_voter = is_only_voter
 
     def read(self) -> ElectionState | None:
-        """Returns the state; None on a new node.
+        """Returns the state; None on a new node, and on an only voter whose file is damaged.
 
         Raises:
             DataDirectoryError: It cannot be read. The node may have voted, and must not vote again.
+            OSError: An only voter cannot read it now.
         """
         try:
             return ElectionState.from_json(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, QuorumStateError, UnicodeDecodeError) as error:
+            if self._is_only_voter:
+                if isinstance(error, OSError):
+                    raise
+                event_log.error(
+                    "the quorum-state file of the metadata log is damaged and is rebuilt from the log; no "
+                    "action is needed",
+                    file=str(self._path),
+                    detail=str(error),
+                )
+                return None
             raise DataDirectoryError(
                 f"{self._path} cannot be read ({error}), so it is not known for whom this node has voted; "
                 "give it an empty data directory (bowstring format --no-initial-controllers): it comes back "

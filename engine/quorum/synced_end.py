@@ -25,15 +25,18 @@ class SyncedEnd:
 
     The event loop lowers it before it cuts the log, a thread raises it after a sync. A raise that was begun
     before a cut has no effect.
+
+    Attributes:
+        path: The file.
     """
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / FILE_NAME
+        self.path = directory / FILE_NAME
         self._lock = threading.Lock()
         self._cuts = 0
         self._number, self._offset = self._load()
-        is_new = not self._path.exists()
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_DSYNC, 0o644)
+        is_new = not self.path.exists()
+        self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_DSYNC, 0o644)
         if is_new:
             self._write(0)
             sync_directory(directory)
@@ -67,7 +70,7 @@ class SyncedEnd:
 
     def _load(self) -> tuple[int, int]:
         try:
-            data = self._path.read_bytes()
+            data = self.path.read_bytes()
         except FileNotFoundError:
             return 0, 0
         found = []
@@ -85,5 +88,5 @@ class SyncedEnd:
         slot = body + crc32(body).to_bytes(4, "big")
         written = os.pwrite(self._fd, slot, _SLOT_BYTES * (self._number % 2))
         if written != len(slot):
-            raise OSError(f"{self._path}: only {written} of {len(slot)} bytes were written")
+            raise OSError(f"{self.path}: only {written} of {len(slot)} bytes were written")
         self._offset = offset
