@@ -275,7 +275,7 @@ class ClusterBroker(Broker):
         return metrics.cluster_registry(self)
 
     def recover(self) -> None:
-        """Recovers and closes every log of a cluster of its own, instead of `open` and `start`. Serves nobody,
+        """Recovers and closes the logs of a cluster of its own, instead of `open` and `start`. Serves nobody,
         runs no timers, and accepts configs that request missing protections. Adds nothing to the metadata
         log.
 

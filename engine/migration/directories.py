@@ -35,7 +35,6 @@ from bowstring.protocol.features import (
     HIGHEST_METADATA_VERSION,
     METADATA_VERSION,
 )
-from bowstring.protocol.records.cluster_metadata.markers import AbortTransactionRecord
 from bowstring.protocol.records.cluster_metadata.nodes import BrokerRegistrationChangeRecord
 from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
 from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord
@@ -132,7 +131,7 @@ def migrate(
             _recover(paths, node_id)
             state = read_metadata(home / METADATA_PARTITION_DIRECTORY)
     changes = _for_kafka(done, state) if to == "kafka" else _for_bowstring(done, state)
-    _change_metadata(done, list(changes), state, home, backup, dry_run)
+    _change_metadata(done, list(changes), state, backup or _beside(home), dry_run=dry_run)
     path = properties or home / "server.properties"
     text = server_properties(
         to,
@@ -227,32 +226,30 @@ def _recover(paths: Sequence[Path], node_id: int) -> None:
     ClusterBroker({"log.dirs": ",".join(map(str, paths)), "node.id": str(node_id)}).recover()
 
 
+def _beside(home: Path) -> Path:
+    return home.with_name(f"{home.name}.metadata-{time.strftime('%Y%m%d-%H%M%S')}")
+
+
 def _change_metadata(
     done: Migration,
     records: list[MetadataRecord],
     state: MetadataState,
-    home: Path,
-    backup: Path | None,
+    backup: Path,
+    *,
     dry_run: bool,
 ) -> None:
     if not records:
         return
-    source = home / METADATA_PARTITION_DIRECTORY
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    target = backup or home.with_name(f"{home.name}.metadata-{stamp}")
-    done.backup = str(target)
+    done.backup = str(backup)
     if dry_run:
         return
-    if state.image.in_transaction:
-        # The controller stopped during a transaction; none of its records count (KIP-868).
-        why = "the controller stopped before the transaction ended"
-        records = [AbortTransactionRecord(reason=why), *records]
-    shutil.copytree(source, target)
+    home = _metadata_home([Path(each) for each in done.directories])
+    shutil.copytree(home / METADATA_PARTITION_DIRECTORY, backup)
     directory = LogDirectory(home)
     directory.open(done.node_id)
     try:
-        leader = StoppedLeader(directory, state.quorum)
-        leader.append(records, state.image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION))
+        leader = StoppedLeader(directory, state)
+        leader.append(records)
         leader.close()
         broker = state.image.brokers.get(done.node_id)
         directory.mark_clean(broker.epoch if broker is not None else -1)

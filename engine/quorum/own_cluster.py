@@ -1,13 +1,21 @@
-"""Finds nodes that are clusters of their own: they name no other controller, and were formatted for none."""
+"""Finds nodes that are clusters of their own: they name no other controller, and were formatted for none; and
+says what differs for their logs.
+"""
 
 from pathlib import Path
+from typing import Final
 
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.quorum import QUORUM_STATE, has_voters_in_log
+from bowstring.engine.metadata.quorum import QUORUM_STATE, QuorumFacts, has_voters_in_log
 from bowstring.engine.metadata.store.bootstrap import is_for_cluster
+from bowstring.engine.quorum.applier import ImageApplier
+from bowstring.engine.quorum.log import MetadataRaftLog
 from bowstring.engine.quorum.settings import BROKER, CONTROLLER, QuorumSettings
-from bowstring.engine.raft.voters import Node
+from bowstring.engine.raft.voters import Node, Voter, VoterSet
+from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
+
+_NEVER_NS: Final = 1 << 63
 
 
 def needs_no_format(settings: QuorumSettings, configs: BrokerConfigs, node_id: int) -> bool:
@@ -42,6 +50,34 @@ def with_itself(settings: QuorumSettings, node_id: int) -> QuorumSettings:
     found = settings.bootstrap[0] if settings.bootstrap else None
     voter = Node(node_id, "", 0) if found is None else Node(node_id, found.host, found.port)
     return settings._replace(voters=(voter,))
+
+
+def load_log(log: MetadataRaftLog, applier: ImageApplier, node_id: int) -> None:
+    """Applies all of the log, and syncs it: then it is committed, because no other node votes. So a start
+    finds what it cannot use before it changes anything.
+
+    Raises:
+        DataDirectoryError: A record cannot be applied, or the log has other voters.
+        LogError, OSError: The disk fails.
+    """
+    applier.advance(log.end_offset, until_ns=_NEVER_NS)
+    voters = applier.quorum.voter_ids()
+    if voters not in ([], [node_id]):
+        raise DataDirectoryError(
+            f"{log.path} belongs to a quorum of the controllers {', '.join(map(str, voters))}; only a quorum "
+            "of those can use it: set controller.quorum.bootstrap.servers"
+        )
+    log.sync(log.end_offset, log.synced_end.cuts)
+
+
+def as_in_log(local: Voter, quorum: QuorumFacts) -> Voter:
+    """Returns the only voter as the log should have it.
+
+    The log may have come from another directory of the node. Without a listener of controllers, nothing is
+    known that would be better than the addresses in the log.
+    """
+    stored = None if quorum.voters is None else VoterSet.from_record(quorum.voters).get(local.key.id)
+    return local if stored is None else Voter(stored.key, local.endpoints or stored.endpoints)
 
 
 def metadata_directory(configs: BrokerConfigs) -> Path:

@@ -32,6 +32,7 @@ from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.quorum.commits import Commits
 from bowstring.engine.quorum.leader_requests import LeaderRequests
 from bowstring.engine.quorum.log import MetadataRaftLog
+from bowstring.engine.quorum.own_cluster import as_in_log, load_log
 from bowstring.engine.quorum.own_snapshots import OwnSnapshots
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.quorum.state_file import QuorumStateFile
@@ -59,7 +60,6 @@ HANDOVER_MS: Final = 5000
 _NO_LEADER_S: Final = 10.0
 """After how long without a leader, and how often then, the broker logs that."""
 _SLICE_NS: Final = 5_000_000
-_NEVER_NS: Final = 1 << 63
 # From the steady clock, which is never set, to the time of day, which the batches of the log carry.
 _CLOCK_MS: Final = (time.time_ns() - time.monotonic_ns()) // 1_000_000
 _CLIENT_ID: Final = "raft-client-{}"
@@ -272,40 +272,13 @@ class QuorumService:
             self._applier = ImageApplier(self._log)
             self._applier.load()
             if self._is_own_cluster:
-                self._load_log()
+                load_log(self._log, self._applier, self.node_id)
         except BaseException:
             self._log.leave()
             raise
         self._is_open = True
         self._own_snapshots = OwnSnapshots(self._log, self._applier, self._configs)
         self._high_watermark = self._applier.applied
-
-    def _load_log(self) -> None:
-        """Applies all of the log: once it is synced it is committed, because no other node votes. So a start
-        finds what it cannot use before it changes anything.
-        """
-        self._applier.advance(self._log.end_offset, until_ns=_NEVER_NS)
-        voters = self.quorum.voter_ids()
-        if voters not in ([], [self.node_id]):
-            raise DataDirectoryError(
-                f"{self._log.path} belongs to a quorum of the controllers {', '.join(map(str, voters))}; "
-                "only a quorum of those can use it: set controller.quorum.bootstrap.servers"
-            )
-        self._log.sync(self._log.end_offset, self._log.synced_end.cuts)
-
-    @property
-    def _voter(self) -> Voter:
-        """This node as the voters should have it.
-
-        In a cluster of its own the log may have come from another directory of the node; and without a
-        listener of controllers nothing is known that would be better than what the log has.
-        """
-        local = Voter(ReplicaKey(self.node_id, self._directory.directory_id), self._endpoints)
-        voters = self.quorum.voters
-        if not self._is_own_cluster or voters is None:
-            return local
-        (stored,) = VoterSet.from_record(voters)
-        return local._replace(key=stored.key, endpoints=self._endpoints or stored.endpoints)
 
     def start(self, endpoints: Endpoints | None = None) -> None:
         """Takes part in the quorum. Call on the control loop, after `open`."""
@@ -314,8 +287,9 @@ class QuorumService:
         settings = self._settings
         if endpoints is not None:
             self._endpoints = endpoints
+        local = Voter(ReplicaKey(self.node_id, self._directory.directory_id), self._endpoints)
         self._replica = RaftReplica(
-            self._voter,
+            as_in_log(local, self.quorum) if self._is_own_cluster else local,
             self._log,
             settings.config,
             random.Random().randrange,

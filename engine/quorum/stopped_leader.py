@@ -1,7 +1,7 @@
 """Appends records to the metadata log of a stopped node that is its only voter.
 
-The node leads for a moment, as at a start: the log gets a new epoch with its leader change, and `quorum-state`
-says so.
+The node leads for a moment, as at a start: the log gets a new epoch with its leader change, `quorum-state`
+says so, and a metadata transaction that never ended is aborted.
 """
 
 import random
@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import encode_record
 from bowstring.engine.metadata.store.log_config import metadata_log_config
+from bowstring.engine.metadata.store.reader import MetadataState
 from bowstring.engine.quorum.log import MetadataRaftLog
+from bowstring.engine.quorum.own_cluster import as_in_log
 from bowstring.engine.quorum.state_file import QuorumStateFile
 from bowstring.engine.raft import effects
 from bowstring.engine.raft.accumulator import Entry
@@ -22,9 +23,11 @@ from bowstring.engine.raft.config import QuorumConfig
 from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.replica import RaftReplica
-from bowstring.engine.raft.voters import Node, Voter, VoterSet, configured_voters
+from bowstring.engine.raft.voters import Node, Voter, configured_voters
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.protocol.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
+from bowstring.protocol.records.cluster_metadata.markers import AbortTransactionRecord
 from bowstring.protocol.schema import MetadataRecord
 
 _BATCH_BYTES: Final = 1024 * 1024
@@ -37,26 +40,28 @@ class StoppedLeader:
         log: The log.
     """
 
-    def __init__(self, directory: LogDirectory, facts: QuorumFacts) -> None:
+    def __init__(self, directory: LogDirectory, state: MetadataState) -> None:
         """Opens the log and begins an epoch.
 
         Args:
             directory: Of the metadata log; open.
-            facts: kraft.version and voters of the log.
+            state: The content of the log.
 
         Raises:
             DataDirectoryError: The node is not its only voter, or the log cannot be used.
             LogError, OSError: The disk fails.
         """
+        self._level = state.image.features.get(METADATA_VERSION, HIGHEST_METADATA_VERSION)
         self._committed = 0
         self.log = MetadataRaftLog(directory, metadata_log_config(BrokerConfigs({})), is_only_copy=True)
         try:
             self._state_file = QuorumStateFile(self.log.path, is_only_voter=True)
             stored = self._state_file.read()
-            local = _own_voter(directory, facts)
+            key = ReplicaKey(directory.node_id, directory.directory_id)
+            local = as_in_log(Voter(key, ()), state.quorum)
             self._replica = RaftReplica(
                 *(local, self.log, QuorumConfig(append_linger_ms=0), random.randrange),
-                configured=configured_voters((Node(local.key.id, "", 0),), ""),
+                configured=configured_voters((Node(key.id, "", 0),), ""),
                 bootstrap=(),
                 cluster_id=directory.cluster_id,
                 listener="",
@@ -67,20 +72,21 @@ class StoppedLeader:
                     f"{self.log.path} has the voters {self._replica.voters}; only a log whose one voter is "
                     f"node {directory.node_id} can be changed"
                 )
+            if state.image.in_transaction:
+                # None of its records count (KIP-868).
+                why = "the controller stopped before the transaction ended"
+                self.append([AbortTransactionRecord(reason=why)])
         except BaseException:
             self.log.leave()
             raise
 
-    def append(self, records: Sequence[MetadataRecord], level: int) -> None:
+    def append(self, records: Sequence[MetadataRecord]) -> None:
         """Appends records, in one batch if they fit; they are committed and synced on return.
-
-        Args:
-            level: The cluster's metadata.version.
 
         Raises:
             LogError, OSError: The disk fails.
         """
-        for entries in _batches([(None, encode_record(each, level)) for each in records]):
+        for entries in _batches([(None, encode_record(each, self._level)) for each in records]):
             last_offset, out = self._replica.append(self._replica.state.epoch, entries, _now_ms())
             self._carry_out(out)
             if self._committed <= last_offset:
@@ -103,13 +109,6 @@ class StoppedLeader:
             elif isinstance(effect, effects.HighWatermarkAdvanced):
                 self._committed = effect.offset
                 self.log.advance_high_watermark(effect.offset)
-
-
-def _own_voter(directory: LogDirectory, facts: QuorumFacts) -> Voter:
-    """Returns this node as the log has it, so that a new epoch changes no voter."""
-    voters = None if facts.voters is None else VoterSet.from_record(facts.voters)
-    found = None if voters is None else voters.get(directory.node_id)
-    return found or Voter(ReplicaKey(directory.node_id, directory.directory_id), ())
 
 
 def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:

@@ -159,7 +159,7 @@ ENGINE_PACKAGES = {
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "protocol"),
-        *("engine.requests", "engine.storage"),
+        *("engine.quorum", "engine.requests", "engine.storage"),
     },
 }
 CLIENT_PACKAGES = {
