@@ -315,7 +315,12 @@ def test_partition_files_that_are_damaged(data):
 
 def test_a_partition_directory_that_is_missing(data, caplog):
     shutil.rmtree(data / "orders-1")
-    before = {key: value for key, value in tree(data).items() if key.startswith("payments")}
+    before = {
+        key: value
+        for key, value in tree(data).items()
+        # Like Kafka's, a broker leads in a new epoch after each start.
+        if key.startswith("payments") and not key.endswith("leader-epoch-checkpoint")
+    }
     with caplog.at_level("WARNING", "bowstring"), Broker(data_dir=data) as broker:
         assert engine_of(broker).logs.get("orders", 1).log_end_offset == 0
     (line,) = [each for each in caplog.records if "has no directory" in each.getMessage()]
