@@ -2,20 +2,11 @@
 operators (elections, reassignments, features).
 """
 
-from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api.table import TABLE
-from bowstring.engine.controller import (
-    alter_partition,
-    brokers,
-    controllers,
-    directories,
-    features,
-    leader_elections,
-    producer_ids,
-    reassignments,
-)
+from bowstring.engine.controller import brokers
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.requests.listeners import WITHIN
@@ -26,20 +17,21 @@ if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
 
-_WITH_BODY: Final[dict[int, Callable[[ControllerState, Any], Decision[Any]]]] = {
-    ApiKeys.ELECT_LEADERS: leader_elections.elect_leaders,
-    ApiKeys.ALTER_PARTITION_REASSIGNMENTS: reassignments.alter_reassignments,
-    ApiKeys.LIST_PARTITION_REASSIGNMENTS: reassignments.list_reassignments,
-    ApiKeys.UNREGISTER_BROKER: brokers.unregister,
-    ApiKeys.ALLOCATE_PRODUCER_IDS: producer_ids.allocate,
-    ApiKeys.CONTROLLER_REGISTRATION: controllers.register_controller,
-    ApiKeys.ASSIGN_REPLICAS_TO_DIRS: directories.assign_replicas,
-    ApiKeys.UNREGISTER_CONTROLLER: controllers.unregister_controller,
+_DECISIONS: Final = {
+    ApiKeys.ELECT_LEADERS: "leader_elections.elect_leaders",
+    ApiKeys.ALTER_PARTITION_REASSIGNMENTS: "reassignments.alter_reassignments",
+    ApiKeys.LIST_PARTITION_REASSIGNMENTS: "reassignments.list_reassignments",
+    ApiKeys.UNREGISTER_BROKER: "brokers.unregister",
+    ApiKeys.ALLOCATE_PRODUCER_IDS: "producer_ids.allocate",
+    ApiKeys.CONTROLLER_REGISTRATION: "controllers.register_controller",
+    ApiKeys.ASSIGN_REPLICAS_TO_DIRS: "directories.assign_replicas",
+    ApiKeys.UNREGISTER_CONTROLLER: "controllers.unregister_controller",
+    ApiKeys.ALTER_PARTITION: "alter_partition.alter_partition",
+    ApiKeys.UPDATE_FEATURES: "features.update_features",
 }
-_WITH_VERSION: Final[dict[int, Callable[[ControllerState, Any, int], Decision[Any]]]] = {
-    ApiKeys.ALTER_PARTITION: alter_partition.alter_partition,
-    ApiKeys.UPDATE_FEATURES: features.update_features,
-}
+"""Functions of engine/controller. Their modules are imported on first use: a node alone needs few of them."""
+_WITH_VERSION: Final = frozenset({ApiKeys.ALTER_PARTITION, ApiKeys.UPDATE_FEATURES})
+"""Keys of those that depend on the version."""
 
 
 async def handle(request: "Request", *, controller: "QuorumController") -> Response:
@@ -60,9 +52,11 @@ async def handle(request: "Request", *, controller: "QuorumController") -> Respo
         if request.api_key == ApiKeys.BROKER_REGISTRATION:
             is_own = request.listener is WITHIN
             return brokers.register(state, body, version, controller.next_offset, now_ms, is_own=is_own)
-        if request.api_key in _WITH_VERSION:
-            return _WITH_VERSION[request.api_key](state, body, version)
-        return _WITH_BODY[request.api_key](state, body)
+        module, _, name = _DECISIONS[request.api_key].partition(".")
+        decided = getattr(import_module(f"bowstring.engine.controller.{module}"), name)
+        versions = (version,) if request.api_key in _WITH_VERSION else ()
+        decision: Decision[Any] = decided(state, body, *versions)
+        return decision
 
     answer: Response = await controller.run(decide, urgent=TABLE[request.api_key].is_between_nodes)
     return answer

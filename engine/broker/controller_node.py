@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.api.table import BY_CONTROLLER
-from bowstring.engine.broker.controller_registration import ControllerRegistration
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.node import behind, check_formatted, make_plane, new_log_directories, node_id_of
 from bowstring.engine.broker.request_handlers import RequestHandlers
@@ -135,6 +134,8 @@ class ControllerServer:
         self.quorum.to_leader.own_controller = self.requests.answer_within
         self._is_started = True
         if self.dispatcher is not None:
+            from bowstring.engine.broker.controller_registration import ControllerRegistration
+
             self._registration = ControllerRegistration(self.quorum, self.node_id, lambda: self.advertised)
             self._registration.start()
             self.dispatcher.start()

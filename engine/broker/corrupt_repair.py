@@ -7,18 +7,19 @@ its place in the ISR.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.log.verified_ranges import corrupt_marks
 from bowstring.engine import event_log
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicImage
 from bowstring.engine.network.broker_peers import BrokerPeers
-from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
 from bowstring.engine.storage.log_directory import partition_directory
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.protocol.errors import Errors
-from bowstring.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+if TYPE_CHECKING:
+    from bowstring.protocol.messages.fetch import FetchRequest
 
 _RETRY_S: Final = 10.0
 _RETRY_MAX_S: Final = 600.0
@@ -127,6 +128,9 @@ class CorruptRepair:
             return True
         if place[4] <= log.log_start_offset or len(found.partitions[index].replicas) < 2:
             return True
+        # Not at start: most brokers never need it.
+        from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
+
         problems = []
         for peer in self._others(found.partitions[index]):
             try:
@@ -168,7 +172,9 @@ class CorruptRepair:
             offset = next_offset
         return bytes(found)
 
-    def _request(self, topic: TopicImage, index: int, offset: int) -> FetchRequest:
+    def _request(self, topic: TopicImage, index: int, offset: int) -> "FetchRequest":
+        from bowstring.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
         wanted = FetchPartition(
             partition=index,
             current_leader_epoch=topic.partitions[index].leader_epoch,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.metadata.directory_ids import LOST, MIGRATING, UNASSIGNED
@@ -16,13 +16,12 @@ from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.log_placement import assigned_id
 from bowstring.protocol.errors import Errors, KafkaError
-from bowstring.protocol.messages.assign_replicas_to_dirs import (
-    AssignReplicasToDirsRequest,
-    AssignReplicasToDirsRequestDirectoryData,
-    AssignReplicasToDirsRequestPartitionData,
-    AssignReplicasToDirsRequestTopicData,
-    AssignReplicasToDirsResponse,
-)
+
+if TYPE_CHECKING:
+    from bowstring.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsRequest,
+        AssignReplicasToDirsResponse,
+    )
 
 _RETRY_S: Final = 0.5
 PARTITIONS_MAX: Final = 2250
@@ -178,7 +177,15 @@ class DirectoryAssignments:
             return False
         return True
 
-    def _request(self, assigned: dict[PartitionKey, bytes]) -> AssignReplicasToDirsRequest:
+    def _request(self, assigned: dict[PartitionKey, bytes]) -> "AssignReplicasToDirsRequest":
+        # Not at start: most brokers never need it.
+        from bowstring.protocol.messages.assign_replicas_to_dirs import (
+            AssignReplicasToDirsRequest,
+            AssignReplicasToDirsRequestDirectoryData,
+            AssignReplicasToDirsRequestPartitionData,
+            AssignReplicasToDirsRequestTopicData,
+        )
+
         by_directory: dict[bytes, dict[bytes, list[int]]] = {}
         for (topic_id, index), directory_id in assigned.items():
             by_directory.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
@@ -204,7 +211,7 @@ class DirectoryAssignments:
         )
 
 
-def _partition_errors(answer: AssignReplicasToDirsResponse) -> list[int]:
+def _partition_errors(answer: "AssignReplicasToDirsResponse") -> list[int]:
     return [
         partition.error_code
         for directory in answer.directories

@@ -7,7 +7,7 @@ image, addresses, time, and the controller's answers.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.server.replicas import Replicas
@@ -25,7 +25,9 @@ from bowstring.engine.replication.throttles import is_throttled, rate_limit
 from bowstring.engine.storage.log_directory import partition_directory
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.protocol.errors import Error, Errors, KafkaError
-from bowstring.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+if TYPE_CHECKING:
+    from bowstring.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 _BATCHING_S: Final = 0.002
 """Changes of in-sync replicas that come within this time go into one request."""
@@ -353,7 +355,7 @@ class Replication:
                 if request is not None:
                     await self._send(request)
 
-    async def _send(self, request: AlterPartitionRequest) -> None:
+    async def _send(self, request: "AlterPartitionRequest") -> None:
         try:
             answer: AlterPartitionResponse = await self._quorum.ask_leader(request)
         except KafkaError as error:

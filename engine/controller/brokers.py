@@ -3,7 +3,7 @@
 Follows Kafka's ClusterControlManager and BrokerHeartbeatManager.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.controller import leader_updates
 from bowstring.engine.controller.decision import Decision
@@ -19,7 +19,6 @@ from bowstring.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from bowstring.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from bowstring.protocol.records.cluster_metadata.nodes import (
     BrokerEndpoint,
     BrokerFeature,
@@ -27,6 +26,12 @@ from bowstring.protocol.records.cluster_metadata.nodes import (
     RegisterBrokerRecord,
 )
 from bowstring.protocol.schema import MetadataRecord
+
+if TYPE_CHECKING:
+    from bowstring.protocol.messages.unregister_broker import (
+        UnregisterBrokerRequest,
+        UnregisterBrokerResponse,
+    )
 
 _CLEAN_SHUTDOWN_SINCE: Final = 3
 
@@ -305,13 +310,15 @@ def fence_stale(state: ControllerState, now_ms: int) -> Decision[int] | None:
 
 
 def unregister(
-    state: ControllerState, request: UnregisterBrokerRequest
-) -> Decision[UnregisterBrokerResponse]:
+    state: ControllerState, request: "UnregisterBrokerRequest"
+) -> "Decision[UnregisterBrokerResponse]":
     """Removes a broker's registration, whether it is alive or not.
 
     Raises:
         KafkaError: BROKER_ID_NOT_REGISTERED.
     """
+    from bowstring.protocol.messages.unregister_broker import UnregisterBrokerResponse
+
     broker = state.image.brokers.get(request.broker_id)
     if broker is None:
         raise KafkaError(

@@ -1,10 +1,8 @@
 """Changes leaders and ISRs of all partitions of a broker or a directory that appears or disappears."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.controller.leader_choice import Election
-from bowstring.engine.controller.partition_change import PartitionChange, Rules
 from bowstring.engine.controller.partition_index import NO_LEADER, PartitionKey
 from bowstring.engine.controller.state import ControllerState
 from bowstring.engine.metadata.image import BrokerImage
@@ -13,6 +11,9 @@ from bowstring.protocol.records.cluster_metadata.nodes import (
     UnregisterBrokerRecord,
 )
 from bowstring.protocol.schema import MetadataRecord
+
+if TYPE_CHECKING:
+    pass
 
 _YES: Final = 1
 _UNFENCED: Final = -1
@@ -35,6 +36,13 @@ def update_leaders(
         back: A broker that may lead from now on.
         unclean: A broker that came back after it stopped uncleanly: besides, it is no eligible leader.
     """
+    keys = list(keys)
+    if not keys:
+        return []
+    # Not at start: a broker without partitions needs none of it.
+    from bowstring.engine.controller.leader_choice import Election
+    from bowstring.engine.controller.partition_change import PartitionChange, Rules
+
     may_lead = {each.id for each in state.image.brokers.values() if each.is_active}
     may_lead.add(back)
     may_lead -= {gone, unclean}

@@ -20,7 +20,7 @@ from typing import Final, Protocol, TypeVar
 
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.controller import brokers, leader_elections
+from bowstring.engine.controller import brokers
 from bowstring.engine.controller.activation import activation_records
 from bowstring.engine.controller.batches import split
 from bowstring.engine.controller.decision import Decision
@@ -366,12 +366,12 @@ class QuorumController:
         self._every(leadership, "fence", look_ms, lambda: self._fence_stale(leadership, look_ms))
         if value("auto.leader.rebalance.enable"):
             interval_ms = value("leader.imbalance.check.interval.seconds") * 1000
-            self._every(leadership, "balance", interval_ms, lambda: self._elect(leader_elections.balance))
+            self._every(leadership, "balance", interval_ms, self._balance)
         self._every(
             leadership,
             "unclean",
             value("unclean.leader.election.interval.ms"),
-            lambda: self._elect(leader_elections.elect_unclean),
+            self._elect_unclean,
         )
         idle_ms = value("metadata.max.idle.interval.ms")
         if idle_ms > 0:
@@ -410,6 +410,16 @@ class QuorumController:
                 "runs and reaches the controller",
                 broker=broker,
             )
+
+    async def _balance(self) -> None:
+        from bowstring.engine.controller.leader_elections import balance
+
+        await self._elect(balance)
+
+    async def _elect_unclean(self) -> None:
+        from bowstring.engine.controller.leader_elections import elect_unclean
+
+        await self._elect(elect_unclean)
 
     async def _elect(self, elect: Callable[[ControllerState], Decision[bool] | None]) -> None:
         while await self.run(_or_nothing(lambda state, now_ms: elect(state)), urgent=True):

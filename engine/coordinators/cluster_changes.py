@@ -8,14 +8,10 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ImageSource
 from bowstring.engine.metadata.topic_changes import NewTopic
 from bowstring.protocol.errors import Errors, KafkaError
-from bowstring.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
 
 if TYPE_CHECKING:
     from bowstring.engine.storage.log_manager import LogManager
+    from bowstring.protocol.messages.create_topics import CreatableTopic
 
 _LOOK_S: Final = 0.01
 
@@ -79,6 +75,8 @@ class ClusterChanges:
             KafkaError: The controller has refused, or there is none.
         """
         if name not in self._quorum.image.topics:
+            from bowstring.protocol.messages.create_topics import CreatableTopic
+
             value = self._configs.value
             counts = value("num.partitions"), value("default.replication.factor")
             await self._create(
@@ -98,6 +96,8 @@ class ClusterChanges:
         """
         if name in self._quorum.image.topics:
             return False
+        from bowstring.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
@@ -116,6 +116,12 @@ class ClusterChanges:
         Raises:
             KafkaError: The controller has refused all of them, or there is none.
         """
+        from bowstring.protocol.messages.create_topics import (
+            CreatableTopic,
+            CreatableTopicConfig,
+            CreateTopicsRequest,
+        )
+
         wanted = [
             CreatableTopic(
                 name=topic.name,
@@ -138,7 +144,9 @@ class ClusterChanges:
             if result.error_code and result.error_code != Errors.TOPIC_ALREADY_EXISTS.code
         }
 
-    async def _create(self, topic: CreatableTopic, client: str = "") -> bool:
+    async def _create(self, topic: "CreatableTopic", client: str = "") -> bool:
+        from bowstring.protocol.messages.create_topics import CreateTopicsRequest
+
         request = CreateTopicsRequest(topics=[topic])
         answer: Any = await self._quorum.ask_leader(request, None, None, client)
         (result,) = answer.topics

@@ -6,7 +6,6 @@ from typing import Any
 
 from bowstring.engine.coordinators.cluster_changes import Quorum
 from bowstring.protocol.errors import Errors, KafkaError
-from bowstring.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 
 class ProducerIds:
@@ -37,6 +36,8 @@ class ProducerIds:
 
     async def _next_block(self) -> tuple[int, int]:
         """Returns the first id of a new block, and the one after its last."""
+        from bowstring.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
         request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
         answer: Any = await self._quorum.ask_leader(request)
         if answer.error_code == Errors.UNKNOWN_SERVER_ERROR.code:

@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bowstring.engine.network.connection import NoAnswerError
-from bowstring.engine.network.peers import Peers
 from bowstring.protocol.schema import Request, Response
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ImageSource
+    from bowstring.engine.network.peers import Peers
 
 
 class BrokerPeers:
@@ -57,6 +56,10 @@ class BrokerPeers:
                 effect.
             UnsupportedByPeerError: The broker has no such version.
         """
+        # Not at start: a node alone has no others.
+        from bowstring.engine.network.connection import NoAnswerError
+        from bowstring.engine.network.peers import Peers
+
         address = self.address(id)
         if address is None:
             raise NoAnswerError(f"broker {id} is not registered")

@@ -14,7 +14,7 @@ from bowstring.engine.quorum.forwards import OWN_CONNECTIONS, Forwards
 from bowstring.engine.raft.voters import Node
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import Errors, KafkaError
-from bowstring.protocol.messages.create_topics import CreateTopicsResponse
+from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.schema import Request, Response
 
 if TYPE_CHECKING:
@@ -139,6 +139,6 @@ class LeaderRequests:
 
 def _refuses_as_inactive(answer: Any) -> bool:
     """Whether a node answers that it is not the active controller; CreateTopics says it of each topic."""
-    if isinstance(answer, CreateTopicsResponse):
+    if getattr(answer, "api_key", None) == ApiKeys.CREATE_TOPICS:
         return any(each.error_code == Errors.NOT_CONTROLLER.code for each in answer.topics)
     return bool(getattr(answer, "error_code", 0) == Errors.NOT_CONTROLLER.code)

@@ -6,17 +6,17 @@ min.insync.replicas whoever is to leave does not count: the controller may have 
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bowstring.protocol.errors import Errors
-from bowstring.protocol.messages.alter_partition import (
-    AlterPartitionRequest,
-    AlterPartitionRequestPartitionData,
-    AlterPartitionRequestTopicData,
-    AlterPartitionResponse,
-    AlterPartitionResponsePartitionData,
-    BrokerState,
-)
+
+if TYPE_CHECKING:
+    from bowstring.protocol.messages.alter_partition import (
+        AlterPartitionRequest,
+        AlterPartitionRequestPartitionData,
+        AlterPartitionResponse,
+        AlterPartitionResponsePartitionData,
+    )
 
 RETRY_MS: Final = 50
 PARTITIONS_MAX: Final = 500
@@ -156,12 +156,18 @@ class IsrChanges:
         """Returns when the next request may be sent; None: there is none, or one is in flight."""
         return self._not_before_ms if self._waiting and self._in_flight is None else None
 
-    def next_request(self, now_ms: float, broker_epoch: int) -> AlterPartitionRequest | None:
+    def next_request(self, now_ms: float, broker_epoch: int) -> "AlterPartitionRequest | None":
         """Returns the request that is due, and counts it as in flight."""
         due_ms = self.due_ms()
         if due_ms is None or due_ms > now_ms:
             return None
         chosen = list(self._waiting.values())[:PARTITIONS_MAX]
+        # Not at start: partitions with one replica never change their ISR.
+        from bowstring.protocol.messages.alter_partition import (
+            AlterPartitionRequest,
+            AlterPartitionRequestTopicData,
+        )
+
         self._in_flight = chosen
         topics: dict[bytes, AlterPartitionRequestTopicData] = {}
         for led in chosen:
@@ -173,7 +179,12 @@ class IsrChanges:
             broker_id=self.broker_id, broker_epoch=broker_epoch, topics=list(topics.values())
         )
 
-    def _encoded(self, led: LedPartition) -> AlterPartitionRequestPartitionData:
+    def _encoded(self, led: LedPartition) -> "AlterPartitionRequestPartitionData":
+        from bowstring.protocol.messages.alter_partition import (
+            AlterPartitionRequestPartitionData,
+            BrokerState,
+        )
+
         isr = led.proposed or ()
         return AlterPartitionRequestPartitionData(
             partition_index=led.key[1],
@@ -204,12 +215,12 @@ class IsrChanges:
             led.sent = False
             self._waiting[led.key] = led
 
-    def answered(self, response: AlterPartitionResponse, now_ms: float) -> None:
+    def answered(self, response: "AlterPartitionResponse", now_ms: float) -> None:
         """Applies the controller's answer."""
         for _ in self.answer_steps(response, now_ms):
             pass
 
-    def answer_steps(self, response: AlterPartitionResponse, now_ms: float) -> Iterator[None]:
+    def answer_steps(self, response: "AlterPartitionResponse", now_ms: float) -> Iterator[None]:
         """Does the same, one partition at each step. Other calls may come between two steps, but the next
         request is due only after the last.
 
@@ -238,7 +249,7 @@ class IsrChanges:
         if failures:
             raise failures[0]
 
-    def _take(self, led: LedPartition, answer: AlterPartitionResponsePartitionData, now_ms: float) -> None:
+    def _take(self, led: LedPartition, answer: "AlterPartitionResponsePartitionData", now_ms: float) -> None:
         if answer.error_code == 0:
             if answer.leader_epoch == led.leader_epoch and answer.partition_epoch >= led.partition_epoch:
                 self.shrinks += len(answer.isr) < len(led.isr)
@@ -255,8 +266,8 @@ class IsrChanges:
 
 
 def _answers(
-    response: AlterPartitionResponse,
-) -> Iterator[tuple[PartitionKey, AlterPartitionResponsePartitionData]]:
+    response: "AlterPartitionResponse",
+) -> "Iterator[tuple[PartitionKey, AlterPartitionResponsePartitionData]]":
     for topic in response.topics:
         for partition in topic.partitions:
             yield (topic.topic_id, partition.partition_index), partition

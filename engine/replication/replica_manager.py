@@ -6,12 +6,14 @@ controller.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bowstring.engine.metadata.directory_ids import LOST
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from bowstring.engine.replication.isr_changes import IsrChanges, LedPartition, PartitionKey
-from bowstring.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+
+if TYPE_CHECKING:
+    from bowstring.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 Address = Callable[[BrokerImage], tuple[str, int] | None]
 """Returns the numeric address of a broker's inter-broker listener; None while it is unknown."""
@@ -375,15 +377,15 @@ class ReplicaManager:
         except Exception as error:
             self.when_failed(key, error)
 
-    def next_request(self, now_ms: float, broker_epoch: int) -> AlterPartitionRequest | None:
+    def next_request(self, now_ms: float, broker_epoch: int) -> "AlterPartitionRequest | None":
         """Returns the AlterPartition request that is due. Answer it by `answered` or `failed`."""
         return self.isr_changes.next_request(now_ms, broker_epoch)
 
-    def answered(self, response: AlterPartitionResponse, now_ms: float) -> None:
+    def answered(self, response: "AlterPartitionResponse", now_ms: float) -> None:
         """The controller has answered."""
         self.isr_changes.answered(response, now_ms)
 
-    def answer_steps(self, response: AlterPartitionResponse, now_ms: float) -> Iterator[None]:
+    def answer_steps(self, response: "AlterPartitionResponse", now_ms: float) -> Iterator[None]:
         """Does the same, one partition at each step; see `IsrChanges.answer_steps`."""
         return self.isr_changes.answer_steps(response, now_ms)
 
