@@ -390,6 +390,8 @@ def open_future(move: Move, source: PartitionLog, config: dict[str, int]) -> "Fu
         log = PartitionLog(move.path, config, recovery_point=0, health=move.directory.health)
         copy = FutureReplica(source, log)  # first: the source may be truncated during the comparison
         if _is_prefix(log, source):
+            if move.directory.read_partition_metadata(move.name) != move.topic.id:  # lost in a crash
+                move.directory.write_partition_metadata(move.name, move.topic.id)
             return copy
         log.close(sync=False)
         empty = log.size_bytes == 0

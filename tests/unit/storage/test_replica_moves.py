@@ -251,6 +251,29 @@ def test_a_copy_that_is_no_part_of_the_partition_is_set_aside(serve_on, tmp_path
     assert values(log_of(served)) == list(range(1000))
 
 
+@pytest.mark.parametrize("left", [b"\xa5" * 40, None], ids=["damaged", "missing"])
+def test_a_resumed_copy_gets_its_topic_id_again(serve_on, tmp_path, left):
+    """The file is not synced while the copy grows: power loss leaves anything of it."""
+    served = serve_on(replica_alter_log_dirs_io_max_bytes_per_second="20000")
+    served.create_topic("t", internal_segment_bytes="20000")
+    fill(served, 100)
+    home, there = tmp_path / homes(served)[0], other(served, tmp_path)
+    assert move(served, there) == 0
+    wait_until(lambda: is_copied_to(served, there))
+    served.stop()
+    (future,) = there.glob("t-0.*-future")
+    wanted, metadata = (home / "t-0/partition.metadata").read_bytes(), future / "partition.metadata"
+    if left is None:
+        metadata.unlink()
+    else:
+        metadata.write_bytes(left)
+    served.config["replica.alter.log.dirs.io.max.bytes.per.second"] = str(1 << 30)
+    served.start()
+    wait_until(lambda: homes(served) == {0: there.name})
+    wait_for_move(served)
+    assert (there / "t-0/partition.metadata").read_bytes() == wanted and not left_over(tmp_path)
+
+
 def test_a_topic_deleted_on_its_way(serve_on, tmp_path):
     served = serve_on(replica_alter_log_dirs_io_max_bytes_per_second="20000")
     served.create_topic("t", internal_segment_bytes="20000", file_delete_delay_ms="0")
