@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import bowstring.engine
 import bowstring.protocol
+from bowstring.engine.coordinators import runtime
 from bowstring.protocol import ids
 
 KEPT_CLOCKS = ("bowstring.engine.event_log",)
@@ -34,7 +35,7 @@ def load_everything() -> None:
 
 @contextmanager
 def simulated_sources(clock: Any, chance: random.Random) -> Iterator[None]:
-    """Replaces time and randomness in the engine's modules.
+    """Replaces time, randomness and the garbage collector's switches in the engine's modules.
 
     Args:
         clock: Has `time_ns` and `monotonic_ns`.
@@ -47,9 +48,10 @@ def simulated_sources(clock: Any, chance: random.Random) -> Iterator[None]:
         monotonic_ns=clock.monotonic_ns,
         monotonic=lambda: clock.monotonic_ns() / 1e9,
         strftime=time.strftime,
-        gmtime=time.gmtime,
+        gmtime=lambda: time.gmtime(clock.time_ns() // 10**9),
     )
     dice = SimpleNamespace(Random=lambda: random.Random(chance.getrandbits(64)))
+    collector = SimpleNamespace(isenabled=lambda: False, disable=_nothing, enable=_nothing, freeze=_nothing)
     with ExitStack() as stack:
         for name, module in list(sys.modules.items()):
             if name.startswith("bowstring.engine.") and name not in KEPT_CLOCKS:
@@ -57,5 +59,10 @@ def simulated_sources(clock: Any, chance: random.Random) -> Iterator[None]:
                     stack.enter_context(patch.object(module, "time", times))
                 if getattr(module, "random", None) is random:
                     stack.enter_context(patch.object(module, "random", dice))
+        stack.enter_context(patch.object(runtime, "gc", collector))  # a process that ends leaves nothing
         stack.enter_context(patch.object(ids.random_uuid, "__defaults__", (chance.randbytes,)))
         yield
+
+
+def _nothing() -> None:
+    pass

@@ -5,6 +5,7 @@
 
 import errno
 import os
+import random
 
 import pytest
 
@@ -12,6 +13,8 @@ from bowstring._native.log.partition_log import LogError
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import Disk, Fault
 from tests.simulation.disk.medium import NOTHING
+from tests.simulation.engine_modules import simulated_sources
+from tests.simulation.storage.inline_loop import Clock
 from tests.simulation.storage.lives import Lives, after_power_loss
 from tests.simulation.storage.model import Acked
 from tests.simulation.storage.one_thread_broker import SteadyBroker
@@ -39,10 +42,11 @@ def test_what_a_seed_found(seed):
 
 def test_what_a_failed_sync_left_in_the_page_cache_is_written_again():
     """A batch that never reached the write-ahead log: the next start shows it, and a sync would not write it."""
-    with scratch() as root:
+    clock = Clock()
+    with scratch() as root, simulated_sources(clock, random.Random(1)):
         disk, work = Disk(root), Work(1)
         with disk.watched():
-            work.adopt(SteadyBroker(root), Acked.POWER, Acked.POWER)
+            work.adopt(SteadyBroker(root, clock), Acked.POWER, Acked.POWER)
             partition = work.partitions["plain-0"]
             work.put(partition, batch([b"a", b"b"]))
             disk.watcher = lambda operation, path: (
@@ -53,10 +57,10 @@ def test_what_a_failed_sync_left_in_the_page_cache_is_written_again():
                     wal.checkpoint()
             disk.watcher = lambda operation, path: None
             work.broker.abandon()
-            work.adopt(SteadyBroker(root), Acked.KILL, Acked.KILL)
+            work.adopt(SteadyBroker(root, clock), Acked.KILL, Acked.KILL)
             assert [put.acked for put in partition.puts] == [Acked.POWER]
             work.broker.abandon()
         disk = after_power_loss(disk, NOTHING)
         with disk.watched():
-            work.adopt(SteadyBroker(root), Acked.POWER, Acked.POWER)
+            work.adopt(SteadyBroker(root, clock), Acked.POWER, Acked.POWER)
             work.broker.abandon()

@@ -315,6 +315,7 @@ class Disk:
         names = [
             "open",
             "write",
+            "pwrite",
             "close",
             "fsync",
             "fdatasync",
@@ -569,6 +570,31 @@ class Disk:
 
         return call
 
+    def _python_pwrite(self, original):
+        def call(fd, data, position):
+            if fd not in self._files:
+                return original(fd, data, position)
+            write = Write(self._files[fd], position, bytes(data), fd in self._synced_writes)
+            was_off = self.is_off
+            try:
+                fault = self._python("pwritev", fd)
+            except OSError:
+                if self.is_off and not was_off:
+                    self.under_way = write
+                raise
+            room = self._fits(fd, position, len(write.data))
+            if fault is not None and fault.part:
+                room = min(room, max(1, len(write.data) // 2))
+            if not room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path_of(fd))
+            n = original(fd, write.data[:room], position)
+            self._wrote(fd, position, write.data[:n])
+            if fault is not None and fault.error:
+                raise OSError(fault.error, os.strerror(fault.error))
+            return n
+
+        return call
+
     def _python_close(self, original):
         def call(fd):
             self._closed(fd)
@@ -619,11 +645,14 @@ class Disk:
 
     def _taking(self, original, operation: str):
         def call(path, *, dir_fd=None):
-            relative = None if dir_fd is not None else self._relative(path)
+            whole = path
+            if dir_fd is not None:  # shutil.rmtree
+                whole = f"{os.readlink(f'/proc/self/fd/{dir_fd}')}/{os.fsdecode(path)}"
+            relative = self._relative(whole)
             if relative is None:
                 return original(path, dir_fd=dir_fd)
-            self._python(operation, path)
-            original(path)
+            self._python(operation, whole)
+            original(path, dir_fd=dir_fd)
             self._unlinked(relative)
             return None
 

@@ -13,7 +13,6 @@ from bowstring._native.log import many_logs
 from bowstring._native.server import replica_swap
 from bowstring.engine.broker import dispatcher, image_follower, replication
 from bowstring.engine.broker import node as node_module
-from bowstring.engine.coordinators import runtime
 from bowstring.engine.groups import service as group_service
 from bowstring.engine.quorum import service as quorum_service
 from bowstring.engine.share.leader import share_partitions
@@ -34,7 +33,6 @@ def simulated_process(world):
     """Runs the engine's code in a world."""
     kernel, chance = world.kernel, world.kernel.random("nodes")
     uuids = SimpleNamespace(uuid4=lambda: ids.format_uuid(chance.randbytes(16)))
-    collector = SimpleNamespace(isenabled=lambda: False, disable=_nothing, enable=_nothing, freeze=_nothing)
     with ExitStack() as stack:
 
         def put(module, name, value):
@@ -43,7 +41,6 @@ def simulated_process(world):
         stack.enter_context(simulated_sources(kernel, chance))
         put(group_service, "uuid", uuids)
         put(quorum_service, "_CLOCK_MS", (WALL_NS - MONOTONIC_NS) // 1_000_000)
-        put(runtime, "gc", collector)
         put(node_module, "DataPlane", _plane_of_running_node)
         put(replication, "Replicas", NodeReplicas)
         put(share_partitions, "LogWaiters", LogWaiters)
@@ -70,10 +67,6 @@ def simulated_process(world):
             stack.enter_context(world.disks.failing())
         stack.enter_context(_logged_to(world))
         yield
-
-
-def _nothing():
-    pass
 
 
 def _told_append(world, append):

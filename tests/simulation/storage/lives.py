@@ -13,7 +13,7 @@ from typing import Final
 from unittest import mock
 
 from bowstring._native.wal.write_ahead_log import WalError
-from bowstring.engine.metadata.store import log as metadata_log
+from bowstring.engine.controller import batches
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.staged_tails import TAILS_FILE
@@ -21,6 +21,8 @@ from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import READS, Disk, Fault, put_tree
 from tests.simulation.disk.medium import KILLED, NOTHING, SYSTEMATIC, Outcome, random_outcome
 from tests.simulation.disk.pool_images import placed, settle_staged
+from tests.simulation.engine_modules import simulated_sources
+from tests.simulation.storage.inline_loop import Clock
 from tests.simulation.storage.model import Acked
 from tests.simulation.storage.one_thread_broker import SETTINGS, Stalled, SteadyBroker
 from tests.simulation.storage.random_steps import FAILURES, Work
@@ -28,7 +30,7 @@ from tests.simulation.storage.random_steps import FAILURES, Work
 LIVES: Final = 4
 SEGMENT_BYTES: Final = int(SETTINGS["bowstring.wal.segment.bytes"])
 ENOUGH_BYTES: Final = 40_000  # for a batch, a new segment and its indexes
-METADATA_BATCH_BYTES: Final = 1200  # changes of some dozen records take several, as thousands do
+METADATA_BATCH_BYTES: Final = 4000  # changes of some dozen records take several, as thousands do
 STEPS: Final = (5, 45)
 # (event, its weight)
 ENDS: Final = {"stop": 1, "kill": 2, "power": 5}
@@ -76,6 +78,7 @@ class Lives:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.seed = seed
+        self.clock = Clock()
         self.work = Work(seed)
         self.story: list[str] = []
         self._operations = 0
@@ -94,7 +97,11 @@ class Lives:
             AssertionError: A promise was broken; the story has the events before.
         """
         try:
-            with scratch() as root, mock.patch.object(metadata_log, "MAX_BATCH_BYTES", METADATA_BATCH_BYTES):
+            with (
+                scratch() as root,
+                mock.patch.object(batches, "BATCH_BYTES", METADATA_BATCH_BYTES),
+                simulated_sources(self.clock, random.Random(f"{self.seed} sources")),
+            ):
                 self._run(root)
         except BaseException as problem:
             story = "\n".join(self.story[-60:])
@@ -115,7 +122,7 @@ class Lives:
                         end = "kill at start"
                 else:
                     self._begin(disk, "", "none")
-                    broker = SteadyBroker(disk.root)
+                    broker = SteadyBroker(disk.root, self.clock)
                     self.work.adopt(broker, survived, safe)
                     trouble = self.chance.choices(list(TROUBLE), list(TROUBLE.values()))[0]
                     self._begin(disk, end, trouble)
@@ -206,10 +213,12 @@ class Lives:
             if number == full_to:
                 disk.capacity = None
             self._step(disk)
-            if disk.is_off:
+            if disk.is_off or broker.is_lost:
                 break
         disk.capacity = None
-        if not disk.is_off:
+        if broker.is_lost and end == "stop":
+            end = "kill"  # the process ends by itself
+        if not disk.is_off and not broker.is_lost:
             self.work.nothing_hangs()
         if end == "power" and not disk.is_off:
             disk.power_off()
@@ -238,7 +247,7 @@ class Lives:
 
     def _start_and_lose_power(self, disk: Disk) -> None:
         try:
-            SteadyBroker(disk.root).abandon()
+            SteadyBroker(disk.root, self.clock).abandon()
         except (*FAILURES, WalError, DataDirectoryError) as error:
             self.story.append(f"  the start ends: {error!r:.100}")
         disk.power_off()

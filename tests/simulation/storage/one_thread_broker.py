@@ -1,25 +1,32 @@
 """A broker in one thread: everything runs only on request, and in the same order each time."""
 
 import asyncio
-import contextlib
 import os
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeVar
+from unittest import mock
 
 from bowstring._native.log import durability as log_durability
 from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.wal.write_ahead_log import WriteAheadLog
-from bowstring.engine.broker.lone_broker import LoneBroker
+from bowstring.engine import background
+from bowstring.engine.broker import node
+from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.storage.directory_wal import DirectoryWal
+from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.schema import Request, Response
+from tests.simulation.storage.inline_loop import Clock, InlineLoop
 
 T = TypeVar("T")
-Arguments = TypeVarTuple("Arguments")
 
 SETTINGS = {
     "node.id": "1",
     "listeners": "PLAINTEXT://127.0.0.1:0",
+    "advertised.listeners": "PLAINTEXT://127.0.0.1:9092",  # each run registers the same
     "bowstring.local.socket": "off",
     "bowstring.durability": "commit",
     "bowstring.tail.from.bytes": "0",
@@ -36,6 +43,8 @@ SETTINGS = {
     "log.cleaner.delete.retention.ms": "0",
     "log.cleaner.backoff.ms": "3600000",
     "log.retention.ms": "-1",
+    "metadata.log.max.record.bytes.between.snapshots": "6000",
+    "metadata.max.retention.bytes": "20000",
     "log.segment.delete.delay.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
 }
@@ -43,77 +52,93 @@ SETTINGS = {
 GROUP_FRAMES = 4  # of a segment's quarter each: more than one segment holds beside its trailer
 
 
+ENDING_TURNS = 20
+
+
 class Stalled(OSError):
     """An operation waits although it could continue."""
 
 
-class InlineLoop(asyncio.SelectorEventLoop):
-    """An event loop whose executor is its own thread.
+class StillPlane(DataPlane):
+    """A data plane without reactors: its work is done where the harness says so."""
 
-    Attributes:
-        delay: How many turns of the loop an executor's thread waits for a processor: then other tasks run.
-    """
+    def start(self, *, accepts: bool = True) -> None:
+        """Starts no thread."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.delay: Callable[[], int] = lambda: 0
+    def accept(self) -> None:
+        """Accepts no connection."""
 
-    def run_in_executor(
-        self, executor: Any, func: Callable[[*Arguments], T], *args: *Arguments
-    ) -> "asyncio.Future[T]":
-        future: asyncio.Future[T] = self.create_future()
-        self._run_later(self.delay(), future, partial(func, *args))
-        return future
 
-    def _run_later(self, turns: int, future: "asyncio.Future[Any]", work: Callable[[], Any]) -> None:
-        if turns > 0:
-            self.call_soon(self._run_later, turns - 1, future, work)
-        elif not future.cancelled():
-            try:
-                future.set_result(work())
-            except BaseException as error:
-                future.set_exception(error)
+class OneThreadBroker(ClusterBroker):
+    """A broker whose timers and threads of the storage are not started: the harness calls their work."""
+
+    async def _serve(self) -> None:
+        self.coordination.begin_held()
+        self.changes.missing.when_opened = self._topic_opened
+        self.moves.resume(self.logs.unfinished)
 
 
 class SteadyBroker:
-    """A broker that was opened but not started: its parts are called one by one.
+    """A node alone: a broker with the only controller of its quorum, started without threads.
 
-    Raises what `LoneBroker.open` raises.
+    Raises what `ClusterBroker.open` and `start` raise.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.loop = InlineLoop()
-        self.broker = LoneBroker(SETTINGS | {"log.dirs": f"{root}/a,{root}/b"})
+    def __init__(self, root: Path, clock: Clock) -> None:
+        self.loop = InlineLoop(clock)
+        self.broker = OneThreadBroker(SETTINGS | {"log.dirs": f"{root}/a,{root}/b"})
         for home in self.broker.directories.all:
             # Every append is staged, whatever the clock says; tails are written out at a step of the work.
             home.tails.rest_ms, home.tails.in_background = 1 << 40, False
         try:
-            self.broker.open()
+            with mock.patch.object(node, "DataPlane", StillPlane):
+                self.broker.open()
         except BaseException:
             self.loop.close()
             raise
+        try:
+            self.loop.run_until_complete(self.broker.start())
+        except BaseException:
+            self.abandon()
+            raise
 
-    def run(self, work: Awaitable[T]) -> T:
-        """Runs a coroutine to its end."""
+    @property
+    def is_lost(self) -> bool:
+        """Whether the process ends: it cannot write the metadata log."""
+        return self.broker.quorum.has_failed
 
-        async def awaited() -> T:
-            return await work
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine to its end.
 
-        return self.loop.run_until_complete(awaited())
+        Raises:
+            NodeLostError: The process ends before.
+        """
+        results: list[T] = []
 
-    def run_for(self, work: Awaitable[asyncio.Future[Any]]) -> "asyncio.Future[Any]":
-        """Runs a coroutine until it returns a future, which may complete at any later time."""
+        async def awaited() -> None:
+            results.append(await work)
 
-        async def awaited() -> list[asyncio.Future[Any]]:
-            return [await work]
-
-        return self.loop.run_until_complete(awaited())[0]
+        if not self.loop.run_until_complete(background.run_unless(awaited(), self.broker.quorum.failed)):
+            raise NodeLostError(self.broker.directories)
+        return results[0]
 
     def turn(self) -> None:
         """Runs the callbacks and tasks that are ready."""
-        self.run(asyncio.sleep(0))
+        self.loop.run_until_complete(asyncio.sleep(0))
 
     # ------------------------------------------------------------ the work of its parts
+
+    async def answer(self, request: Request) -> Response:
+        """Answers a client's request in its newest version.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER: a client would get no answer.
+        """
+        version = API_VERSIONS[request.api_key].highest
+        answer = await self.broker.dispatcher.answer_within(request, version)
+        if answer is None:
+            raise KafkaError(Errors.NOT_CONTROLLER)
+        return answer
 
     def log(self, topic: str, index: int) -> PartitionLog | None:
         """Returns the log of a partition."""
@@ -182,28 +207,26 @@ class SteadyBroker:
 
     def stop(self) -> None:
         """Stops cleanly."""
-        self.run(self._stop())
+        self.loop.run_until_complete(self.broker.stop())
         self.abandon()
-
-    async def _stop(self) -> None:
-        self.broker.housekeeping.stop()
-        await self.broker.cleaner.stop()
-        await self.broker.moves.stop()
-        await self.broker.coordination.stop()
-        self.broker.peers.close()
-        self.broker.plane.stop()
-        await self.broker.alone.settle()
-        self.broker.close()
 
     def abandon(self) -> None:
         """Ends like kill -9: data that is only in its memory is lost."""
         for home in self.broker.directories.all:
             home.tails.abandon()
-        for task in asyncio.all_tasks(self.loop):
-            task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        for _ in range(ENDING_TURNS):
+            tasks = asyncio.all_tasks(self.loop)
+            if not tasks:
+                break
+            for task in tasks:
+                task.cancel()
             self.turn()
+        quorum = self.broker.quorum
+        if quorum._is_open:
+            quorum._is_open = False
+            quorum._log.synced_end.close()
         self.broker.plane.stop()
         self.broker.logs.durability.close(is_clean=lambda _: False)
         self.broker.directories.close()
+        self.broker.descriptors.give_back()
         self.loop.close()

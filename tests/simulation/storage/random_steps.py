@@ -15,20 +15,26 @@ from bowstring._native.server.recompress import recompress
 from bowstring.engine.groups.service import Event
 from bowstring.engine.groups.state import RequestContext
 from bowstring.engine.metadata.image import TOPIC_RESOURCE
-from bowstring.engine.metadata.topic_changes import NewTopic, create_topic
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS, read_offsets
 from bowstring.engine.storage.log_directory import LogDirectory
-from bowstring.protocol.errors import KafkaError
-from bowstring.protocol.ids import random_uuid
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from bowstring.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from bowstring.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
-from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord
-from bowstring.protocol.schema import MetadataRecord
 from tests.simulation.storage.model import Acked, Partition, Put
 from tests.simulation.storage.one_thread_broker import SteadyBroker
 from tests.support.log_batches import batch
@@ -58,6 +64,7 @@ SIZES: Final = [
 ]
 HARMLESS: Final = ("retention.ms", "segment.ms", "max.compaction.lag.ms")
 MOVE_TURNS: Final = 60
+TIMEOUT_MS: Final = 30_000
 RECORD_LIST_TOO_LARGE: Final = 18
 WEIGHTS: Final = {
     "append": 24, "append_keyed": 14, "append_large": 6, "append_recompressed": 4, "many_appends": 3, "commit": 16,
@@ -67,9 +74,18 @@ WEIGHTS: Final = {
 }  # fmt: skip
 
 
-def config_of(topic: str, name: str, value: str) -> MetadataRecord:
-    """Returns the record that sets a topic's config."""
-    return ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value)
+def request_to_set(configs: dict[str, dict[str, str]]) -> IncrementalAlterConfigsRequest:
+    """Returns the request that sets configs of topics."""
+    return IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=TOPIC_RESOURCE,
+                resource_name=topic,
+                configs=[AlterableConfig(name=name, value=value) for name, value in values.items()],
+            )
+            for topic, values in configs.items()
+        ]
+    )
 
 
 @dataclass(eq=False)
@@ -270,12 +286,11 @@ class Work:
         log = self.log(partition)
         if log is None:
             return
-        topic = self.broker.broker.metadata.image.topics[partition.topic]
         end = log.log_end_offset
         put = Put(end, data, **facts)
         partition.put(put)  # whatever the result, the batch may be found
         try:
-            base = log.append(data, topic.partitions[partition.index].leader_epoch, NOW_MS)
+            base = log.append(data, max(0, log.leader_epoch), NOW_MS)
         except LogError as error:
             if error.code != RECORD_LIST_TOO_LARGE:
                 raise
@@ -389,7 +404,7 @@ class Work:
             self.groups[group].append(Asked(offset, group))
             return asyncio.ensure_future(groups.ask(group, event))
 
-        answer = self.broker.run_for(ask())
+        answer = self.broker.run(ask())
         self.groups[group][-1].answer = answer
         self.asked.append(self.groups[group][-1])
 
@@ -451,26 +466,28 @@ class Work:
 
     # ------------------------------------------------------------ changes
 
-    async def changed(self, records: Callable[[Any], list[MetadataRecord]]) -> None:
-        """Commits records to the metadata log and carries them out."""
-        async with self.broker.broker.metadata.changing() as change:
-            await self.broker.broker.committer.commit(change, records(change.image))
+    async def changed(self, request: Any) -> None:
+        """Sends a request that changes the cluster, as a client does.
 
-    def change(self, records: Callable[[Any], list[MetadataRecord]]) -> None:
+        Raises:
+            KafkaError: The first error of the answer.
+        """
+        answer = await self.broker.answer(request)
+        for each in getattr(answer, "topics", None) or answer.responses:
+            if each.error_code:
+                raise KafkaError(Errors.of(each.error_code), each.error_message)
+
+    def change(self, request: Any) -> None:
         """Like `changed`, run to its end."""
-        self.broker.run(self.changed(records))
+        self.broker.run(self.changed(request))
 
     def configure(self, topic: str, name: str, value: str) -> None:
-        self.change(lambda image: [config_of(topic, name, value)])
+        self.change(request_to_set({topic: {name: value}}))
 
     def configure_many(self) -> None:
         """Changes configs of many topics in one request: more records than fit a batch of the metadata log."""
         values = {name: str(self.chance.randrange(1 << 40, 1 << 50)) for name in HARMLESS}
-        self.change(
-            lambda image: [
-                config_of(topic, name, value) for topic in image.topics for name, value in values.items()
-            ]
-        )
+        self.change(request_to_set(dict.fromkeys(self.broker.broker.metadata.image.topics, values)))
 
     def together(self) -> None:
         """Runs timers of the broker that are due at the same time, while producers continue."""
@@ -482,7 +499,7 @@ class Work:
             broker.cleaner.clean_all,
             broker.housekeeping.apply_retention,
             broker.housekeeping.checkpoint_starts,
-            lambda: self.changed(lambda image: [config_of(topic, "internal.segment.bytes", size)]),
+            lambda: self.changed(request_to_set({topic: {"internal.segment.bytes": size}})),
         ]
         chosen = self.chance.sample(works, self.chance.randrange(2, 4))
 
@@ -541,7 +558,7 @@ class Work:
             self._create(PASSING, self.chance.choice([1, 1, 2, 5]), {"internal.segment.bytes": "4000"})
             return
         self.doubtful.add(PASSING)
-        self.change(lambda image: [RemoveTopicRecord(topic_id=image.topics[PASSING].id)])
+        self.change(DeleteTopicsRequest(topics=[DeleteTopicState(name=PASSING)], timeout_ms=TIMEOUT_MS))
         self.topics.discard(PASSING)
         self.doubtful.discard(PASSING)
         for name in [name for name, each in self.partitions.items() if each.topic == PASSING]:
@@ -549,8 +566,13 @@ class Work:
 
     def _create(self, name: str, partitions: int, configs: dict[str, str]) -> None:
         self.doubtful.add(name)
-        wanted = NewTopic(name, partitions, 1, None, configs)
-        self.change(lambda image: create_topic(image, self.broker.broker.configs, wanted, random_uuid()))
+        wanted = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+        self.change(CreateTopicsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS))
         self.topics.add(name)
         self.doubtful.discard(name)
         for index in range(partitions):
