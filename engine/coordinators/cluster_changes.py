@@ -38,7 +38,7 @@ class ClusterChanges:
 
     Args:
         settled: Waits until this broker has carried out what its image has.
-        is_own_cluster: No other broker is meant to join: internal topics get one replica.
+        is_own_cluster: No other broker is meant to join: while none has, internal topics get one replica.
     """
 
     def __init__(
@@ -98,10 +98,11 @@ class ClusterChanges:
             return False
         from bowstring.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
+        is_only_broker = self._is_own_cluster and len(self._quorum.image.brokers) <= 1
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
-            replication_factor=1 if self._is_own_cluster else replication_factor,
+            replication_factor=1 if is_only_broker else replication_factor,
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
         is_new = await self._create(topic, "internal topics")  # does not wait behind those of clients
