@@ -9,15 +9,14 @@ import pytest
 
 from bowstring import Broker
 from bowstring.clients.admin.admin import Admin
-from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.configs import ConfigError
 from bowstring.engine.configs.files import load
 from bowstring.engine.metadata.image import BROKER_RESOURCE
-from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.engine.metadata.store.reader import read_metadata
 from bowstring.engine.storage.checkpoints import replace_file
-from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
 from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord, EntityData
+from tests.support.stopped_nodes import append_records
 
 KILLED = """
 import os, sys
@@ -146,20 +145,7 @@ def set_dynamically(path, **configs):
         )
         for name, value in configs.items()
     ]
-    leave(path, *records)
-
-
-def leave(path, *records):
-    """What another broker left in the metadata log of a stopped directory."""
-    directory = LogDirectory(path)
-    directory.open(1)
-    log = MetadataLog()
-    log.open(directory, BrokerConfigs({}))
-    log.commit_alone(records)
-    log.close()
-    if directory.was_clean:
-        directory.mark_clean(-1)
-    directory.close()
+    append_records(path, records)
 
 
 def test_a_protection_in_the_metadata_log_stops_the_start_until_it_is_removed(offline, stopped):
@@ -193,7 +179,7 @@ def test_what_kafka_kept_to_protect_is_warned_of_at_each_start(stopped, caplog):
     quota = ClientQuotaRecord(
         entity=[EntityData(entity_type="user", entity_name="eve")], key="producer_byte_rate", value=1000.0
     )
-    leave(stopped, rule, quota)
+    append_records(stopped, [rule, quota])
     for _ in range(2):
         caplog.clear()
         with Broker(data_dir=stopped):

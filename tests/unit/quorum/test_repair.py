@@ -6,11 +6,8 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from bowstring._native.record.encode import encode_batch
 from bowstring.cli.app import app
-from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.records import encode_record
-from bowstring.engine.metadata.store.log import MetadataLog
+from bowstring.engine.metadata.store.reader import read_metadata
 from bowstring.engine.quorum.repair import repair
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import LogDirectory
@@ -18,6 +15,7 @@ from bowstring.protocol.records.cluster_metadata.markers import BeginTransaction
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from tests.support.quorum_nodes import Controllers
+from tests.support.stopped_nodes import append_records, image_at_start
 from tests.support.waiting import wait_until_async
 
 
@@ -44,36 +42,24 @@ TWICE = [config("2", of="u"), topic("t", 2), config("2"), partition(2), partitio
 @pytest.fixture
 def broken(tmp_path):
     """Returns a function that writes batches as the fault did, and the directory of a node alone."""
-    directory = LogDirectory(tmp_path / "data")
+    path = tmp_path / "data"
 
     def write(*batches):
-        directory.open(node_id=1)
-        log = MetadataLog()
-        log.open(directory, BrokerConfigs({}))
-        log.commit_alone(FIRST)
-        first = log.end_offset
-        for records in batches:
-            log._append(encode_batch([(None, encode_record(each), 7, None) for each in records]))
-        log.log.flush()
-        log.close()
-        directory.close()
+        append_records(path, FIRST)
+        first = read_metadata(path / "__cluster_metadata-0").end_offset + 1  # after the next leader change
+        append_records(path, *batches)
         return first
 
-    return write, directory.path
+    return write, path
 
 
 def start(path):
-    """Starts and stops a node; returns its image."""
+    """Opens and closes a node; returns its image."""
     directory = LogDirectory(path)
     directory.open(node_id=1)
-    log = MetadataLog()
     try:
-        log.open(directory, BrokerConfigs({}))
-        log.close()
-        return log.image
+        return image_at_start(directory)
     finally:
-        if log._log is not None:
-            log.log.close(sync=False)
         directory.close()
 
 
