@@ -1,17 +1,17 @@
-"""The metadata log under power loss: committed changes are in the image afterwards, complete ones only."""
+"""The metadata log of the only voter under power loss: committed changes are in the image afterwards, complete
+ones only, and the log can be used.
+"""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.store.log import MetadataLog
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import Disk, put_tree
 from tests.simulation.disk.medium import SYSTEMATIC, Note, random_outcome
 from tests.simulation.disk.workload import directory_with_small_tails
+from tests.support.stopped_nodes import image_at_start, led
 
 CHANGES = 6
 PARTS = 3  # records of a change
@@ -21,25 +21,19 @@ def changes_after_start(root: Path, more: int, disk: Disk | None = None) -> list
     """Starts, commits `more` changes, stops; the parts that the image had of each change when it started."""
     directory = directory_with_small_tails(root)
     directory.open(1)
-    log = MetadataLog()
-    log.open(directory, BrokerConfigs({}))
     found: list[set[int]] = [set() for _ in range(2 * CHANGES)]
-    for name in log.image.resource_configs(2, "t"):
+    for name in image_at_start(directory).resource_configs(2, "t"):
         number, _, part = name.partition(".")
         found[int(number)].add(int(part))
     first = sum(bool(parts) for parts in found)
 
-    async def commit(change: int) -> None:
-        async with log.changing() as changing:
-            await changing.commit(
+    with led(directory) as leader:
+        for change in range(first, first + more):
+            leader.append(
                 [ConfigRecord(resource_type=2, resource_name="t", name=f"{change}.{part}", value="v" * 300) for part in range(PARTS)]
             )  # fmt: skip
-
-    for change in range(first, first + more):
-        asyncio.run(commit(change))
-        if disk is not None:
-            disk.note("committed", change + 1)
-    log.close()
+            if disk is not None:
+                disk.note("committed", change + 1)
     directory.close()
     return found
 
