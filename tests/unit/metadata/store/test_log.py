@@ -26,8 +26,6 @@ from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord
 from bowstring.protocol.records.control import VotersRecord, VotersRecordVoter
 from bowstring.protocol.records.control_batch import ControlRecordType, decode_control_key
 from tests.support import faults
-from tests.support.embedded import engine_of
-from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -227,25 +225,6 @@ def test_a_log_of_several_controllers_is_refused(directory):
         log.log.append(encode_batch([(key, value, 0, None)], control=True), log.leader_epoch, 0)
     with pytest.raises(DataDirectoryError, match="controllers 1, 2"), opened(directory):
         pass
-
-
-def test_snapshots_are_taken_by_bytes_and_by_time(serve):
-    broker = serve(metadata_log_max_record_bytes_between_snapshots="1000000")
-    folder = broker.directory / "__cluster_metadata-0"
-    broker.create_topic("few")
-    assert not list(folder.glob("*.checkpoint"))
-    broker.stop()
-    broker.config["metadata.log.max.snapshot.interval.ms"] = "50"
-    broker.start()
-    wait_until(lambda: list(folder.glob("*.checkpoint")))
-    broker.stop()
-    broker.config["metadata.log.max.snapshot.interval.ms"] = "0"
-    broker.config["metadata.log.max.record.bytes.between.snapshots"] = "1"
-    broker.start()
-    broker.create_topic("many")
-    wait_until(lambda: len(list(folder.glob("*.checkpoint"))) > 1)
-    broker.restart()
-    assert set(engine_of(broker.broker).metadata.image.topics) == {"few", "many"}
 
 
 # ------------------------------------------------------------ changes that fail, or end early
