@@ -241,11 +241,12 @@ class Housekeeping:
             self._unlink_timer = None
         if due is not None:
             delay = max(0.0, due - time.monotonic())
-            self._unlink_timer = asyncio.get_running_loop().call_later(delay, self._unlink)
+            self._unlink_timer = asyncio.get_running_loop().call_later(delay, self._unlink, due)
 
-    def _unlink(self) -> None:
+    def _unlink(self, due: float) -> None:
         loop = asyncio.get_running_loop()
-        done = loop.run_in_executor(None, self._unlink_retired, time.monotonic())
+        now = max(due, time.monotonic())  # timers are up to a millisecond early
+        done = loop.run_in_executor(None, self._unlink_retired, now)
         done.add_done_callback(lambda _: self._watch_unlinks())
 
     def _unlink_retired(self, now: float) -> None:

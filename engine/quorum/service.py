@@ -15,7 +15,6 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +29,7 @@ from bowstring.engine.metadata.store.bootstrap import read_bootstrap
 from bowstring.engine.metadata.store.log_config import metadata_log_config
 from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.quorum.commits import Commits
+from bowstring.engine.quorum.disk_thread import DiskThread
 from bowstring.engine.quorum.leader_requests import LeaderRequests
 from bowstring.engine.quorum.log import MetadataRaftLog
 from bowstring.engine.quorum.own_cluster import as_in_log, load_log
@@ -45,7 +45,6 @@ from bowstring.engine.raft.states import NEVER, Resigned
 from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_at
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import LogDirectory
-from bowstring.engine.storage.open_files import take_last_descriptors
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.protocol.schema import Message, MetadataRecord
@@ -106,9 +105,7 @@ class QuorumService:
         self._own_snapshots: OwnSnapshots
         self._state_file: QuorumStateFile
         self._loop: asyncio.AbstractEventLoop
-        self._disk = ThreadPoolExecutor(
-            1, thread_name_prefix="quorum-disk", initializer=take_last_descriptors
-        )
+        self._disk = DiskThread()
         self._made_connections: Connections | None = None
         self._effects: deque[effects.Effect] = deque()
         self._is_blocked = False
@@ -339,7 +336,8 @@ class QuorumService:
         self.commits.fail(self._not_controller)
         self.commits.end()
         await self.to_leader.stop()
-        await self._loop.run_in_executor(None, self._disk.shutdown)
+        await self._loop.run_in_executor(self._disk, lambda: None)  # behind work whose task was cancelled
+        self._disk.shutdown(wait=False)
         try:
             self.close()
         except (OSError, LogError):

@@ -197,8 +197,13 @@ class LogDirectories:
         """Returns why a node cannot continue with its directories: all of log.dirs failed, or that of the
         metadata log. None while it can.
         """
-        if self.metadata.health.failed:
-            return f"the directory of the metadata log has failed: {self.metadata.path}"
+        failure = self.metadata.health.failure
+        if failure is not None:
+            number, doing, where = failure
+            return (
+                f"the directory of the metadata log, {self.metadata.path}, has failed: {doing} in {where}: "
+                f"{os.strerror(number)}"
+            )
         if not self.online:
             return f"every log directory has failed: {', '.join(str(each.path) for each in self.all)}"
         return None

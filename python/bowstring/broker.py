@@ -7,10 +7,12 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
+from bowstring._native.log.partition_log import LogError
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.errors import ConfigError
 from bowstring.engine import background, event_log
@@ -20,6 +22,7 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs import ConfigError as EngineConfigError
 
 START_TIMEOUT_S = 60.0
+_ENDED: Final = "the broker has ended by itself: call stop(), which raises why"
 
 
 class BrokerConfigError(ConfigError, EngineConfigError):
@@ -42,7 +45,8 @@ class Broker:
         ConfigError: A config is unknown or invalid, or, from `start`, does not go with others; the message
             says what to do.
         DataDirectoryError: From `start`, likewise.
-        OSError: From `start`, likewise.
+        OSError: From `start`, likewise. From `stop`, once: the broker has ended by itself, because its data
+            directory failed.
 
     Examples:
         >>> with Broker() as broker:
@@ -107,6 +111,8 @@ class Broker:
 
     def _running(self) -> _Broker:
         if self._broker is None:
+            if self._thread is not None and not self._thread.is_alive():
+                raise RuntimeError(_ENDED)
             raise RuntimeError("the broker is not running: call start(), or use it in a with statement")
         return self._broker
 
@@ -115,12 +121,14 @@ class Broker:
     def start(self) -> Self:
         """Starts the broker; it accepts clients when this returns."""
         if self._thread is not None:
-            raise RuntimeError("the broker is already running")
+            has_ended = not self._thread.is_alive()
+            raise RuntimeError(_ENDED if has_ended else "the broker is already running")
         self._owner = os.getpid()
         directory = self._given_dir
         if directory is None:
             directory = self._temporary = Path(tempfile.mkdtemp(prefix="bowstring-"))
         self._started.clear()
+        self._stopping = asyncio.Event()
         self._error = None
         # A daemon thread, so that a program without stop() can end; atexit then stops the broker cleanly.
         self._thread = threading.Thread(
@@ -128,6 +136,7 @@ class Broker:
         )
         self._thread.start()
         if not self._started.wait(START_TIMEOUT_S):
+            self._ask_to_stop()
             raise TimeoutError(f"the broker did not start in {START_TIMEOUT_S} s")
         if self._error is not None:
             error, self._error = self._error, None
@@ -145,16 +154,22 @@ class Broker:
         if self._owner != os.getpid():
             return  # the broker, its thread and its files are the parent's
         thread, self._thread = self._thread, None
-        if thread is None or self._loop is None or self._stopping is None:
+        if thread is None:
             return
         atexit.unregister(self.stop)
-        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._ask_to_stop()
         thread.join()
         self._broker = None
         self._remove_temporary()
         if self._error is not None:
             error, self._error = self._error, None
             raise error
+
+    def _ask_to_stop(self) -> None:
+        """Has the thread stop the broker, unless it has ended by itself."""
+        if self._loop is not None and self._stopping is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._stopping.set)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -198,21 +213,36 @@ class Broker:
             self._started.set()
 
     async def _serve(self, settings: dict[str, str]) -> None:
-        self._stopping = asyncio.Event()
         broker = _Broker(settings)
         broker.open()
         try:
-            await broker.start()
-            self._broker = broker
-            self._started.set()
-            if not await background.run_unless(self._asked(), broker.lost.wait(), broker.quorum.failed):
-                event_log.error("the broker ends, because its directories have failed; see the errors above")
-                raise NodeLostError(broker.directories)
-        finally:
-            await broker.stop()
+            await self._until_asked(broker)
+        except BaseException:
+            with suppress(LogError, OSError):  # of the same cause
+                await broker.stop()
+            raise
+        await broker.stop()
+
+    async def _until_asked(self, broker: _Broker) -> None:
+        """Serves until `stop` is called.
+
+        Raises:
+            NodeLostError: The broker cannot continue, because its directories or its metadata log failed.
+        """
+        if not await background.run_unless(broker.start(), self._asked()):
+            return
+        self._broker = broker
+        self._started.set()
+        if not await background.run_unless(self._asked(), broker.lost.wait(), broker.quorum.failed):
+            lost = NodeLostError(broker.directories)
+            event_log.error(
+                "the broker ends, because it cannot go on; repair the cause in detail, then start it",
+                detail=str(lost),
+            )
+            raise lost from (broker.quorum.failed.exception() if broker.quorum.has_failed else None)
 
     async def _asked(self) -> None:
-        assert self._stopping is not None, "it is set before the broker starts"
+        assert self._stopping is not None, "it is set before the thread starts"
         await self._stopping.wait()
 
 

@@ -12,6 +12,7 @@ import traceback
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
+from bowstring.engine.quorum.disk_thread import DiskThread
 from tests.simulation.nodes.kernel import MONOTONIC_NS, MS
 
 RESOLUTION_NS = 1000
@@ -201,7 +202,9 @@ class NodeLoop(asyncio.AbstractEventLoop):
         """Another thread does it some time later; a pool with one thread keeps the order."""
         done = self.create_future()
         work = (done, call, args)
-        if isinstance(executor, ThreadPoolExecutor) and executor._max_workers == 1:
+        if isinstance(executor, DiskThread) or (
+            isinstance(executor, ThreadPoolExecutor) and executor._max_workers == 1
+        ):
             waiting = self._workers.setdefault(executor, deque())
             waiting.append(work)
             if len(waiting) == 1:

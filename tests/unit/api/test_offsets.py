@@ -177,11 +177,13 @@ class Followers:
         pass
 
 
-def test_leadership_that_is_lost_while_followers_still_have_the_records(topic):
+def test_leadership_that_is_lost_while_followers_still_have_the_records(topic, monkeypatch):
     engine = topic.engine
     # The handler gets its parts with the first request.
-    engine.replication = Followers()
-    engine.led_logs = LedLogs(engine.metadata, engine.logs, engine.node_id, engine.replication)
+    followers = Followers()
+    led_logs = LedLogs(engine.metadata, engine.logs, engine.node_id, followers)
+    monkeypatch.setattr(engine, "replication", followers)
+    monkeypatch.setattr(engine, "led_logs", led_logs)
     assert delete_records(topic, 4) == (Errors.NOT_LEADER_OR_FOLLOWER, -1)
 
 

@@ -16,7 +16,7 @@ from bowstring.protocol.messages import describe_topic_partitions as dtp
 from bowstring.protocol.messages import metadata as md
 from tests.support import faults
 from tests.support.log_batches import batch
-from tests.support.waiting import wait_until
+from tests.support.waiting import FOR_EVER_MS, wait_until
 
 
 def metadata(served, *names, version=13, **fields):
@@ -100,7 +100,9 @@ def test_validate_only_changes_nothing(served):
 
 
 def test_a_partition_that_cannot_be_made_leaves_no_directory(served):
-    """Without the topic's id, it would pass for a partition of any topic with that name."""
+    """Without the topic's id, it would pass for a partition of any topic with that name. As in Kafka, the topic exists
+    from the controller's answer on, and is served as soon as its partition can be made.
+    """
     home = served.engine.directory
 
     def failing(original):
@@ -111,17 +113,20 @@ def test_a_partition_that_cannot_be_made_leaves_no_directory(served):
 
     with faults.replaced("open", failing):
         (answer,) = create(served, new("t"))
-    assert answer.error_code == Errors.KAFKA_STORAGE_ERROR.code
-    assert not (home.path / "t-0").exists()
-    served.restart()
+        assert answer.error_code == 0
+        assert not (home.path / "t-0").exists()
+        assert Errors.of(served.produce("t", batch()).error_code).retriable
+    wait_until(lambda: served.produce("t", batch()).error_code == 0)
     assert home.read_partition_metadata("t-0") == served.engine.metadata.image.topics["t"].id
+    served.restart()
+    assert served.produce("t", batch()).base_offset == 1
 
 
 def test_partitions_without_descriptors_are_created_later(served, caplog):
     """Without a restart; so are those of the topics after the one that failed."""
     with faults.failing("open", errno.EMFILE):
         answers = create(served, new("a", 20), new("b", 2))
-    assert Errors.KAFKA_STORAGE_ERROR.code in {answer.error_code for answer in answers}
+    assert {answer.error_code for answer in answers} == {0}
     assert all_topics(served) == {"a": 20, "b": 2}
 
     def all_open():
@@ -129,10 +134,33 @@ def test_partitions_without_descriptors_are_created_later(served, caplog):
         return all(logs.get(topic, index) for topic, count in (("a", 20), ("b", 2)) for index in range(count))
 
     wait_until(all_open)
-    assert served.produce("a", batch(), 19).error_code == 0
-    assert served.produce("b", batch(), 1).error_code == 0
-    told = [each for each in caplog.records if "could not be created" in each.getMessage()]
+    wait_until(lambda: served.produce("a", batch(), 19).error_code == 0)
+    wait_until(lambda: served.produce("b", batch(), 1).error_code == 0)
+    told = [each for each in caplog.records if "could not be carried out" in each.getMessage()]
     assert [each.levelname for each in told] == ["ERROR"]
+
+
+@pytest.mark.parametrize("count", [1, 80])
+def test_a_topic_is_served_when_its_creation_is_answered(served, count):
+    """By the only broker there is: a client that goes on at once gets no error."""
+    for name in ("a", "b", "c"):
+        (answer,) = create(served, new(name, count))
+        assert answer.error_code == 0
+        assert served.produce(name, batch(), count - 1).error_code == 0
+        (topic,) = metadata(served, name).topics
+        assert [each.leader_id for each in topic.partitions] == [served.engine.node_id] * count
+        assert all(served.engine.logs.of_topic(name))
+        (deleted,) = served.ask(dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name=name)])).responses
+        assert deleted.error_code == 0
+        assert not served.engine.logs.of_topic(name)
+
+
+def test_added_partitions_are_served_when_that_is_answered(served):
+    served.create_topic("t")
+    wanted = cp.CreatePartitionsTopic(name="t", count=40, assignments=None)
+    (answer,) = served.ask(cp.CreatePartitionsRequest(topics=[wanted], timeout_ms=FOR_EVER_MS)).results
+    assert answer.error_code == 0
+    assert [served.produce("t", batch(), index).error_code for index in range(40)] == [0] * 40
 
 
 def test_topics_survive_a_restart(served):

@@ -108,6 +108,37 @@ def test_a_program_that_forgets_to_stop_ends_cleanly(tmp_path):
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
+FORGETS = """
+import sys, bowstring
+broker = bowstring.Broker(data_dir=sys.argv[1], config={"bowstring.durability": sys.argv[2]}).start()
+with bowstring.Producer(broker.bootstrap_servers) as producer:
+    for number in range(100):
+        producer.send("t", b"%d" % number)
+with bowstring.Consumer(broker.bootstrap_servers, group_id="g", auto_offset_reset="earliest") as consumer:
+    consumer.subscribe(["t"])
+    read = 0
+    while read < 100:
+        read += len(consumer.poll(1.0))
+    consumer.commit()
+print("end")
+"""
+
+
+@pytest.mark.parametrize("durability", ["os", "commit"])
+def test_records_and_commits_of_a_program_that_forgets_to_stop(tmp_path, durability):
+    ran = subprocess.run(
+        [sys.executable, "-c", FORGETS, str(tmp_path / "data"), durability],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "end\n", "")
+    with Broker(data_dir=tmp_path / "data") as broker:
+        assert all(each.was_clean for each in engine_of(broker).directories.opened)
+        assert engine_of(broker).logs.get("t", 0).log_end_offset == 100
+
+
 def test_the_end_of_a_forked_child_leaves_the_broker_to_its_parent():
     """Also when the child leaves the block of the broker by an exception."""
     code = """if True:

@@ -2,13 +2,13 @@
 
 import errno
 import os
+import socket
 import subprocess
 import sys
 
 import pytest
 
 from bowstring import Broker
-from bowstring._native.log.partition_log import LogError
 from tests.support.embedded import engine_of
 from tests.support.quorum_nodes import format_directory
 from tests.support.serving import steady_port
@@ -94,13 +94,38 @@ def test_a_process_whose_metadata_log_fails_while_it_joins_ends(tmp_path):
     assert not os.path.exists(directory / ".kafka_cleanshutdown")
 
 
-def test_an_embedded_broker_is_not_ready(tmp_path):
-    """Its process belongs to others: it continues, and answers with errors."""
+def test_an_embedded_broker_ends_by_itself(tmp_path):
+    """Its program goes on, and learns why from stop(), once; then it may start the broker again."""
     broker = Broker(data_dir=str(tmp_path)).start()
-    engine = engine_of(broker)
+    engine, port = engine_of(broker), broker.port
     assert engine.why_not_ready() is None
     engine.directory.health.fail(errno.EIO, "appending to the log", "t-0")
-    wait_until(engine.lost.is_set)
-    assert "has failed" in str(engine.why_not_ready())
-    with pytest.raises(LogError):
+    wait_until(lambda: refuses(port))
+    assert engine.why_not_ready() is not None
+    with pytest.raises(RuntimeError, match=r"call stop\(\), which raises why"):
+        broker.bootstrap_servers  # noqa: B018
+    with pytest.raises(RuntimeError, match=r"call stop\(\), which raises why"):
+        broker.start()
+    with pytest.raises(OSError, match="has failed: appending to the log in t-0"):
         broker.stop()
+    broker.stop()
+    with pytest.raises(RuntimeError, match="is not running"):
+        broker.port  # noqa: B018
+    with broker:
+        assert engine_of(broker).why_not_ready() is None
+
+
+def refuses(port):
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_a_block_around_a_broker_that_ended_raises_why(tmp_path):
+    with pytest.raises(OSError, match="has failed: appending to the log in t-0"), Broker() as broker:
+        engine_of(broker).directory.health.fail(errno.EIO, "appending to the log", "t-0")
+        port, directory = broker.port, broker.data_dir
+        wait_until(lambda: refuses(port))
+    assert not directory.exists()
