@@ -267,7 +267,7 @@ def test_the_metadata_logs_directory_fails(serve_on, tmp_path):
             pass  # it ended before
         else:
             assert result.error_code in (Errors.NOT_CONTROLLER.code, Errors.REQUEST_TIMED_OUT.code)
-        with pytest.raises(OSError, match="metadata log.*has failed: .*cluster_metadata"):
+        with pytest.raises(OSError, match=r"metadata log.*has failed: .*cluster_metadata"):
             served.stop()
     served.start()
     assert [served.produce("t", batch(), index).base_offset for index in range(2)] == [1, 1]
