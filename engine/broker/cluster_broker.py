@@ -67,6 +67,7 @@ class ClusterBroker(Broker):
             self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)
         self.lifecycle: BrokerLifecycle
         self._is_serving = False
+        self._opening: asyncio.Future[Mapping[tuple[str, int], bytes]] | None = None
 
     # ------------------------------------------------------------ start
 
@@ -203,11 +204,12 @@ class ClusterBroker(Broker):
         image = self.quorum.image.copy()
         self.follower.listen()
         self._committed_configs.load(image)
-        work = asyncio.get_running_loop().run_in_executor(
+        self._are_logs_touched = True
+        self._opening = asyncio.get_running_loop().run_in_executor(
             None, self.logs.open_all, image, self._recovery_threads()
         )
         try:
-            elsewhere = await work
+            elsewhere = await asyncio.shield(self._opening)  # a stop waits for the thread
         except LogError as error:
             raise explained(error, self.directory.path) from error
         if elsewhere and names_directories(image.features):
@@ -301,15 +303,20 @@ class ClusterBroker(Broker):
         if self._is_serving:
             await self._stop_serving()
         else:
+            if self._opening is not None:
+                await asyncio.wait({self._opening})
             self.plane.stop()
             await self._stop_metrics()
         await self.quorum.stop()
         if self.server is not None:
             await self.server.stop()
-        if self._is_serving:
+        if self._opening is not None and self._opening.exception() is None:
             self._close_and_tell()
             return
-        self.logs.durability.close(is_clean=lambda _: False)
+        if self._are_logs_touched:
+            self.logs.durability.close(is_clean=lambda _: False)
+        else:
+            self.directories.leave_as_found(self.lifecycle.epoch)
         self.directories.close()
         self.descriptors.give_back()
 

@@ -165,15 +165,22 @@ class LogDirectories:
                     partial(directory.mark_clean, broker_epoch),
                 )
 
-    def leave_as_found(self) -> None:
-        """Restores the markers that `open` removed, for a start that fails before it opens a partition
-        log.
+    def leave_as_found(self, broker_epoch: int | None = None) -> None:
+        """Restores the markers that `open` removed, for a start that ends before it opens a partition log.
+
+        Args:
+            broker_epoch: That of a start which is stopped, -1 before its registration; new directories get
+                a marker then, too. None: the start has failed.
         """
         for directory in self._opened:
-            if directory.was_clean and not directory.is_new and not directory.health.failed:
+            if directory.is_new and broker_epoch is None:
+                continue
+            if directory.was_clean and not directory.health.failed:
                 # the next start then recovers; the original error matters more
                 with contextlib.suppress(OSError):
-                    directory.mark_clean(directory.clean_epoch)
+                    directory.mark_clean(
+                        max(NO_EPOCH if broker_epoch is None else broker_epoch, directory.clean_epoch)
+                    )
 
     # ------------------------------------------------------------ which is which
 

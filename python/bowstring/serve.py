@@ -114,8 +114,9 @@ def settings_of(arguments: Namespace) -> Settings:
     if arguments.listen_unauthenticated:
         settings["bowstring.listen.unauthenticated"] = "true"
     listens = arguments.host is not None or arguments.port is not None
+    kept: list[str] = []
     if listens:
-        unused = _leave_listeners_out(settings)
+        kept, unused = _leave_listeners_out(settings, arguments.host)
     for item in arguments.set:
         name, equals, value = item.partition("=")
         if not equals:
@@ -124,7 +125,7 @@ def settings_of(arguments: Namespace) -> Settings:
     if arguments.data is not None:
         settings["log.dirs"] = ",".join(arguments.data)
     if listens:
-        settings["listeners"] = _listener(arguments.host, arguments.port, settings)
+        settings["listeners"] = ",".join([_listener(arguments.host, arguments.port, settings), *kept])
     for name, value in (
         ("bowstring.durability", arguments.durability),
         ("bowstring.metrics.port", arguments.metrics_port),
@@ -136,21 +137,29 @@ def settings_of(arguments: Namespace) -> Settings:
     return Settings(settings, unknown, unused)
 
 
-def _leave_listeners_out(settings: dict[str, str]) -> list[str]:
-    """Removes the file's listeners, which --host and --port replace. Returns sentences about other settings
-    that are removed.
+def _leave_listeners_out(settings: dict[str, str], host: str | None) -> tuple[list[str], list[str]]:
+    """Removes the file's listeners, which --host and --port replace. Returns those of controllers, which
+    stay (those on all interfaces get the host), and sentences about other settings that are removed.
 
     Raises:
         ConfigError: The listeners require TLS or SASL, which must not be lost silently.
     """
+    kept: list[str] = []
     if "listeners" in settings:
+        controllers = {name.upper() for name in BrokerConfigs(settings).value("controller.listener.names")}
+        of_file = [parse_listener(text) for text in settings["listeners"].split(",")]
+        kept = [
+            f"{name}://{_bracketed(at or host or '')}:{port}"
+            for name, at, port in of_file
+            if name in controllers
+        ]
         # Only the protection of the listeners matters here, not their addresses.
         client_listeners(BrokerConfigs(settings | {"bowstring.listen.unauthenticated": "true"}))
         del settings["listeners"]
     told = settings.pop("advertised.listeners", None)
     if told is None:
-        return []
-    return [
+        return kept, []
+    return kept, [
         f"--host and --port replace the file's listeners, so its advertised.listeners={told} is ignored; "
         "use --set advertised.listeners=... to advertise another address"
     ]
@@ -161,7 +170,12 @@ def _listener(host: str | None, port: int | None, settings: Mapping[str, str]) -
         default = BrokerConfigs(settings)
         open_to_all = default.value("bowstring.listen.unauthenticated")
         _, host, _ = parse_listener(ALL_INTERFACES if open_to_all else default.value("listeners")[0])
-    return f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{9092 if port is None else port}"
+    return f"PLAINTEXT://{_bracketed(host)}:{9092 if port is None else port}"
+
+
+def _bracketed(host: str) -> str:
+    """Returns a host as it stands in a listener."""
+    return f"[{host}]" if ":" in host else host
 
 
 def main(argv: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ from bowstring.protocol.messages import create_topics as ct
 from bowstring.protocol.messages import incremental_alter_configs as iac
 from bowstring.protocol.messages import metadata as md
 from tests.support.readable import readable
-from tests.support.serving import Process, hear_hangups
+from tests.support.serving import Process, hear_hangups, steady_port
 from tests.support.waiting import HANG_S, pause, wait_until
 from tests.support.wire_client import WireClient
 
@@ -289,10 +289,11 @@ def test_keys_of_plugins_are_warned_of_once_and_refused_where_that_is_wanted(sta
 
 def test_kafkas_own_server_properties_is_taken_as_it_stands(start, tmp_path):
     config = tmp_path / "server.properties"
+    port = steady_port()
     config.write_text(
-        "process.roles=broker,controller\nnode.id=7\ncontroller.quorum.bootstrap.servers=localhost:9093\n"
-        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ninter.broker.listener.name=PLAINTEXT\n"
-        "advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
+        f"process.roles=broker,controller\nnode.id=7\ncontroller.quorum.bootstrap.servers=localhost:{port}\n"
+        f"listeners=PLAINTEXT://:9092,CONTROLLER://:{port}\ninter.broker.listener.name=PLAINTEXT\n"
+        f"advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:{port}\n"
         "controller.listener.names=CONTROLLER\n"
         "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL\n"
         "num.network.threads=3\nnum.io.threads=8\nsocket.send.buffer.bytes=102400\n"
@@ -368,7 +369,7 @@ def test_the_service_manager_is_told(start, tmp_path):
         told = [manager.recv(4096).decode() for _ in range(3)]
         assert told == [
             "STATUS=opening the logs\n",
-            "STATUS=starting\n",
+            "STATUS=joining the cluster\n",
             "READY=1\nSTATUS=serving as node 1\n",
         ]
         assert process.stop() == 0
@@ -382,7 +383,7 @@ def test_text_logs_have_facts(tmp_path):
         text=True,
     )
     try:
-        line = process.stderr.readline()
+        line = next(line for line in process.stderr if " INFO ready " in line)
         assert " INFO ready version=" in line
         assert f"directory={tmp_path / 'data'}" in line
     finally:
