@@ -17,7 +17,7 @@ from bowstring.engine.broker.replication import Replication
 from bowstring.engine.coordinators.cluster_changes import ClusterChanges
 from bowstring.engine.coordinators.producer_ids import ProducerIds
 from bowstring.engine.metadata.features import names_directories
-from bowstring.engine.metadata.image import PartitionImage, TopicImage
+from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicImage
 from bowstring.engine.metadata.store.start_checks import explained
 from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format, with_itself
 from bowstring.engine.quorum.service import QuorumService
@@ -200,16 +200,21 @@ class ClusterBroker(Broker):
         return behind(self.quorum)
 
     async def _open_logs_of_image(self) -> None:
-        # A thread opens the logs of a copy; what is committed meanwhile is carried out afterwards.
+        # A thread opens the logs of a copy; what is committed meanwhile is carried out afterwards. A cluster
+        # of its own without topics needs no thread.
         image = self.quorum.image.copy()
         self.follower.listen()
         self._committed_configs.load(image)
         self._are_logs_touched = True
-        self._opening = asyncio.get_running_loop().run_in_executor(
-            None, self.logs.open_all, image, self._recovery_threads()
-        )
+        loop = asyncio.get_running_loop()
         try:
-            elsewhere = await asyncio.shield(self._opening)  # a stop waits for the thread
+            if self._is_own_cluster and not image.topics:
+                elsewhere = self._open_logs(image)
+                self._opening = loop.create_future()
+                self._opening.set_result(elsewhere)
+            else:
+                self._opening = loop.run_in_executor(None, self._open_logs, image)
+                elsewhere = await asyncio.shield(self._opening)  # a stop waits for the thread
         except LogError as error:
             raise explained(error, self.directory.path) from error
         if elsewhere and names_directories(image.features):
@@ -224,7 +229,16 @@ class ClusterBroker(Broker):
             self.logs.lost = []
             write = self.logs.checkpoint(RECOVERY_POINTS)
             await asyncio.get_running_loop().run_in_executor(None, write)
-        await asyncio.get_running_loop().run_in_executor(None, lost_logs.forget, self.directories)
+            await asyncio.get_running_loop().run_in_executor(None, lost_logs.forget, self.directories)
+
+    def _open_logs(self, image: ClusterImage) -> Mapping[tuple[str, int], bytes]:
+        """Opens the logs; returns the directory ids of those in other directories than the image says. Slow:
+        not for the control thread.
+        """
+        elsewhere = self.logs.open_all(image, self._recovery_threads())
+        if not self.logs.lost:
+            lost_logs.forget(self.directories)  # nothing is left to report
+        return elsewhere
 
     async def _disown_lost_logs(self) -> None:
         """Has the controller not elect this broker as the last known leader of partitions whose logs are gone

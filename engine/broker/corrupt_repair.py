@@ -114,7 +114,10 @@ class CorruptRepair:
         """Tries to repair every corrupt range; returns how many are left that another replica may have."""
         left = 0
         loop = asyncio.get_running_loop()
-        for topic, index, log in await loop.run_in_executor(None, _with_corrupt_ranges, list(self._logs)):
+        logs = list(self._logs)
+        if not logs:
+            return 0
+        for topic, index, log in await loop.run_in_executor(None, _with_corrupt_ranges, logs):
             places = await loop.run_in_executor(None, _places_of, topic, index, log)
             left += not places
             for place in places:

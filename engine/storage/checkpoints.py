@@ -76,9 +76,18 @@ def sync_directory(path: str | Path) -> None:
 
 
 def write_offsets(
-    path: Path, offsets: Mapping[PartitionKey, int] | Iterable[tuple[PartitionKey, int]]
+    path: Path,
+    offsets: Mapping[PartitionKey, int] | Iterable[tuple[PartitionKey, int]],
+    *,
+    may_be_missing: bool = False,
 ) -> None:
-    """Writes an offset checkpoint."""
+    """Writes an offset checkpoint.
+
+    Args:
+        may_be_missing: Whether no file says the same as one without entries.
+    """
+    if may_be_missing and not offsets and not path.exists():
+        return
     entries = offsets.items() if isinstance(offsets, Mapping) else offsets
     lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in entries]
     replace_file(path, f"0\n{len(lines)}\n{''.join(lines)}")

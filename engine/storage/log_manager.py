@@ -744,9 +744,9 @@ class LogManager:
             if kept and (home, name) not in self._written:
                 continue  # the next start, too, has to find that the directory was emptied
             found |= {key: self._written[home, name].get(key, 0) for key in kept}
-            if found != self._written.get((home, name)) and self._directories.guard(
-                home, f"writing {name}", partial(write_offsets, home.path / name, found)
-            ):
+            write = partial(write_offsets, home.path / name, found, may_be_missing=skips_zero)
+            is_new = found != self._written.get((home, name))
+            if is_new and self._directories.guard(home, f"writing {name}", write):
                 self._written[home, name] = found
 
     def close(self, threads: int) -> None:
