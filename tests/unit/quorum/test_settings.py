@@ -19,26 +19,11 @@ def test_configured_voters():
     assert found.voters == (Node(1, "a", 9093), Node(2, "::1", 9094))
     assert [voter.key.id for voter in found.voter_set] == [1, 2]
     assert [node[1:] for node in found.bootstrap] == [("a", 9093), ("::1", 9094)]
-    assert not found.is_alone(1)
 
 
 def test_bootstrap_servers_have_ids_that_no_node_has():
     found = settings(controller_quorum_bootstrap_servers="a:1,b:2", process_roles="broker")
     assert found.bootstrap == (Node(-2, "a", 1), Node(-3, "b", 2))
-
-
-@pytest.mark.parametrize(
-    ("configs", "alone"),
-    [
-        ({}, True),
-        ({"controller_quorum_voters": "1@localhost:9093"}, True),
-        ({"controller_quorum_bootstrap_servers": "localhost:9093"}, True),
-        ({"controller_quorum_voters": "1@a:1,2@b:1"}, False),
-        ({"controller_quorum_bootstrap_servers": "a:1,b:1"}, False),
-    ],
-)
-def test_a_node_alone_needs_no_quorum(configs, alone):
-    assert settings(**configs).is_alone(1) is alone
 
 
 def test_the_timeouts_are_those_of_the_configs():
