@@ -8,14 +8,18 @@ import uuid
 import pytest
 
 from bowstring import Broker
+from bowstring._native.log.partition_log import LogError
 from bowstring.clients.admin.admin import Admin
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.configs.files import load
 from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.engine.metadata.store.reader import read_metadata
 from bowstring.engine.storage.checkpoints import replace_file
+from bowstring.protocol.records.cluster_metadata.markers import BeginTransactionRecord
 from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
 from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord, EntityData
+from bowstring.protocol.records.cluster_metadata.topics import TopicRecord
+from tests.support.embedded import Engine
 from tests.support.stopped_nodes import append_records
 
 KILLED = """
@@ -202,6 +206,48 @@ def test_an_unclean_directory_with_a_protection_is_recovered(offline, tmp_path):
     assert offline("migrate-dir", path, "--to", "bowstring", "--unclean").code == 0
     with Broker(data_dir=path) as broker, Admin(broker.bootstrap_servers) as admin:
         assert "t" in admin.list_topics()
+
+
+def test_recovery_serves_nobody_and_adds_nothing_to_the_metadata(tmp_path):
+    """Its settings are the defaults: with them, no timer may run that deletes records."""
+    path = tmp_path / "data"
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, capture_output=True)
+    log = path / "__cluster_metadata-0/00000000000000000000.log"
+    before, registered = log.read_bytes(), metadata(path).image.brokers[1]
+    assert not registered.fenced
+    broker = Engine({"log.dirs": str(path), "max.connections": "7"})
+    assert broker.configs.unenforced()
+    broker.recover()
+    assert broker.listeners == [] and broker.local is None
+    assert log.read_bytes() == before
+    marker = json.loads((path / ".kafka_cleanshutdown").read_text())
+    assert marker["brokerEpoch"] == registered.epoch
+
+
+def test_recovery_of_a_directory_that_cannot_be_used_leaves_it_unclean(tmp_path):
+    path = tmp_path / "data"
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, capture_output=True)
+    segment = path / "t-0/00000000000000000000.log"
+    segment.unlink(missing_ok=True)
+    segment.mkdir()
+    with pytest.raises(LogError):
+        Engine({"log.dirs": str(path)}).recover()
+    assert not (path / ".kafka_cleanshutdown").exists()
+    segment.rmdir()
+    Engine({"log.dirs": str(path)}).recover()
+    assert (path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_change_of_the_cluster_that_never_ended_takes_nothing_of_the_migration_with_it(offline, stopped):
+    """The next controller aborts it, and all that is in it."""
+    append_records(
+        stopped, [BeginTransactionRecord(name="half"), TopicRecord(name="half", topic_id=b"h" * 16)]
+    )
+    done = offline("migrate-dir", stopped, "--to", "kafka")
+    assert done.code == 0, done.err
+    image = metadata(stopped).image
+    assert not image.in_transaction and set(image.topics) == {"t"}
+    assert image.topic_configs("t") == {"retention.ms": "7"}
 
 
 def test_a_listener_of_kafkas_is_opened_again_by_a_command_that_says_so(offline, tmp_path):

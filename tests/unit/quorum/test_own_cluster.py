@@ -399,6 +399,32 @@ def test_voters_in_the_log_stay_as_they_are(directory, moved):
     assert names(directory) == {"a"}
 
 
+@pytest.mark.parametrize("kraft_version", [0, 1])
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_a_log_of_an_earlier_version_is_continued(directory, kraft_version, has_snapshot):
+    """A node alone wrote its log itself: the same records, no synced end, and in `quorum-state` no directory."""
+    if kraft_version:
+        write_voters(directory, voters((1, directory.directory_id)))
+    write(directory, [config("a")])
+    if has_snapshot:
+        write_snapshot(directory)
+    (log_of(directory) / FILE_NAME).unlink()
+    epoch = 1 + kraft_version
+    (log_of(directory) / "quorum-state").write_text(
+        f'{{"leaderId":1,"leaderEpoch":{epoch},"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA",'
+        '"data_version":1}'
+        if kraft_version
+        else f'{{"clusterId":"","leaderId":1,"leaderEpoch":{epoch},"votedId":-1,"appliedOffset":0,'
+        '"currentVoters":[{"voterId":1}],"data_version":0}'
+    )
+    with after_a_crash(directory) as again:
+        assert names(again) == {"a"}
+        assert lead(again)[0] == epoch + 1
+        write(again, [config("b")])
+        assert names(again) == {"a", "b"}
+        assert read_metadata(log_of(again)).quorum.kraft_version == kraft_version
+
+
 # ------------------------------------------------------------ the disk
 
 
