@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 import bowstring
-from bowstring.engine.broker.cluster_metrics import CONTROLLER, QUORUM, REPLICAS, quorum_state
+from bowstring.engine.broker.cluster_metrics import CONTROLLER, QUORUM, QUORUM_STATE, REPLICAS
 from docs.generate.markdown import code, plain, table
 
 HEAD = """\
@@ -22,41 +22,35 @@ soon as there is a topic. The same port has `/health` and `/ready`.
 """
 
 CLUSTER = """
-## In a cluster
+## Replicas, the quorum, the controller
 
-Brokers of a cluster also have those of replicas and of the quorum, controllers those of the quorum and of the
-controller, nodes with both roles all.
+Brokers have those of replicas and of the quorum, controllers those of the quorum and of the controller. Nodes
+with both roles have all, also a node alone.
 """
+
+OF_CLUSTERS = frozenset((QUORUM_STATE, *(row.name for row in (*REPLICAS, *QUORUM, *CONTROLLER))))
 
 
 def render() -> str:
     """The page as Markdown."""
-    rows = (
-        (
-            code(_served_as(metric)),
-            metric.type,
-            ", ".join(map(code, _labels(metric))),
-            plain(metric.documentation),
-        )
-        for metric in families()
-    )
+    found = list(families())
     columns = ("name", "type", "labels", "meaning")
-    return "\n".join([HEAD, *table(columns, rows), CLUSTER, *table(columns, _of_clusters())])
+    own = (_row(metric) for metric in found if metric.name not in OF_CLUSTERS)
+    of_clusters = (_row(metric) for metric in found if metric.name in OF_CLUSTERS)
+    return "\n".join([HEAD, *table(columns, own), CLUSTER, *table(columns, of_clusters)])
 
 
-def _of_clusters() -> Iterator[tuple[str, ...]]:
-    """Rows of what only nodes of a cluster have."""
-    found = [
-        (code(f"{row.name}_total" if row.kind == "counter" else row.name), row.kind, "", plain(row.help_text))
-        for row in (*REPLICAS, *QUORUM, *CONTROLLER)
-    ]
-    state = quorum_state("leader")
-    found.append((code(state.name), state.type, code("state"), plain(state.documentation)))
-    yield from sorted(found)
+def _row(metric: Metric) -> tuple[str, ...]:
+    return (
+        code(_served_as(metric)),
+        metric.type,
+        ", ".join(map(code, _labels(metric))),
+        plain(metric.documentation),
+    )
 
 
 def families() -> Iterator[Metric]:
-    """Every metric, scraped from a broker with a topic, a write-ahead log and local reads."""
+    """Every metric, scraped from a node with both roles, a topic, a write-ahead log and local reads."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with bowstring.Broker(

@@ -178,7 +178,10 @@ class VoterSet:
 
 
 def configured_voters(addresses: Iterable[Node], listener: str) -> VoterSet:
-    """Returns the voters of controller.quorum.voters, whose directories are not known."""
+    """Returns the voters of controller.quorum.voters, whose directories are not known. One without a host has
+    no endpoint.
+    """
     return VoterSet(
-        Voter(ReplicaKey(node.id), (Endpoint(listener, node.host, node.port),)) for node in addresses
+        Voter(ReplicaKey(node.id), (Endpoint(listener, node.host, node.port),) if node.host else ())
+        for node in addresses
     )

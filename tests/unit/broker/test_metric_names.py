@@ -66,12 +66,9 @@ def complaints(name, kind, help_text):
 
 @pytest.fixture(scope="module")
 def families():
-    """Every metric of a broker and of nodes of clusters: name, type and help."""
+    """Every metric of a node with both roles: name, type and help."""
     found = [(each.name, each.type, each.documentation) for each in metrics.families()]
-    found = [each for each in found if each[0].startswith("bowstring_")]
-    found += [(row.name, row.kind, row.help_text) for row in (*REPLICAS, *QUORUM, *CONTROLLER)]
-    state = quorum_state("leader")
-    return [*found, (state.name, state.type, state.documentation)]
+    return [each for each in found if each[0].startswith("bowstring_")]
 
 
 def test_names_follow_the_convention(families):
@@ -79,6 +76,12 @@ def test_names_follow_the_convention(families):
     assert {name: wrong for name, *rest in families if (wrong := complaints(name, *rest))} == {}
     names = [name for name, _, _ in families]
     assert len(set(names)) == len(names)
+
+
+def test_a_node_alone_has_the_metrics_of_clusters(families):
+    rows = {(row.name, row.kind, row.help_text) for row in (*REPLICAS, *QUORUM, *CONTROLLER)}
+    state = quorum_state("leader")
+    assert {*rows, (state.name, state.type, state.documentation)} <= {*families}
 
 
 def test_counters_are_served_as_totals_and_nothing_else_is():

@@ -20,6 +20,7 @@ def test_a_broker_and_its_quorum_are_described(cli, topic):
     assert unknown.code == 2 and "there is no broker 77" in unknown.err
     quorum = cli("quorum", "describe", "--json").json
     assert [(node["id"], node["role"]) for node in quorum["nodes"]] == [(row["id"], "leader")]
+    assert quorum["nodes"][0]["address"] is None  # no other node reaches its controller
     assert "leader" in cli("quorum", "describe").out
 
 
@@ -35,16 +36,34 @@ def test_plans_say_when_there_is_nothing_to_move(cli, topic, tmp_path):
     assert "there is no broker 77" in cli("reassign", "plan", topic, "--brokers", "77").err
 
 
-def test_what_takes_a_cluster_is_refused_in_one_line(cli, topic, tmp_path):
+def test_a_broker_alone_is_a_cluster_in_which_nothing_moves(cli, topic, tmp_path):
+    cli("topics", "create", topic)
     plan = tmp_path / "plan.json"
-    plan.write_text('{"partitions": []}')
-    for command in (
-        ("reassign", "execute", plan),
-        ("reassign", "cancel", "--all"),
-        ("leaders", "elect", "-a"),
+    replicas = {"topic": topic, "partition": 0, "replicas": [1]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [replicas]}))
+    for command, says in (
+        (("reassign", "execute", plan), ""),
+        (("reassign", "verify", plan), "done"),
+        (("reassign", "cancel", "--all"), "cancelled 0 reassignments"),
+        (("leaders", "elect", "-a"), "no partition needed an election"),
+        (("leaders", "elect", "-t", topic), "ELECTION_NOT_NEEDED"),
+    ):
+        done = cli(*command)
+        assert done.code == 0 and says in done.out + done.err, (command, done.out, done.err)
+
+
+def test_what_one_broker_cannot_do_is_refused_in_one_line(cli, topic, tmp_path):
+    cli("topics", "create", topic)
+    plan = tmp_path / "plan.json"
+    replicas = {"topic": topic, "partition": 0, "replicas": [1, 2]}
+    plan.write_text(json.dumps({"version": 1, "partitions": [replicas]}))
+    for command, code, says in (
+        (("reassign", "execute", plan), 2, "2"),
+        (("quorum", "remove", 1), 1, "the only voter"),
+        (("quorum", "unregister", 1), 1, "cannot unregister itself"),
     ):
         refused = cli(*command)
-        assert refused.code == 1 and refused.err.count("\n") == 1, refused.err
+        assert refused.code == code and refused.err.count("\n") == 1 and says in refused.err, refused.err
     for command in (("leaders", "elect"), ("reassign", "cancel"), ("quorum", "add", 4)):
         assert cli(*command).code == 2
 

@@ -189,6 +189,9 @@ def test_an_error_of_a_handler_is_answered(tmp_path, caplog):
         answer = await node.quorum.ask_leader(HEARTBEAT)
         assert answer.error_code == Errors.UNKNOWN_SERVER_ERROR.code
         handled_by(node, ApiKeys.CREATE_TOPICS, refuse)
+        (topic,) = (await node.quorum.ask_leader(creation("t"))).topics
+        assert (topic.name, topic.error_code) == ("t", Errors.STALE_BROKER_EPOCH.code)
+        handled_by(node, ApiKeys.CREATE_TOPICS, fail)
         with pytest.raises(KafkaError) as unanswered:  # its response has no place for an error of all of it
             await node.quorum.ask_leader(creation("t"))
         assert unanswered.value.error is Errors.NOT_CONTROLLER
