@@ -108,7 +108,6 @@ class ClusterBroker(Broker):
             is_own_cluster=self._is_own_cluster,
         )
         self.producer_ids = ProducerIds(self.quorum, self.node_id, lambda: self.lifecycle.epoch)
-        self.logs.replicates = True
         self.replication = Replication(
             self.quorum,
             self.configs,

@@ -8,8 +8,8 @@ from bowstring.engine import background, event_log
 from bowstring.engine.metadata.directory_ids import LOST, MIGRATING, UNASSIGNED
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import PartitionImage, TopicImage
-from bowstring.engine.metadata.leaderless_partitions import NO_LEADER
 from bowstring.engine.quorum.service import QuorumService
+from bowstring.engine.raft.keys import NO_LEADER
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import LogDirectory

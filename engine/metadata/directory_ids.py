@@ -4,8 +4,7 @@
 
 from typing import Final
 
-from bowstring.engine.metadata.image import BrokerImage, PartitionImage, TopicImage
-from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord
+from bowstring.engine.metadata.image import BrokerImage, PartitionImage
 
 MIGRATING: Final = bytes(16)
 """The broker's directories are not known yet, because they are not in its registration."""
@@ -53,13 +52,3 @@ def default_directory(broker: BrokerImage | None) -> bytes:
 def takes_replicas(broker: BrokerImage) -> bool:
     """Returns whether a broker has a directory that is not cordoned (KIP-1066)."""
     return not broker.directories or any(each not in broker.cordoned for each in broker.directories)
-
-
-def change_of_directory(
-    topic: TopicImage, index: int, node_id: int, directory_id: bytes
-) -> PartitionChangeRecord:
-    """Returns the record that assigns a node's replica to another log directory (KIP-858)."""
-    partition = topic.partitions[index]
-    ids = [*partition.directories, *[bytes(16)] * (len(partition.replicas) - len(partition.directories))]
-    ids[partition.replicas.index(node_id)] = directory_id
-    return PartitionChangeRecord(partition_id=index, topic_id=topic.id, directories=ids)

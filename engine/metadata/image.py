@@ -1,12 +1,10 @@
 """Applies metadata records to an image of the cluster. Nothing else changes an image."""
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
 from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring.engine.metadata.names import unified
-from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.unsupported_records import KEPT_RECORDS, UnsupportedRecords
 from bowstring.protocol.records.cluster_metadata import markers, nodes, settings, topics
 from bowstring.protocol.schema import MetadataRecord
@@ -496,23 +494,8 @@ class ImageChange(ImageSource, Protocol):
         """
 
 
-class ChangingImage(ImageSource, Protocol):
-    """An image source that can also be changed."""
-
-    def changing(self) -> AbstractAsyncContextManager[ImageChange]:
-        """Blocks all other changes during a decision and its commit."""
-
-
-class Metadata(ChangingImage, Protocol):
-    """The metadata log as request handlers see it: of a node alone, or this node's replica of a quorum's."""
-
-    @property
-    def quorum(self) -> QuorumFacts:
-        """kraft.version and voters."""
-
-    @property
-    def leader_epoch(self) -> int:
-        """The highest leader epoch of the log that this node has."""
+class Metadata(ImageSource, Protocol):
+    """This node's replica of the metadata log as request handlers see it."""
 
     @property
     def end_offset(self) -> int:

@@ -15,13 +15,12 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.image import ClusterImage, ImageChange
+from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import encode_record
 from bowstring.engine.metadata.snapshot import SnapshotError
@@ -440,14 +439,6 @@ class QuorumService:
 
     def _not_controller(self) -> KafkaError:
         return KafkaError(Errors.NOT_CONTROLLER, f"the active controller is {self.leader_id}")
-
-    def changing(self) -> AbstractAsyncContextManager[ImageChange]:
-        """Refuses: only the active controller changes the cluster, by `append_all`.
-
-        Raises:
-            KafkaError: NOT_CONTROLLER.
-        """
-        raise self._not_controller()
 
     def resign(self) -> None:
         """Gives the leadership up, as after an error of the controller."""

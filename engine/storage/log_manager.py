@@ -48,7 +48,7 @@ from bowstring.engine.storage.log_placement import (
 )
 from bowstring.engine.storage.new_logs import NewLog, create_all, take_back_all
 from bowstring.engine.storage.retired_directories import RetiredDirectories
-from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.errors import Errors
 
 # Opening this many logs blocks the control thread for about a millisecond; larger sets go to another thread.
 _INLINE_LOGS: Final = 4
@@ -58,7 +58,6 @@ _LOGS_AT_ONCE: Final = 128
 # The reactors stop while this many partitions come into their table.
 _SERVED_AT_ONCE: Final = 256
 _REMOVAL: Final = "a deleted partition"
-SLICE_NS: Final = 5_000_000
 """Partitions are removed for this long before others have their turn."""
 
 
@@ -80,8 +79,6 @@ class LogManager:
         lost: Partitions whose logs were gone at start. Recovery points say so on disk until it is emptied.
         control_writes: Appends that the control thread made itself, for housekeeping.
         when_replaced: Called with topic, index and log when another log replaces a partition's log.
-        replicates: Partitions may have other replicas: they are served as followers until somebody says
-            who leads, with the high watermarks that were written last.
         set_min_in_sync: Sets min.insync.replicas of a partition.
     """
 
@@ -107,8 +104,7 @@ class LogManager:
         self.retired = RetiredDirectories()
         self.control_writes = 0
         self.when_replaced: Callable[[str, int, PartitionLog], None] = lambda topic, index, log: None
-        self.replicates = False
-        self.set_min_in_sync: Callable[[str, int, int], None] = self._set_min_in_sync_alone
+        self.set_min_in_sync: Callable[[str, int, int], None] = lambda topic, index, least: None
         self.durability = Durability(configs, plane, self._checkpoint_recovery)
         self.durability.when_failed = directories.wal_failed
 
@@ -171,7 +167,8 @@ class LogManager:
     # ------------------------------------------------------------ opening
 
     def open_all(self, image: ClusterImage, threads: int) -> dict[PartitionKey, bytes]:
-        """Opens and serves every partition that the image assigns to this broker.
+        """Opens and serves every partition that the image assigns to this broker: as a follower until its
+        role is known, with the high watermark that was written last.
 
         Returns:
             The directory ids of partitions found in another directory than the image says.
@@ -179,7 +176,7 @@ class LogManager:
         Raises:
             DataDirectoryError, OSError, LogError: A log could not be opened; the message names its directory.
         """
-        places = find_places(self._directories, image, self._node_id, is_replicated=self.replicates)
+        places = find_places(self._directories, image, self._node_id)
         opener = LogOpener(self._directories, places)
         self._retire_strays(places)
         topics = list(image.topics.values())
@@ -207,16 +204,15 @@ class LogManager:
             for topic, index in items:
                 opened(topic, index, self._open(opener, places, topic, index, config))
 
-        if self.replicates:
-            lost_logs.mark(self._directories, opener, places, work, self._node_id)
+        lost_logs.mark(self._directories, opener, places, work, self._node_id)
         tasks = self._openings(opener, places, work, image)
         run_on_threads(open_some, tasks, min(threads_for(len(work), threads), max(1, len(tasks))))
         self.unfinished = opener.unfinished
         self._written = opener.checkpoints()
         self._replay_wals(topics, image)
-        self.lost = opener.lost(self.get) if self.replicates else []
+        self.lost = opener.lost(self.get)
         unclean = not all(home.was_clean for home in self._directories.opened)
-        if unclean or (self.replicates and opener.is_superseded):
+        if unclean or opener.is_superseded:
             self._checkpoint_recovery()
         self.durability.open(home.path for home in self._directories.opened)
         for topic in topics:
@@ -286,7 +282,7 @@ class LogManager:
         assigned = assigned_id(topic, index, self._node_id)
         home: LogDirectory | str | None = self._directories.by_id(assigned)
         if key not in places.twice:
-            home = where_to_open(self._directories, places, key, assigned, is_replicated=self.replicates)
+            home = where_to_open(self._directories, places, key, assigned)
         if isinstance(home, str):
             return None
         if home is None:
@@ -311,23 +307,6 @@ class LogManager:
     def is_cordoned(self, directory: LogDirectory) -> bool:
         """Returns whether a directory accepts no new partitions (KIP-1066)."""
         return str(directory.path) in self._cordoned()
-
-    def assign(self, partitions: Iterable[PartitionKey]) -> list[bytes]:
-        """Chooses a directory for each new partition, fewest partitions first; returns their ids.
-
-        Raises:
-            KafkaError: KAFKA_STORAGE_ERROR when no directory is online.
-        """
-        counts = self.counts() if len(self._directories.all) > 1 else Counter[LogDirectory]()
-        cordoned = self._cordoned()
-        ids = []
-        for key in partitions:
-            directory = self._directories.place(counts, cordoned, key)
-            if directory is None:
-                raise KafkaError(Errors.KAFKA_STORAGE_ERROR, "every log directory has failed")
-            counts[directory] += 1
-            ids.append(directory.directory_id)
-        return ids
 
     def _replay_wals(self, topics: list[TopicImage], image: ClusterImage) -> None:
         """Replays the write-ahead logs after an unclean stop. A partition that has moved since is found in
@@ -509,8 +488,6 @@ class LogManager:
             if log is None and index not in offline:
                 continue
             partition = topic.partitions[index]
-            if log is not None and not self.replicates and log.leader_epoch < partition.leader_epoch:
-                log.assign_epoch(partition.leader_epoch, log.log_end_offset)
             if log is not None:
                 if is_committed:
                     self.durability.join(topic.id, index, log)
@@ -524,16 +501,14 @@ class LogManager:
                     partition.leader_epoch,
                     partition.min_in_sync(min_insync),
                     len(partition.in_sync),
-                    not self.replicates and partition.leader == self._node_id,
+                    False,
                 )
             )
         for at in range(0, len(served), _SERVED_AT_ONCE):
             some = served[at : at + _SERVED_AT_ONCE]
-            self._plane.add_partitions(topic.name, topic.id, some, replicated=self.replicates)
+            self._plane.add_partitions(topic.name, topic.id, some, replicated=True)
 
     def _first_high_watermark(self, topic: str, index: int, log: PartitionLog, end_offset: int) -> int:
-        if not self.replicates:
-            return end_offset
         return min(end_offset, self._high_watermarks(self._directories.of(log)).get((topic, index), 0))
 
     def _high_watermarks(self, home: LogDirectory) -> Mapping[PartitionKey, int]:
@@ -562,9 +537,6 @@ class LogManager:
             if log is not None:
                 await self._switch_durability(topic, index, overrides)
 
-    def _set_min_in_sync_alone(self, topic: str, index: int, least: int) -> None:
-        self._plane.update_partition(topic, index, min_insync_replicas=least)
-
     async def _switch_durability(self, topic: str, index: int, overrides: dict[str, str]) -> None:
         log = self.get(topic, index)
         while log is not None:
@@ -584,32 +556,6 @@ class LogManager:
         """Applies configs to every topic after a broker config changed."""
         for name in list(self._logs):
             await self.configure(name, image)
-
-    async def remove(self, delays_ms: Mapping[str, int], removed: Callable[[str], None]) -> None:
-        """Stops serving topics, calls `removed` with each, and renames their directories, each partition by
-        itself; they are unlinked after the delay. Others have their turn; a cancelled call does the rest.
-        """
-        until_ns = time.monotonic_ns() + SLICE_NS
-        steps = self._removal(delays_ms, removed)
-        try:
-            for _ in steps:
-                if time.monotonic_ns() >= until_ns:
-                    await asyncio.sleep(0)
-                    until_ns = time.monotonic_ns() + SLICE_NS
-        finally:
-            list(steps)
-
-    def _removal(self, delays_ms: Mapping[str, int], removed: Callable[[str], None]) -> Iterator[None]:
-        for topic, delay_ms in delays_ms.items():
-            logs = self._logs.pop(topic, [])
-            if self._offline.pop(topic, None) or any(log is not None for log in logs):  # some are served
-                self._plane.remove_topic(topic)
-            background.call_all([removed], topic, doing="a deleted topic")
-            yield
-            due = time.monotonic() + delay_ms / 1000
-            for at in enumerate(logs):
-                background.call_all([self._retire_removed], topic, *at, due, doing=_REMOVAL)
-                yield
 
     def remove_partition(self, topic: str, index: int, delete_delay_ms: int) -> None:
         """Renames the directory of a partition that the data plane no longer serves; it is unlinked after

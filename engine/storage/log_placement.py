@@ -47,14 +47,8 @@ def assigned_id(topic: TopicImage, index: int, node_id: int) -> bytes:
     return partition.directories[place] if place < len(partition.directories) else bytes(16)
 
 
-def find_places(
-    directories: LogDirectories, image: ClusterImage, node_id: int, *, is_replicated: bool = False
-) -> Places:
+def find_places(directories: LogDirectories, image: ClusterImage, node_id: int) -> Places:
     """Searches every directory that could be opened.
-
-    Args:
-        is_replicated: The cluster goes on while this node is down, so topics may be deleted and created
-            again meanwhile.
 
     Raises:
         DataDirectoryError: A partition is in two directories, and neither is the assigned one.
@@ -68,7 +62,7 @@ def find_places(
             topic, _, number = name.rpartition("-")
             key = topic, int(number)
             known = image.topics.get(topic)
-            is_its = belongs(directory, known, name, key[1], is_replicated=is_replicated)
+            is_its = belongs(directory, known, name, key[1])
             if is_its and _is_replica(known, key[1], node_id):
                 found.setdefault(key, []).append(directory)
             else:
@@ -111,18 +105,14 @@ def _both(key: PartitionKey, homes: list[LogDirectory], assigned: bytes) -> tupl
     return first, next(home for home in homes if home is not first)
 
 
-def belongs(
-    directory: LogDirectory, topic: TopicImage | None, name: str, index: int, *, is_replicated: bool = False
-) -> bool:
+def belongs(directory: LogDirectory, topic: TopicImage | None, name: str, index: int) -> bool:
     """Returns whether a directory belongs to a partition of this topic, and not to an earlier topic of the
     same name.
     """
     if topic is None or index >= len(topic.partitions):
         return False
-    if directory.was_clean and not is_replicated:
-        return True
-    # A crash may have come between the deletion of a topic of this name and the renaming; in a cluster, the
-    # topic may have been deleted, and another one created, while this node was down.
+    # A crash may have come between the deletion of a topic of this name and the renaming; or the topic was
+    # deleted, and another one created, while this node was down.
     found_id = directory.read_partition_metadata(name)
     return found_id is None or found_id == topic.id
 
@@ -131,7 +121,7 @@ _ELSEWHERE: Final = "assigned to a log directory that is not online"
 
 
 def where_to_open(
-    directories: LogDirectories, places: Places, key: PartitionKey, assigned: bytes, *, is_replicated: bool
+    directories: LogDirectories, places: Places, key: PartitionKey, assigned: bytes
 ) -> LogDirectory | str | None:
     """Returns the directory to open a partition in, the reason when it is offline, or None when it must be
     created.
@@ -139,7 +129,7 @@ def where_to_open(
     A partition is opened where it is found. Exception: if its assigned directory is offline, it stays
     offline, because that directory may have failed during a move and hold the newest records.
 
-    A broker of a cluster that is started on an empty disk creates its replicas, which then fetch from others.
+    A broker that is started on an empty disk creates its replicas, which then fetch from others.
     """
     target = directories.by_id(assigned)
     home = places.live.get(key)
@@ -152,6 +142,4 @@ def where_to_open(
         return target
     if target is not None:
         return None
-    if directories.all_online and (assigned in NO_DIRECTORY or is_replicated):
-        return None
-    return _ELSEWHERE
+    return None if directories.all_online else _ELSEWHERE

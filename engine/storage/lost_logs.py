@@ -33,7 +33,7 @@ def mark(
         home = directories.by_id(assigned)
         if home is None or key in places.live or key in places.twice:
             continue
-        if where_to_open(directories, places, key, assigned, is_replicated=True) is None:
+        if where_to_open(directories, places, key, assigned) is None:
             created.append((home, key))
     for home, marks in opener.marks(created).items():
         write = partial(write_offsets, home.path / LOST_LOGS, marks)

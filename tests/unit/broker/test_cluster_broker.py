@@ -10,7 +10,7 @@ import logging
 import pytest
 
 from bowstring.engine.broker.cluster_broker import ClusterBroker
-from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from bowstring.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -371,18 +371,3 @@ def test_a_broker_asks_before_it_stops(tmp_path):
 
     run(tmp_path, scenario)
     assert heartbeats[0][-1].want_shut_down
-
-
-def test_a_broker_changes_nothing_itself(tmp_path):
-    async def scenario(broker, controllers, played):
-        await broker.start()
-        try:
-            async with broker.metadata.changing():
-                pass
-        except KafkaError as error:
-            assert error.error is Errors.NOT_CONTROLLER
-        else:
-            raise AssertionError("a broker may decide")
-        assert not hasattr(broker, "committer")
-
-    run(tmp_path, scenario)

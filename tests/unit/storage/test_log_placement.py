@@ -41,9 +41,5 @@ def image_of(topic_id):
 def test_a_topic_made_anew_while_a_node_of_a_cluster_was_down_gets_no_old_records(
     directories, topic_id, is_found
 ):
-    places = find_places(directories, image_of(topic_id), 1, is_replicated=True)
+    places = find_places(directories, image_of(topic_id), 1)
     assert ("t", 0) in places.live if is_found else places.strays == [(directories.all[0], "t", 0)]
-
-
-def test_a_node_alone_that_stopped_cleanly_knows_its_directories(directories):
-    assert ("t", 0) in find_places(directories, image_of(NEW), 1).live
