@@ -1,9 +1,8 @@
-"""Starts the parts that every broker has in order, and stops them in reverse order."""
+"""Starts the parts of a broker in order, and stops them in reverse order."""
 
 import asyncio
 import os
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -11,56 +10,69 @@ from typing import TYPE_CHECKING, Any
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.server.data_plane import DataPlane
-from bowstring.engine import event_log
+from bowstring.engine import background, event_log
+from bowstring.engine.api.table import BY_BROKER
 from bowstring.engine.broker.committed_configs import CommittedConfigs
+from bowstring.engine.broker.controller_node import ControllerServer
 from bowstring.engine.broker.coordination import PARTS as COORDINATION_PARTS
 from bowstring.engine.broker.coordination import Coordination
+from bowstring.engine.broker.directory_assignments import DirectoryAssignments
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.housekeeping import Housekeeping
-from bowstring.engine.broker.node import make_plane, new_log_directories, node_id_of
+from bowstring.engine.broker.image_follower import ImageFollower
+from bowstring.engine.broker.lifecycle import BrokerLifecycle
+from bowstring.engine.broker.node import (
+    NodeLostError,
+    behind,
+    check_formatted,
+    make_plane,
+    new_log_directories,
+    node_id_of,
+)
+from bowstring.engine.broker.replication import Replication
+from bowstring.engine.broker.start_warnings import warn_at_start
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.coordinators.cluster_changes import ClusterChanges
 from bowstring.engine.coordinators.producer_ids import ProducerIds
-from bowstring.engine.metadata.image import Metadata, PartitionImage, TopicImage
+from bowstring.engine.metadata.features import names_directories
+from bowstring.engine.metadata.image import ClusterImage, Metadata
 from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
 from bowstring.engine.network.broker_addresses import inter_broker_listener
-from bowstring.engine.requests.led_logs import LedLogs, LedReplicas
-from bowstring.engine.requests.listeners import (
-    Listener,
-    advertised_listeners,
-    client_listeners,
-    told_elsewhere,
-)
+from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format, with_itself
+from bowstring.engine.quorum.service import QuorumService
+from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
+from bowstring.engine.requests.led_logs import LedLogs
+from bowstring.engine.requests.listeners import Listener, advertised_listeners, client_listeners
 from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.engine.storage import lost_logs
+from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.cleaner import LogCleaner
 from bowstring.engine.storage.descriptor_reserve import DescriptorReserve, raise_file_limit
 from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.engine.storage.log_directories import LogDirectories
-from bowstring.engine.storage.log_directory import LogDirectory
+from bowstring.engine.storage.log_directory import NO_EPOCH, LogDirectory
 from bowstring.engine.storage.log_healer import LogHealer
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.engine.storage.replica_moves import ReplicaMoves
 from bowstring.engine.storage.scrubber import Scrubber
 from bowstring.protocol.errors import Errors
-from bowstring.protocol.records.cluster_metadata.security import (
-    AccessControlEntryRecord,
-    UserScramCredentialRecord,
-)
-from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.metrics_server import MetricsServer
     from bowstring.engine.local.socket import LocalSocket
     from bowstring.engine.network.broker_peers import BrokerPeers
-    from bowstring.engine.quorum.service import QuorumService
 
 
-class Broker(ABC):
-    """A broker on its log directories; `LoneBroker` and `ClusterBroker` add the source of its metadata.
+class Broker:
+    """A broker on its log directories. Its metadata comes from the quorum, where it may be a controller.
 
-    `open` does what needs no event loop. `start` begins to serve, on the control loop. `stop` shuts down
-    cleanly. Nothing outside this package sees a broker as a whole: handlers state the parts that they use, by
-    the names that these have here and in `Coordination`. A part is not replaced after `open`.
+    `open` does what needs no event loop: it opens the metadata log and binds the listeners. `start` registers
+    with the controller, opens the logs that the cluster has assigned to this broker, and serves. Clients are
+    refused until the controller has unfenced it: before, its metadata would name no leaders, and not this
+    broker. `stop` shuts down cleanly.
+
+    Nothing outside this package sees a broker as a whole: handlers state the parts that they use, by the
+    names that these have here and in `Coordination`. A part is not replaced after `open`.
 
     Attributes:
         configs: The configs in force.
@@ -78,7 +90,10 @@ class Broker(ABC):
         handlers: The module that answers, by API key.
         offered: The keys of all APIs that this node offers here.
         quorum: This node's replica of the metadata quorum.
+        server: This node's controller with its listeners; None without that role.
+        lifecycle: The registration and the heartbeats.
         replication: The replicas of this broker.
+        follower: Carries out what the image says.
         time_slices: Shares the control thread among long requests.
         disk_reads: Threads that read from the disk for requests.
         coordination: The coordinators, and what share groups need.
@@ -106,8 +121,11 @@ class Broker(ABC):
     advertised: list[Listener]
     handlers: Mapping[int, str]
     offered: tuple[int, ...]
-    quorum: "QuorumService"
-    replication: LedReplicas
+    quorum: QuorumService
+    server: ControllerServer | None
+    lifecycle: BrokerLifecycle
+    replication: Replication
+    follower: ImageFollower
     time_slices: TimeSlices
     disk_reads: DiskReads
     coordination: Coordination
@@ -122,6 +140,8 @@ class Broker(ABC):
         self.configs = BrokerConfigs(settings)
         self.node_id = node_id_of(self.configs)
         self.directories = new_log_directories(self.configs)
+        self._make_replica()
+        self.handlers, self.offered = BY_BROKER
         self.time_slices = TimeSlices()
         self.disk_reads = DiskReads()
         self.housekeeping = Housekeeping(self)
@@ -133,6 +153,26 @@ class Broker(ABC):
         self._not_ready: str | None = "the broker is starting"
         self.lost = asyncio.Event()
         self._are_logs_touched = False
+        self._is_serving = False
+        self._opening: asyncio.Future[Mapping[tuple[str, int], bytes]] | None = None
+
+    def _make_replica(self) -> None:
+        """Creates this node's replica of the quorum, and its controller."""
+        settings = quorum_settings(self.configs, self.node_id)
+        self._may_format = needs_no_format(settings, self.configs, self.node_id)
+        self._is_own_cluster = is_own_cluster(settings, self.configs, self.node_id)
+        if self._is_own_cluster:
+            settings = with_itself(settings, self.node_id)
+        self.metadata = self.quorum = QuorumService(
+            self.directory,
+            self.configs,
+            settings,
+            node_id=self.node_id,
+            is_own_cluster=self._is_own_cluster,
+        )
+        self.server = None
+        if CONTROLLER in settings.roles:
+            self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)
 
     # ------------------------------------------------------------ start
 
@@ -146,6 +186,8 @@ class Broker(ABC):
         Raises:
             ConfigError, DataDirectoryError, OSError: The message says what is wrong and what to do.
         """
+        if not self._may_format:
+            check_formatted(self.directories)
         if not only_to_recover:
             self._refuse_unenforced()
         wanted = client_listeners(self.configs)
@@ -158,7 +200,7 @@ class Broker(ABC):
         self.directories.open(self.node_id)
         with self._undone_on_failure():
             self.descriptors.keep()
-            self._open_metadata()
+            self.quorum.open()
             self.plane = make_plane(self.configs, self.offered)
             if not only_to_recover:
                 self._listen(wanted)
@@ -182,7 +224,7 @@ class Broker(ABC):
         try:
             yield
         except BaseException as error:
-            self._close_metadata_log()
+            self.quorum.close()
             if self._are_logs_touched:
                 self.logs.durability.close(is_clean=lambda _: False)
             else:
@@ -193,21 +235,42 @@ class Broker(ABC):
                 raise explained(error, self.directory.path) from error
             raise
 
-    @abstractmethod
-    def _open_metadata(self) -> None:
-        """Opens the metadata log."""
-
-    @abstractmethod
-    def _close_metadata_log(self) -> None:
-        """Closes the metadata log; does nothing if it is not open."""
-
-    @abstractmethod
     def _make_changes(self) -> None:
-        """Creates `changes`, `producer_ids`, and other parts that need the partition logs."""
-
-    @abstractmethod
-    async def _assign_directory(self, topic: TopicImage, index: int, directory_id: bytes) -> None:
-        """Has the metadata log name the log directory of this node's replica (KIP-858)."""
+        """Creates `changes`, `producer_ids`, and what follows the image."""
+        self._assignments = DirectoryAssignments(
+            self.quorum,
+            self.directories,
+            self.logs,
+            node_id=self.node_id,
+            broker_epoch=lambda: self.lifecycle.epoch,
+        )
+        self.replication = Replication(
+            self.quorum,
+            self.configs,
+            self.plane,
+            self.logs,
+            node_id=self.node_id,
+            broker_epoch=lambda: self.lifecycle.epoch,
+            peers=self.peers,
+        )
+        self.replication.when_truncated = self.housekeeping.logs_truncated
+        self.logs.set_min_in_sync = self.replication.plane_replicas.set_min_in_sync
+        self.follower = ImageFollower(
+            self.quorum, self._committed_configs, self.logs, self.replication, self._assignments
+        )
+        self.follower.when_changed = self._cluster_changed
+        self.follower.when_topic_deleted = self._topic_deleted
+        self.follower.when_roles_changed = lambda topic, index: self.coordination.role_changed(
+            topic.name, index
+        )
+        self.changes = ClusterChanges(
+            self.quorum,
+            self.logs,
+            self.configs,
+            settled=self.follower.settled,
+            is_own_cluster=self._is_own_cluster,
+        )
+        self.producer_ids = ProducerIds(self.quorum, self.node_id, lambda: self.lifecycle.epoch)
 
     def _make_dispatcher(self) -> None:
         """Creates what answers requests; coordinators begin later."""
@@ -230,8 +293,7 @@ class Broker(ABC):
         )
         self.dispatcher.when_ended = self.coordination.connections_ended
         self.dispatcher.when_advanced = self.coordination.coordinators.high_watermark_advanced
-        if self.replication is not None:
-            self.dispatcher.when_replicas_change = self.replication.take_events
+        self.dispatcher.when_replicas_change = self.replication.take_events
 
     def part(self, name: str) -> Any:
         """Returns the part that handlers state by a name. Call on the control loop, after `open`."""
@@ -268,7 +330,7 @@ class Broker(ABC):
             self.directories,
             self.logs,
             self.plane,
-            assign=self._assign_directory,
+            assign=self._assignments.assign,
             when_retired=self.housekeeping.cluster_changed,
         )
 
@@ -281,6 +343,8 @@ class Broker(ABC):
             listener._replace(port=self.plane.listen(listener.host, listener.port)) for listener in wanted
         ]
         self.advertised = advertised_listeners(self.configs, self.listeners)
+        if self.server is not None:
+            self.server.bind()
 
     def _bind_local(self) -> None:
         if self.configs.value("bowstring.local.socket") != "off":
@@ -297,11 +361,102 @@ class Broker(ABC):
             )
             self.local.bind()
 
-    @abstractmethod
     async def start(self) -> None:
-        """Starts serving. Call on the control loop, after `open`."""
+        """Joins the cluster, opens the logs and serves. Call on the control loop, after `open`.
+
+        Raises:
+            RegistrationError: The controller does not take this broker in, or does not unfence it in time.
+            DataDirectoryError, LogError, OSError: A log could not be opened, or another process listens at
+                this broker's address; or the node cannot go on, because its replica of the metadata log or
+                its directories have failed meanwhile.
+        """
+        self.lifecycle = BrokerLifecycle(
+            self.quorum,
+            self.configs,
+            self.directories,
+            node_id=self.node_id,
+            listeners=lambda: self.advertised,
+        )
+        self.quorum.on_applied.append(self.peers.look)
+        self.quorum.on_snapshot.append(self.peers.look)
+        self.quorum.start(self.server.voter_endpoints if self.server is not None else ())
+        if self.server is not None:
+            self.server.start()
+        if not await background.run_unless(self._join(), self.lost.wait(), self.quorum.failed):
+            raise NodeLostError(self.directories)
+
+    async def _join(self) -> None:
+        """Waits in `start` for the cluster: its image, its consent, its trust that the replicas are there."""
+        deadline_s = (
+            asyncio.get_running_loop().time() + self.configs.value("server.max.startup.time.ms") / 1000
+        )
+        await self._start_metrics()
+        self._not_ready = "the broker waits for a controller that registers it"
+        await self.lifecycle.register()
+        self.quorum.on_applied.append(self.lifecycle.note_applied)
+        self.quorum.on_snapshot.append(self.lifecycle.note_applied)
+        self._not_ready = "the broker opens its logs"
+        await self._open_logs_of_image()
+        warn_at_start(self.configs, self.quorum.image, listeners=self.listeners, advertised=self.advertised)
+        self._is_serving = True
+        self._assignments.is_moving = lambda topic, index: self.moves.get(topic, index) is not None
+        self.healer.when_stuck = self._assignments.lose_stuck
+        self.directories.when_failed = self._assignments.note_failed
+        await self._serve()
+        self.replication.start()
+        self._assignments.start()
+        self.follower.start()
+        self.plane.start(accepts=False)
+        self._not_ready = "the broker gives its replicas their roles"
+        await self.follower.begun()
+        self._not_ready = "the broker waits until the controller unfences it"
+        await self.lifecycle.unfence(deadline_s)
+        self.plane.accept()
+        self._not_ready = None
+
+    async def _open_logs_of_image(self) -> None:
+        """Opens the logs of a copy of the image, on a thread; what is committed meanwhile is carried out
+        afterwards. A cluster of its own without topics needs no thread.
+        """
+        image = self.quorum.image.copy()
+        self.follower.listen()
+        self._committed_configs.load(image)
+        self._are_logs_touched = True
+        loop = asyncio.get_running_loop()
+        try:
+            if self._is_own_cluster and not image.topics:
+                elsewhere = self._open_logs(image)
+                self._opening = loop.create_future()
+                self._opening.set_result(elsewhere)
+            else:
+                self._opening = loop.run_in_executor(None, self._open_logs, image)
+                elsewhere = await asyncio.shield(self._opening)  # a stop waits for the thread
+        except LogError as error:
+            raise explained(error, self.directory.path) from error
+        if elsewhere and names_directories(image.features):
+            event_log.warning(
+                "partitions were found in other log directories than the controller knows; they are served "
+                "from there",
+                partitions=len(elsewhere),
+                example="-".join(map(str, next(iter(elsewhere)))),
+            )
+        await self._assignments.disown(self.logs.lost)
+        if self.logs.lost:
+            self.logs.lost = []
+            await loop.run_in_executor(None, self.logs.checkpoint(RECOVERY_POINTS))
+            await loop.run_in_executor(None, lost_logs.forget, self.directories)
+
+    def _open_logs(self, image: ClusterImage) -> Mapping[tuple[str, int], bytes]:
+        """Opens the logs; returns the directory ids of those in other directories than the image says. Slow:
+        not for the control thread.
+        """
+        elsewhere = self.logs.open_all(image, self._recovery_threads())
+        if not self.logs.lost:
+            lost_logs.forget(self.directories)  # nothing is left to report
+        return elsewhere
 
     async def _serve(self) -> None:
+        """Starts the parts that work beside requests."""
         self.coordination.begin_held()
         self.descriptors.start()
         self.directories.when_told = self._look_at_directories
@@ -318,30 +473,20 @@ class Broker(ABC):
         if self.local is not None:
             self.local.start()
 
-    def _warn(self) -> None:
-        for name in self.configs.without_effect():
-            event_log.warning(
-                "a config is accepted and reported, but has no effect yet; remove it to silence this warning",
-                config=name,
-            )
-        for told in told_elsewhere(self.listeners, self.advertised):
-            event_log.warning(
-                "clients get an advertised address on which this broker does not listen; run a proxy or a "
-                "tunnel from that address, or set listeners too",
-                advertised=told,
-                listeners=",".join(str(each.host) for each in self.listeners),
-            )
-        for what, kind in (
-            ("access control entries", AccessControlEntryRecord),
-            ("SCRAM credentials", UserScramCredentialRecord),
-            ("client quotas", ClientQuotaRecord),
-        ):
-            if count := sum(1 for _ in self.metadata.image.kept.of(kind)):
-                event_log.warning(
-                    f"the metadata log holds {what}, which this broker keeps but does not enforce; do not "
-                    "rely on them",
-                    count=count,
-                )
+    def recover(self) -> None:
+        """Recovers and closes the logs of a cluster of its own, instead of `open` and `start`. Serves nobody,
+        runs no timers, and accepts configs that request missing protections. Adds nothing to the metadata
+        log.
+
+        Raises:
+            ConfigError, DataDirectoryError, LogError, OSError: The message says what is wrong and what to do.
+        """
+        self.open(only_to_recover=True)
+        with self._undone_on_failure():
+            self._are_logs_touched = True
+            self.logs.open_all(self.quorum.image, self._recovery_threads())
+        registered = self.quorum.image.brokers.get(self.node_id)
+        self._close(NO_EPOCH if registered is None else registered.epoch)
 
     async def _start_metrics(self) -> None:
         port = self.configs.value("bowstring.metrics.port")
@@ -351,17 +496,21 @@ class Broker(ABC):
             self._metrics = MetricsServer(self._metrics_registry, self.why_not_ready)
             await self._metrics.start(self.listeners[0].host or None, port)
 
-    @abstractmethod
     def _metrics_registry(self) -> Any:
-        """Returns the registry of this broker's metrics."""
+        from bowstring.engine.broker import metrics
 
-    @abstractmethod
-    def own_partitions(self) -> Iterator[tuple[str, int, PartitionImage]]:
-        """Yields topic, index and state of each partition that this broker has."""
+        return metrics.registry(self)
 
     def why_not_ready(self) -> str | None:
-        """Returns why this broker cannot serve clients now; None when it can."""
-        return self._not_ready or self.directories.why_lost
+        """Returns why this broker cannot serve clients now; None when it can.
+
+        Without a controller it can: data traffic continues.
+        """
+        if (why := self._not_ready or self.directories.why_lost) is not None:
+            return why
+        if self.lifecycle.is_fenced:
+            return "the controller has fenced the broker"
+        return behind(self.quorum)
 
     @property
     def metrics_port(self) -> int:
@@ -385,10 +534,14 @@ class Broker(ABC):
         self.healer.look()
 
     def _logs_healed(self, partitions: Sequence[tuple[str, int]]) -> None:
-        """Coordinators that gave up a partition take it again."""
+        """Coordinators that gave up a partition take it again, and the controller may elect this broker."""
+        topics = self.quorum.image.topics
         for topic, index in partitions:
-            if topic in self.metadata.image.topics:
+            if topic in topics:
                 self.coordination.role_changed(topic, index)
+        for name in {topic for topic, _ in partitions}:
+            if name in topics:
+                self._assignments.note(topics[name])
 
     def _log_replaced(self, topic: str, index: int, log: PartitionLog) -> None:
         self.cleaner.log_replaced(topic, index, log)
@@ -396,11 +549,32 @@ class Broker(ABC):
 
     # ------------------------------------------------------------ stop
 
-    @abstractmethod
     async def stop(self) -> None:
-        """Stops accepting, finishes requests in progress, syncs and closes the logs, writes the
-        clean-shutdown marker.
-        """
+        """Has the controller move the leaders away, finishes requests in progress, and shuts down cleanly."""
+        self._not_ready = "the broker is stopping"
+        await self.lifecycle.stop()
+        await self.follower.stop()
+        await self.replication.stop()
+        await self._assignments.stop()
+        if self._is_serving:
+            await self._stop_serving()
+        else:
+            if self._opening is not None:
+                await asyncio.wait({self._opening})
+            self.plane.stop()
+            await self._stop_metrics()
+        await self.quorum.stop()
+        if self.server is not None:
+            await self.server.stop()
+        if self._opening is not None and self._opening.exception() is None:
+            self._close_and_tell()
+            return
+        if self._are_logs_touched:
+            self.logs.durability.close(is_clean=lambda _: False)
+        else:
+            self.directories.leave_as_found(self.lifecycle.epoch)
+        self.directories.close()
+        self.descriptors.give_back()
 
     async def _stop_serving(self) -> None:
         self.housekeeping.stop()
@@ -426,16 +600,13 @@ class Broker(ABC):
 
     def _close_and_tell(self) -> None:
         started = time.monotonic()
-        self.close()  # runs on the loop itself: no other task is left
+        self._close(self.lifecycle.epoch)  # runs on the loop itself: no other task is left
         event_log.info("broker stopped cleanly", seconds=round(time.monotonic() - started, 3))
 
-    def close(self) -> None:
+    def _close(self, epoch: int) -> None:
         """Closes logs and directories. Writes no marker if a file could not be written; releases the locks in
         any case.
         """
-        self._close(self._broker_epoch())
-
-    def _close(self, epoch: int) -> None:
         try:
             with ExitStack() as stack:  # callbacks run in reverse order; the first error is raised at the end
                 stack.callback(self.directories.mark_clean, epoch)
@@ -445,13 +616,9 @@ class Broker(ABC):
             self.directories.close()
             self.descriptors.give_back()
 
-    @abstractmethod
-    def _broker_epoch(self) -> int:
-        """Returns the epoch of this broker's registration."""
-
     def _close_metadata(self) -> None:
         try:
-            self._close_metadata_log()
+            self.quorum.close()
         except LogError:
             self.directories.unclean.add(self.directory)
             raise

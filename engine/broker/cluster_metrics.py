@@ -16,7 +16,6 @@ from bowstring.engine.metadata.image import ClusterImage
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.cluster_broker import ClusterBroker
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.quorum.service import QuorumService
 
@@ -53,7 +52,7 @@ def partition_counts(broker: "Broker") -> PartitionCounts:
     found = PartitionCounts()
     image, node_id = broker.metadata.image, broker.node_id
     minima: dict[str, int] = {}
-    for topic, _, partition in broker.own_partitions():
+    for topic, _, partition in broker.replication.manager.partitions():
         if partition.leader < 0:
             found.offline += 1
         if partition.leader != node_id:
@@ -70,11 +69,11 @@ def partition_counts(broker: "Broker") -> PartitionCounts:
     return found
 
 
-def _max_lag(broker: "ClusterBroker") -> int:
+def _max_lag(broker: "Broker") -> int:
     """Returns the largest lag of the partitions that a broker follows."""
     largest = 0
     replicas = broker.replication.plane_replicas
-    for topic, index, partition in broker.own_partitions():
+    for topic, index, partition in broker.replication.manager.partitions():
         if partition.leader != broker.node_id:
             try:
                 largest = max(largest, replicas.lag(topic, index))
@@ -83,8 +82,8 @@ def _max_lag(broker: "ClusterBroker") -> int:
     return largest
 
 
-def _followed(broker: "ClusterBroker") -> int:
-    return sum(each.leader != broker.node_id for _, _, each in broker.own_partitions())
+def _followed(broker: "Broker") -> int:
+    return sum(each.leader != broker.node_id for _, _, each in broker.replication.manager.partitions())
 
 
 REPLICAS: Final = (
@@ -311,7 +310,7 @@ class QuorumCollector(Collector):
 class ReplicasCollector(Collector):
     """Reads the replicas of a broker in a cluster."""
 
-    def __init__(self, broker: "ClusterBroker") -> None:
+    def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
     def collect(self) -> Iterable[Metric]:

@@ -147,6 +147,41 @@ class DirectoryAssignments:
         self.lose(partitions, for_good=True)
         await self._send_waiting()
 
+    async def disown(self, lost: Iterable[tuple[str, int]]) -> None:
+        """Has the controller not elect this broker as the last known leader of partitions whose logs are gone
+        here: others may have their records. Waits for its answer. Call before `start`.
+        """
+        topics = self._quorum.image.topics
+        disowned = [
+            (name, index)
+            for name, index in lost
+            if (topic := topics.get(name)) is not None
+            and index < len(topic.partitions)
+            and self._node_id in topic.partitions[index].last_known_leaders
+        ]
+        if disowned:
+            event_log.error(
+                "partitions that this broker led last have lost their logs here, so it does not lead them by "
+                "itself; if no other broker does, elect one that has records "
+                "(docs/how-to/operate-a-cluster.md: Elect leaders)",
+                partitions=len(disowned),
+                example="-".join(map(str, disowned[0])),
+            )
+        await self.lose_now((topics[name].id, index) for name, index in disowned)
+
+    def lose_stuck(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Has the controller choose other leaders of partitions that accept no records.
+
+        A leader without another replica in sync stays, so that at least its records can be read.
+        """
+        topics = self._quorum.image.topics
+        for name, index in partitions:
+            if (topic := topics.get(name)) is None or index >= len(topic.partitions):
+                continue
+            partition = topic.partitions[index]
+            if partition.leader != self._node_id or any(each != self._node_id for each in partition.in_sync):
+                self.lose([(topic.id, index)])
+
     async def _send_for_ever(self) -> None:
         while True:
             await self._is_due.wait()

@@ -21,7 +21,6 @@ from bowstring.protocol import API_VERSIONS
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
-    from bowstring.engine.broker.cluster_broker import ClusterBroker
     from bowstring.engine.broker.controller_node import ControllerNode
 
 _NATIVE_APIS: Final = ("produce", "fetch")
@@ -495,16 +494,10 @@ def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
 
 
 def registry(broker: "Broker") -> CollectorRegistry:
-    """Returns a registry with the broker's metrics and the process's own."""
+    """Returns a registry with the metrics of a broker, its replicas and the quorum, and the process's own."""
     made = CollectorRegistry()
     made.register(BrokerMetrics(broker))
     ProcessCollector(registry=made)
-    return made
-
-
-def cluster_registry(broker: "ClusterBroker") -> CollectorRegistry:
-    """Returns the same of a broker in a cluster, with the metrics of its replicas and the quorum."""
-    made = registry(broker)
     made.register(ReplicasCollector(broker))
     made.register(QuorumCollector(broker.quorum, broker.server.controller if broker.server else None))
     return made

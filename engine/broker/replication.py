@@ -22,6 +22,7 @@ from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.replication.isr_changes import PartitionKey
 from bowstring.engine.replication.replica_manager import ReplicaManager
 from bowstring.engine.replication.throttles import is_throttled, rate_limit
+from bowstring.engine.requests.led_logs import LedReplicas
 from bowstring.engine.storage.log_directory import partition_directory
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.protocol.errors import Error, Errors, KafkaError
@@ -68,7 +69,7 @@ class _ServedLogs:
         )
 
 
-class Replication:
+class Replication(LedReplicas):
     """The replicas of one broker. Used on the control loop.
 
     Attributes:

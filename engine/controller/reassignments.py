@@ -31,8 +31,9 @@ def alter_reassignments(
     alone.
 
     Raises:
-        KafkaError: POLICY_VIOLATION: too many partitions.
+        KafkaError: POLICY_VIOLATION: too many topics or partitions.
     """
+    check_not_too_many(max(len(request.topics), sum(len(topic.partitions) for topic in request.topics)))
     rules = Rules.of(state)
     records: list[MetadataRecord] = []
     answer = AlterPartitionReassignmentsResponse(
@@ -54,7 +55,6 @@ def alter_reassignments(
                 continue
             if record is not None:
                 records.append(record)
-                check_not_too_many(len(records))
     return Decision(records, answer)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.broker.broker import Broker
 from bowstring.engine.configs.broker_configs import why_unenforced
 from bowstring.engine.configs.config_key import OWN_PREFIX
 from bowstring.engine.configs.files import parse_properties
@@ -223,7 +223,7 @@ def _check(done: Migration, state: MetadataState, home: Path, accept_unclean: bo
 
 
 def _recover(paths: Sequence[Path], node_id: int) -> None:
-    ClusterBroker({"log.dirs": ",".join(map(str, paths)), "node.id": str(node_id)}).recover()
+    Broker({"log.dirs": ",".join(map(str, paths)), "node.id": str(node_id)}).recover()
 
 
 def _beside(home: Path) -> Path:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LedReplicas(Protocol):
-    """The view of a broker's replicas in a cluster that its requests need."""
+    """The view of a broker's replicas that its requests need."""
 
     def leads(self, topic_id: bytes, partition: int) -> bool:
         """Whether this broker leads a partition, and the data plane has it."""
@@ -27,12 +27,10 @@ class LedLogs:
     """The logs of the partitions that a broker leads.
 
     Args:
-        replicas: The replicas of the broker; None on a node alone, which leads all partitions.
+        replicas: The replicas of the broker.
     """
 
-    def __init__(
-        self, metadata: Metadata, logs: "LogManager", node_id: int, replicas: LedReplicas | None
-    ) -> None:
+    def __init__(self, metadata: Metadata, logs: "LogManager", node_id: int, replicas: LedReplicas) -> None:
         self._metadata = metadata
         self._logs = logs
         self._node_id = node_id
@@ -55,9 +53,7 @@ class LedLogs:
         log = self._logs.get(topic, partition)
         if self._logs.is_missing(topic, partition):
             raise KafkaError(Errors.KAFKA_STORAGE_ERROR)
-        leads = image.leader == self._node_id
-        if self._replicas is not None:
-            leads = leads and self._replicas.leads(found.id, partition)
+        leads = image.leader == self._node_id and self._replicas.leads(found.id, partition)
         if log is None or not (leads or or_follower):
             raise KafkaError(Errors.NOT_LEADER_OR_FOLLOWER)
         if current_leader_epoch not in (-1, image.leader_epoch):

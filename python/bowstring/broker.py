@@ -16,7 +16,7 @@ from bowstring._native.log.partition_log import LogError
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.errors import ConfigError
 from bowstring.engine import background, event_log
-from bowstring.engine.broker.cluster_broker import ClusterBroker as _Broker
+from bowstring.engine.broker.broker import Broker as _Broker
 from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs import ConfigError as EngineConfigError

@@ -17,7 +17,6 @@ import uvloop
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
 from bowstring.engine.broker.broker import Broker
-from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import UnknownConfig, load
@@ -230,7 +229,7 @@ def _warn(settings: Settings) -> None:
 def node_of(settings: Mapping[str, str]) -> "Broker | ControllerNode":
     """Returns the node of the roles that the settings give it."""
     if BROKER in BrokerConfigs(settings).value("process.roles"):
-        return ClusterBroker(settings)
+        return Broker(settings)
     from bowstring.engine.broker.controller_node import ControllerNode
 
     return ControllerNode(settings)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.broker.broker import Broker
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.support.quorum_nodes import FAST, Controllers, format_directory
@@ -28,7 +28,7 @@ class Cluster:
         await asyncio.gather(*map(self.start_broker, BROKERS))
 
     async def start_broker(self, id):
-        broker = ClusterBroker(
+        broker = Broker(
             self.controllers.settings(1)
             | FAST
             | QUICK

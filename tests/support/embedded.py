@@ -3,7 +3,7 @@
 import asyncio
 
 from bowstring import Broker
-from bowstring.engine.broker.cluster_broker import ClusterBroker as Engine
+from bowstring.engine.broker.broker import Broker as Engine
 
 
 def engine_of(broker: Broker) -> Engine:

@@ -1,7 +1,7 @@
 """A broker in this process, and a client of it."""
 
 from bowstring import Broker
-from bowstring.engine.broker.cluster_broker import ClusterBroker as Engine
+from bowstring.engine.broker.broker import Broker as Engine
 from bowstring.protocol.messages import create_topics as ct
 from bowstring.protocol.messages import produce as p
 from tests.support.embedded import engine_of

@@ -511,7 +511,7 @@ WITH_API_KEYS = (
     "engine/api/",
     *(
         f"engine/broker/{name}.py"
-        for name in ("broker", "cluster_broker", "controller_node", "dispatch", "node")
+        for name in ("broker", "controller_node", "dispatcher", "node", "request_handlers")
     ),
     "python/bowstring/protocol/frames.py",
     "python/bowstring/protocol/headers.py",

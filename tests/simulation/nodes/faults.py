@@ -9,7 +9,6 @@ import textwrap
 from contextlib import asynccontextmanager
 
 from bowstring.engine.broker.broker import Broker
-from bowstring.engine.broker.cluster_broker import ClusterBroker
 from bowstring.engine.broker.coordination import Coordination
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower
@@ -272,7 +271,7 @@ def deaf_while_logs_are_opened(patches):
     **FILES_OPEN,
 )
 def serves_before_it_is_unfenced(patches):
-    change(patches, ClusterBroker, "_join", "self.plane.start(accepts=False)", "self.plane.start()")
+    change(patches, Broker, "_join", "self.plane.start(accepts=False)", "self.plane.start()")
 
 
 @fault(

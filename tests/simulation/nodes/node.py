@@ -1,11 +1,11 @@
-"""A node of the simulated cluster through its lives: each is a ClusterBroker as it ships, on a loop of its own."""
+"""A node of the simulated cluster through its lives: each is a `Broker` as it ships, on a loop of its own."""
 
 import asyncio
 import os
 from dataclasses import replace
 
 from bowstring._native.log.partition_log import LogError
-from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.node_format import format_plan
 from bowstring.engine.quorum.formatting import FormatOptions, carry_out
 from bowstring.engine.storage.directory_lock import DataDirectoryError
@@ -48,7 +48,7 @@ class Node:
         self.path = f"{path}/{self.name}"
         self.is_voter = is_voter
         self.life = 0
-        self.broker: ClusterBroker | None = None
+        self.broker: Broker | None = None
         self.loop: NodeLoop | None = None
         self.planes: list = []
         self.reactors = None
@@ -174,7 +174,7 @@ class Node:
         loop.call_soon(self._open)
 
     def _open(self):
-        self.broker = broker = ClusterBroker(self.settings())
+        self.broker = broker = Broker(self.settings())
         for directory in broker.directories.all:
             directory.tails.in_background = False
         try:

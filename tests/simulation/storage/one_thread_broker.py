@@ -13,7 +13,7 @@ from bowstring._native.server.data_plane import DataPlane
 from bowstring._native.wal.write_ahead_log import WriteAheadLog
 from bowstring.engine import background
 from bowstring.engine.broker import node
-from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.storage.directory_wal import DirectoryWal
 from bowstring.protocol import API_VERSIONS
@@ -69,19 +69,18 @@ class StillPlane(DataPlane):
         """Accepts no connection."""
 
 
-class OneThreadBroker(ClusterBroker):
+class OneThreadBroker(Broker):
     """A broker whose timers and threads of the storage are not started: the harness calls their work."""
 
     async def _serve(self) -> None:
         self.coordination.begin_held()
-        self.changes.missing.when_opened = self._topic_opened
         self.moves.resume(self.logs.unfinished)
 
 
 class SteadyBroker:
     """A node alone: a broker with the only controller of its quorum, started without threads.
 
-    Raises what `ClusterBroker.open` and `start` raise.
+    Raises what `Broker.open` and `start` raise.
     """
 
     def __init__(self, root: Path, clock: Clock) -> None:

@@ -472,7 +472,7 @@ class Work:
         Raises:
             KafkaError: The first error of the answer.
         """
-        answer = await self.broker.answer(request)
+        answer: Any = await self.broker.answer(request)
         for each in getattr(answer, "topics", None) or answer.responses:
             if each.error_code:
                 raise KafkaError(Errors.of(each.error_code), each.error_message)

@@ -15,7 +15,7 @@ from bowstring import Admin, Broker
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.encode import encode_batch
 from bowstring.clients.admin.results import NewTopic
-from bowstring.engine.broker.cluster_broker import ClusterBroker as Engine
+from bowstring.engine.broker.broker import Broker as Engine
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import LogDirectory

@@ -95,9 +95,7 @@ def test_the_parts_of_coordination_are_its_own():
 
 def test_only_its_package_sees_a_broker_as_a_whole():
     """Who starts a node imports it; what a node consists of gets the parts that it uses."""
-    roots = re.compile(
-        r"bowstring\.engine\.broker(\.(broker|lone_broker|cluster_broker|controller_node|coordination))? import"
-    )
+    roots = re.compile(r"bowstring\.engine\.broker(\.(broker|controller_node|coordination))? import")
     starters = {"broker", "migration"}
     wrong = [
         str(path.relative_to(ENGINE))

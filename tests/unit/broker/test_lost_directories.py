@@ -17,9 +17,9 @@ from tests.support.waiting import HANG_S, wait_until
 SERVED = """
 import asyncio, errno, sys
 from bowstring import serve
-from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.broker.broker import Broker
 
-start = ClusterBroker.start
+start = Broker.start
 
 async def start_and_fail(broker):
     await start(broker)
@@ -27,7 +27,7 @@ async def start_and_fail(broker):
         0.2, broker.directory.health.fail, errno.ENOSPC, "appending to the log", "t-0"
     )
 
-ClusterBroker.start = start_and_fail
+Broker.start = start_and_fail
 sys.exit(serve.main(["--data", sys.argv[1], "--port", "0"]))
 """
 

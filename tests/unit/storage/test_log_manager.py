@@ -8,7 +8,6 @@ import pytest
 
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicImage
-from bowstring.engine.storage import log_manager
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS, read_offsets, write_offsets
 from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_manager import LogManager
@@ -55,79 +54,6 @@ def test_a_newer_image_does_not_end_the_change_of_the_other_topics(logs):
     configured = {name: [len(log.configs) for log in each] for name, each in logs._logs.items()}
     assert configured == {"removed": [0, 0], "shrunk": [1, 0], "kept": [1, 1]}
     assert set(logs.least) == {("shrunk", 0), ("kept", 0), ("kept", 1)}
-
-
-class Removal:
-    """Removes topics of many partitions that are all being moved, and notes calls in between."""
-
-    def __init__(self, partitions=200, failing=()):
-        self.logs = LogManager.__new__(LogManager)
-        self.logs._logs = {name: [Log()] * partitions for name in ("a", "b", "kept")}
-        self.logs._offline = {name: {0} for name in ("a", "b")}
-        self.logs._plane = SimpleNamespace(remove_topic=lambda topic: self.note("ends", topic))
-        self.logs._leaving = SimpleNamespace(remove=self._leave)
-        self.failing = failing
-        self.notes = []
-
-    def note(self, *what):
-        self.notes.append(what)
-        if what in self.failing:
-            raise ZeroDivisionError("on purpose")
-
-    def _leave(self, key, log, due):
-        self.note("leaves", *key)
-        return SimpleNamespace(logs=())
-
-    async def run(self):
-        await self.logs.remove({"a": 0, "b": 0}, lambda topic: self.note("tells", topic))
-
-    def left(self):
-        return {what[1:] for what in self.notes if what[0] == "leaves"}
-
-
-ALL = {(topic, index) for topic in "ab" for index in range(200)}
-
-
-def test_others_have_their_turn_while_thousands_of_partitions_are_removed(monkeypatch):
-    monkeypatch.setattr(log_manager, "SLICE_NS", 0)
-
-    async def scenario(removal):
-        done = asyncio.ensure_future(removal.run())
-        longest = 0
-        while not done.done():
-            before = len(removal.notes)
-            await asyncio.sleep(0)
-            longest = max(longest, len(removal.notes) - before)
-        await done
-        return longest
-
-    removal = Removal()
-    assert asyncio.run(scenario(removal)) <= 3
-    assert removal.left() == ALL and list(removal.logs._logs) == ["kept"]
-    assert removal.notes.index(("tells", "a")) < removal.notes.index(("leaves", "a", 0))
-
-
-def test_a_cancelled_deletion_removes_all_the_same(monkeypatch):
-    monkeypatch.setattr(log_manager, "SLICE_NS", 0)
-
-    async def scenario(removal):
-        task = asyncio.ensure_future(removal.run())
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait({task})
-        assert task.cancelled()
-
-    removal = Removal()
-    asyncio.run(scenario(removal))
-    assert removal.left() == ALL and ("tells", "b") in removal.notes
-
-
-@pytest.mark.parametrize("failing", [("leaves", "a", 3), ("tells", "a")])
-def test_a_partition_that_fails_keeps_no_other_from_its_removal(failing, caplog):
-    removal = Removal(failing=[failing])
-    asyncio.run(removal.run())
-    assert removal.left() == ALL and ("tells", "b") in removal.notes
-    assert "a listener failed" in caplog.text
 
 
 @pytest.mark.parametrize("points", [{("t", 0): 7, ("t", 1): 0}, None])

@@ -9,7 +9,7 @@ import logging
 
 import pytest
 
-from bowstring.engine.broker.cluster_broker import ClusterBroker
+from bowstring.engine.broker.broker import Broker
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from bowstring.protocol.messages.broker_registration import (
@@ -96,7 +96,7 @@ def run(tmp_path, scenario, *names):
         for place, directory in enumerate(directories):
             format_directory(directory, BROKER, place=place)
         played = PlayedController(controllers)
-        broker = ClusterBroker(settings_of(controllers, *directories))
+        broker = Broker(settings_of(controllers, *directories))
         broker.quorum.ask_leader = played.ask
         try:
             await controllers.start()
