@@ -9,14 +9,10 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from bowstring._native.record.decode import batch_headers, decode_batches
-from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.quorum import QuorumFacts, control_record
 from bowstring.engine.metadata.snapshot import SnapshotId, encode_snapshot
-from bowstring.engine.metadata.store.bootstrap import BOOTSTRAP_CHECKPOINT
 from bowstring.engine.metadata.store.reader import read_metadata
 from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
-from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format
-from bowstring.engine.quorum.settings import quorum_settings
 from bowstring.engine.quorum.synced_end import FILE_NAME
 from bowstring.engine.raft.voters import Endpoint
 from bowstring.engine.storage.directory_lock import DataDirectoryError
@@ -101,54 +97,6 @@ def lead(directory, **configs):
             return quorum.epoch, quorum.voters
 
     return asyncio.run(once())
-
-
-# ------------------------------------------------------------ which nodes are clusters of their own
-
-LISTENERS = {
-    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
-    "controller.listener.names": "CONTROLLER",
-}
-ITSELF = LISTENERS | {"controller.quorum.bootstrap.servers": "localhost:9093"}
-
-
-@pytest.mark.parametrize(
-    ("configs", "may_format", "is_own"),
-    [
-        ({}, True, True),
-        (LISTENERS, True, True),
-        (ITSELF, True, True),
-        ({"controller.quorum.voters": "1@localhost:9093"}, True, False),
-        ({"controller.quorum.voters": "1@a:1,2@b:1"}, False, False),
-        ({"controller.quorum.bootstrap.servers": "a:1,b:1"}, False, False),
-        (ITSELF | {"controller.quorum.bootstrap.servers": "localhost:9094"}, False, False),
-        ({"process.roles": "broker", "controller.quorum.bootstrap.servers": "a:1"}, False, False),
-    ],
-)
-def test_a_node_that_names_no_other_controller_is_a_cluster(tmp_path, configs, may_format, is_own):
-    values = BrokerConfigs(configs | {"log.dirs": str(tmp_path)})
-    settings = quorum_settings(values, 1)
-    assert needs_no_format(settings, values, 1) is may_format
-    assert is_own_cluster(settings, values, 1) is is_own
-
-
-def test_a_node_that_was_formatted_for_a_cluster_is_its_first(directory):
-    values = BrokerConfigs(ITSELF | {"log.dirs": str(directory.path)})
-    settings = quorum_settings(values, 1)
-    assert is_own_cluster(settings, values, 1)
-    lead(directory)
-    assert is_own_cluster(settings, values, 1)
-    (directory.path / BOOTSTRAP_CHECKPOINT).write_bytes(b"")
-    assert not is_own_cluster(settings, values, 1)
-
-
-def test_voters_in_the_log_make_a_node_the_first_of_a_cluster_once_it_names_itself(directory):
-    write_voters(directory, voters((1, directory.directory_id)))
-    lead(directory)
-    named = BrokerConfigs(ITSELF | {"log.dirs": str(directory.path)})
-    assert not is_own_cluster(quorum_settings(named, 1), named, 1)
-    unnamed = BrokerConfigs({"log.dirs": str(directory.path)})
-    assert is_own_cluster(quorum_settings(unnamed, 1), unnamed, 1)
 
 
 # ------------------------------------------------------------ epochs
