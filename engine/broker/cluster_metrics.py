@@ -1,4 +1,4 @@
-"""Exports what nodes of a cluster measure: replicas, the metadata quorum, the controller.
+"""Exports what nodes measure of their cluster: replicas, the metadata quorum, the controller.
 
 Names of Kafka's metrics stand in the help texts. Each metric is a row; metrics.py exports what concerns a
 broker itself. Imported at the first scrape, as metrics.py.
@@ -136,7 +136,7 @@ REPLICAS: Final = (
         lambda broker: broker.lifecycle.is_fenced,
     ),
 )
-"""Of a broker in a cluster."""
+"""Of a broker."""
 
 # ---------------------------------------------------------------- the quorum
 
@@ -192,7 +192,7 @@ QUORUM: Final = (
         lambda quorum: quorum.commits.total_ns / 1e9,
     ),
 )
-"""Of any node of a cluster."""
+"""Of any node."""
 QUORUM_STATE: Final = "bowstring_quorum_state"
 _STATE_HELP: Final = "Whether this node has the state in the metadata quorum (Kafka: current-state)."
 
@@ -308,7 +308,7 @@ class QuorumCollector(Collector):
 
 
 class ReplicasCollector(Collector):
-    """Reads the replicas of a broker in a cluster."""
+    """Reads the replicas of a broker."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker

@@ -48,7 +48,7 @@ def new_log_directories(configs: BrokerConfigs) -> LogDirectories:
 
 
 class NodeLostError(OSError):
-    """The node of a cluster cannot continue: its directories or its replica of the metadata log failed."""
+    """The node cannot continue: its directories or its replica of the metadata log failed."""
 
     def __init__(self, directories: LogDirectories) -> None:
         super().__init__(directories.why_lost or "the replica of the metadata quorum has failed")

@@ -1,4 +1,4 @@
-"""Runs the replicas of a broker in a cluster: leaders and followers, changes of in-sync replicas, lag.
+"""Runs the replicas of a broker: leaders and followers, changes of in-sync replicas, lag.
 
 engine/replication decides, the data plane moves the records. This module gives both what they need: the
 image, addresses, time, and the controller's answers.

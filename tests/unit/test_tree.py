@@ -496,6 +496,40 @@ def test_background_tasks_of_the_broker_log_their_failures():
     ]
 
 
+# What stood for a second kind of broker, which wrote a metadata log of its own.
+OF_TWO_KINDS = ("LoneBroker", "ClusterBroker", "OwnChanges", "BY_BROKER_ALONE", "NodeAlone")
+
+
+def test_there_is_one_kind_of_broker():
+    """A node alone is a cluster of one: its controller decides, and its quorum writes the metadata log."""
+    wrong = []
+    for module, path in MODULES.items():
+        text = path.read_text()
+        wrong += [f"{module} names {word}" for word in OF_TWO_KINDS if re.search(rf"\b{word}\b", text)]
+        wrong += [
+            f"{module}.{node.name} is a {base}"
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.ClassDef)
+            for base in map(ast.unparse, node.bases)
+            if base.rpartition(".")[2] == "Broker"
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_changes_the_cluster_has_one_handler():
+    """On the active controller: brokers forward it."""
+    from bowstring.engine.api.table import TABLE
+
+    wrong = [key for key, row in TABLE.items() if row.forwarded and not row.controller]
+    assert not wrong
+    decides = re.compile(r"\.changing\(\)")
+    deciding = {relative(path) for path in MODULES.values() if decides.search(path.read_text())}
+    modules = {f"engine/api/{row.controller}.py" for row in TABLE.values() if row.forwarded}
+    assert {name for name in deciding if name.startswith("engine/api/")} - modules == {
+        "engine/api/config_resources.py"  # of both requests that change configs
+    }
+
+
 def test_nodes_connect_in_one_place():
     """It holds TLS and SASL between nodes."""
     found = [
