@@ -41,6 +41,7 @@ from bowstring.engine.network.broker_addresses import inter_broker_listener
 from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format, with_itself
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
+from bowstring.engine.quorum.synced_end import stored_synced_end
 from bowstring.engine.requests.led_logs import LedLogs
 from bowstring.engine.requests.listeners import Listener, advertised_listeners, client_listeners
 from bowstring.engine.requests.time_slices import TimeSlices
@@ -196,7 +197,7 @@ class Broker:
                 "process.roles must include broker: a node without that role has no logs to open"
             )
         raise_file_limit()
-        check_metadata_log(self.directory.path)
+        check_metadata_log(self.directory.path, stored_synced_end(self.directory.path))
         self.directories.open(self.node_id)
         with self._undone_on_failure():
             self.descriptors.keep()

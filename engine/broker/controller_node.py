@@ -17,6 +17,7 @@ from bowstring.engine.metadata.image import Metadata
 from bowstring.engine.metadata.store.start_checks import check_metadata_log
 from bowstring.engine.quorum.service import HANDOVER_MS, QuorumService
 from bowstring.engine.quorum.settings import quorum_settings
+from bowstring.engine.quorum.synced_end import stored_synced_end
 from bowstring.engine.raft.keys import NO_LEADER
 from bowstring.engine.raft.voters import Endpoint, Endpoints
 from bowstring.engine.requests.listeners import Listener, advertised_listeners, controller_listeners
@@ -194,7 +195,8 @@ class ControllerNode:
             raise ConfigError("\n".join(reasons))
         raise_file_limit()
         check_formatted(self.directories)
-        check_metadata_log(self.directories.metadata.path)
+        home = self.directories.metadata.path
+        check_metadata_log(home, stored_synced_end(home))
         self.directories.open(self.node_id)
         with ExitStack() as undo:
             undo.callback(self.directories.close)

@@ -24,6 +24,7 @@ from bowstring.engine.storage.checkpoints import sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY, LogDirectory
 from bowstring.engine.storage.open_files import open_file, with_reserve
+from bowstring.protocol.errors import Errors
 from bowstring.protocol.ids import METADATA_TOPIC_ID
 
 _AS_WRITTEN: Final = -2
@@ -75,6 +76,8 @@ class MetadataRaftLog:
         )
         try:
             self._check()
+            if self.synced_end.offset < self.end_offset and not directory.was_clean:
+                self._rewrite()
         except BaseException:
             self.leave()
             raise
@@ -124,6 +127,16 @@ class MetadataRaftLog:
             "(bowstring format --no-initial-controllers): it comes back as an observer and copies the "
             "metadata from the others"
         )
+
+    def _rewrite(self) -> None:
+        """Writes the log again: if a sync failed before the stop, the page cache shows records that no later
+        sync would write.
+        """
+        from bowstring._native.log.replay import rewrite_unsynced  # not at start: most follow a clean stop
+
+        rewrite_unsynced([self._log])
+        if self._log.failed:
+            raise LogError(Errors.KAFKA_STORAGE_ERROR.code, f"{self.path} cannot be written")
 
     def _is_behind(self, id: OffsetAndEpoch) -> bool:
         return (id.epoch, id.offset) > (max(self._log.leader_epoch, 0), self.end_offset)

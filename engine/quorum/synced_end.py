@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bowstring.engine.storage.checkpoints import sync_directory
+from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
 
 FILE_NAME: Final = "synced-end"
 _SLOT: Final = struct.Struct(">QqI")
@@ -34,7 +35,7 @@ class SyncedEnd:
         self.path = directory / FILE_NAME
         self._lock = threading.Lock()
         self._cuts = 0
-        self._number, self._offset = self._load()
+        self._number, self._offset = _load(self.path) or (0, 0)
         is_new = not self.path.exists()
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_DSYNC, 0o644)
         if is_new:
@@ -68,20 +69,6 @@ class SyncedEnd:
         """Closes the file."""
         os.close(self._fd)
 
-    def _load(self) -> tuple[int, int]:
-        try:
-            data = self.path.read_bytes()
-        except FileNotFoundError:
-            return 0, 0
-        found = []
-        for at in (0, _SLOT_BYTES):
-            slot = data[at : at + _SLOT.size]
-            if len(slot) == _SLOT.size:
-                number, offset, checksum = _SLOT.unpack(slot)
-                if crc32(slot[: _BODY.size]) == checksum:
-                    found.append((number, offset))
-        return max(found, default=(0, 0))
-
     def _write(self, offset: int) -> None:
         self._number += 1
         body = _BODY.pack(self._number, offset)
@@ -90,3 +77,30 @@ class SyncedEnd:
         if written != len(slot):
             raise OSError(f"{self.path}: only {written} of {len(slot)} bytes were written")
         self._offset = offset
+
+
+def stored_synced_end(home: Path) -> int | None:
+    """Returns the offset below which the metadata log in a log directory was synced; None if it is unknown,
+    as when the file is new and the log may be older.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    found = _load(home / METADATA_PARTITION_DIRECTORY / FILE_NAME)
+    return None if found is None else found[1] or None
+
+
+def _load(path: Path) -> tuple[int, int] | None:
+    """Returns number and offset of the newest slot; None if there is none."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    found = []
+    for at in (0, _SLOT_BYTES):
+        slot = data[at : at + _SLOT.size]
+        if len(slot) == _SLOT.size:
+            number, offset, checksum = _SLOT.unpack(slot)
+            if crc32(slot[: _BODY.size]) == checksum:
+                found.append((number, offset))
+    return max(found, default=None)

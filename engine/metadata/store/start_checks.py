@@ -18,8 +18,11 @@ from bowstring.engine.storage.log_directory import (
 )
 
 
-def check_metadata_log(path: Path) -> None:
+def check_metadata_log(path: Path, synced_end: int | None) -> None:
     """Checks the directory of the metadata log without writing. A new data directory passes.
+
+    Args:
+        synced_end: Records below were synced; None: unknown.
 
     Raises:
         DataDirectoryError: Names the missing, damaged or unreadable file and says what to do.
@@ -32,7 +35,7 @@ def check_metadata_log(path: Path) -> None:
         logs = sorted(metadata.glob("[0-9]*.log"))
         was_clean = (path / CLEAN_SHUTDOWN).exists()
         for log in logs:
-            _check_batches(log, may_be_torn=not was_clean and log is logs[-1])
+            _check_batches(log, synced_end, is_last=log is logs[-1], was_clean=was_clean)
         if not os.access(path, os.W_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     except PermissionError as error:
@@ -85,11 +88,12 @@ def _check_presence(path: Path, metadata: Path) -> None:
         )
 
 
-def _check_batches(log: Path, *, may_be_torn: bool) -> None:
-    """Accepts a torn end, which a crash leaves and recovery cuts off; refuses damage before complete batches.
+def _check_batches(log: Path, synced_end: int | None, *, is_last: bool, was_clean: bool) -> None:
+    """Accepts a torn end, which a crash leaves and recovery cuts off; refuses damage before complete batches
+    that were synced.
 
-    The torn batch may have good bytes after the damage: power loss may keep a file's new size and only some
-    pages of its last batch.
+    The torn batch may have good bytes after the damage, and good batches that were written after it: power
+    loss may keep a file's new size and only some of its pages.
     """
     try:
         found = verify_file(log, int(log.stem))
@@ -105,9 +109,11 @@ def _check_batches(log: Path, *, may_be_torn: bool) -> None:
             f"{log} cannot be read: {error.strerror}; check the disk, or restore the file from a copy"
         ) from error
     damage = next((each for each in found["damage"] if each["end_offset"] >= 0), None)
-    if damage is not None and may_be_torn and damage["position"] + damage["size_bytes"] == found["position"]:
+    if damage is None:
         return
-    if damage is not None:
+    is_at_end = is_last and damage["position"] + damage["size_bytes"] == found["position"]
+    is_unsynced = synced_end is not None and damage["first_offset"] >= synced_end
+    if was_clean or not (is_at_end or is_unsynced):
         raise DataDirectoryError(
             f"{log} is damaged at byte {damage['position']} (offset {damage['first_offset']}): "
             f"{damage['what']}. A crash does not cause this; restore {log.parent} from a copy"
