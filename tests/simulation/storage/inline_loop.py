@@ -5,9 +5,10 @@ import selectors
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar, TypeVarTuple
+
+from bowstring.engine.quorum.disk_thread import DiskThread
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
@@ -73,7 +74,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
     ) -> "asyncio.Future[T]":
         future: asyncio.Future[T] = self.create_future()
         work = future, partial(func, *args)
-        if isinstance(executor, ThreadPoolExecutor) and executor._max_workers == 1:
+        if isinstance(executor, DiskThread):
             queue = self._queues.setdefault(executor, deque())
             queue.append(work)
             if len(queue) == 1:
