@@ -94,7 +94,7 @@ def _load(path: Path) -> tuple[int, int] | None:
     """Returns number and offset of the newest slot; None if there is none."""
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     found = []
     for at in (0, _SLOT_BYTES):
