@@ -13,7 +13,6 @@ cannot end the turn of the next one.
 
 import asyncio
 from collections import deque
-from typing import Any
 
 
 class Turn:
@@ -21,23 +20,15 @@ class Turn:
 
     def __init__(self, turns: "Turns") -> None:
         self._turns = turns
-        self._work: asyncio.Future[Any] | None = None
 
     @property
     def is_held(self) -> bool:
         """Whether the turn has begun and not ended."""
         return self._turns.holder is self
 
-    def end_after(self, work: "asyncio.Future[Any]") -> None:
-        """Makes `end` wait for work that continues when the task of the turn is cancelled."""
-        self._work = work
-
     def end(self) -> None:
         """Lets the next task begin."""
-        if self._work is not None and not self._work.done():
-            self._work.add_done_callback(lambda _: self._turns.pass_on(self))
-        else:
-            self._turns.pass_on(self)
+        self._turns.pass_on(self)
 
 
 class Turns:

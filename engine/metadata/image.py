@@ -198,36 +198,6 @@ class ClusterImage:
             error.record = error.record or record
             raise
 
-    def check(self, records: Sequence[MetadataRecord]) -> None:
-        """Checks that records can be applied, all of them and in order. Changes nothing.
-
-        Applies them to a copy of what they name, so that it takes no longer than that needs.
-
-        Raises:
-            MetadataError: One does not fit.
-        """
-        self._part_of([*(self._transaction or ()), *records]).apply_all(records)
-
-    def _part_of(self, records: Iterable[MetadataRecord]) -> "ClusterImage":
-        """Returns an image of the topics that the records name, and of all brokers."""
-        part = ClusterImage()
-        for record in records:
-            found = self.topics_by_id.get(getattr(record, "topic_id", b"")), self._topic_named_in(record)
-            for topic in found:
-                if topic is not None and topic.name not in part.topics:
-                    copied = TopicImage(topic.name, topic.id, topic.version)
-                    copied.partitions = topic.partitions.copy()
-                    part.topics[topic.name] = part.topics_by_id[topic.id] = copied
-        part.brokers = self.brokers.copy()
-        part.next_producer_id = self.next_producer_id
-        part._transaction = None if self._transaction is None else self._transaction.copy()
-        return part
-
-    def _topic_named_in(self, record: MetadataRecord) -> TopicImage | None:
-        if isinstance(record, topics.TopicRecord):
-            return self.topics.get(record.name)
-        return self.topics.get(record.topic_name) if isinstance(record, topics.ClearElrRecord) else None
-
     # ------------------------------------------------------------ transactions
 
     def _begin(self, record: markers.BeginTransactionRecord) -> None:
@@ -478,20 +448,6 @@ class ImageSource(Protocol):
     @property
     def image(self) -> ClusterImage:
         """The newest image."""
-
-
-class ImageChange(ImageSource, Protocol):
-    """One change of the cluster, between its decision and its commit: the only way to write records.
-
-    Nothing else changes its image until it ends.
-    """
-
-    async def commit(self, records: Sequence[MetadataRecord]) -> None:
-        """Writes the records and waits until they are committed.
-
-        Raises:
-            MetadataError: They do not fit the image; nothing is written.
-        """
 
 
 class Metadata(ImageSource, Protocol):

@@ -1,37 +1,23 @@
-"""Keeps the state of the metadata log's quorum: leader changes, kraft.version, voters (KIP-595, KIP-853).
+"""Keeps what control records of the metadata log say: kraft.version and the voters (KIP-853).
 
-The file `quorum-state` beside the log stores the highest epoch that this node has seen. Its two formats
-belong to kraft.version 0 (voters are configured) and 1 (voters are in the log).
+The file `quorum-state` beside the log has two formats, which belong to kraft.version 0 (voters are
+configured) and 1 (voters are in the log).
 """
 
 import json
 from typing import Final
 
 from bowstring._native.protocol.message_codec import decode, encode
-from bowstring.protocol.ids import format_uuid
-from bowstring.protocol.records.control import (
-    KRaftVersionRecord,
-    LeaderChangeMessage,
-    LeaderChangeMessageVoter,
-    VotersRecord,
-)
+from bowstring.protocol.records.control import KRaftVersionRecord, VotersRecord
 from bowstring.protocol.records.control_batch import ControlRecordType, encode_control_key
 from bowstring.protocol.schema import Message
 
 QUORUM_STATE: Final = "quorum-state"
-_NO_ID: Final = bytes(16)
 
 
 def control_record(kind: ControlRecordType, value: Message) -> tuple[bytes, bytes]:
     """Returns key and value of a control record of the metadata log."""
     return encode_control_key(kind), encode(value, 0)
-
-
-def leader_change(leader_id: int) -> tuple[bytes, bytes]:
-    """Returns the control record with which the only voter of a quorum starts its epoch."""
-    voters = [LeaderChangeMessageVoter(voter_id=leader_id)]
-    message = LeaderChangeMessage(version=0, leader_id=leader_id, voters=voters, granting_voters=voters)
-    return control_record(ControlRecordType.LEADER_CHANGE, message)
 
 
 class QuorumFacts:
@@ -77,29 +63,6 @@ class QuorumFacts:
         """Ids of the voters, if the log has them."""
         return [] if self.voters is None else [voter.voter_id for voter in self.voters.voters]
 
-    def quorum_state(self, leader_id: int, leader_epoch: int) -> str:
-        """Returns the content of `quorum-state` for a leader."""
-        state: dict[str, object]
-        if self.kraft_version == 0:
-            state = {
-                "clusterId": "",
-                "leaderId": leader_id,
-                "leaderEpoch": leader_epoch,
-                "votedId": -1,
-                "appliedOffset": 0,
-                "currentVoters": [{"voterId": leader_id}],
-                "data_version": 0,
-            }
-        else:
-            state = {
-                "leaderId": leader_id,
-                "leaderEpoch": leader_epoch,
-                "votedId": -1,
-                "votedDirectoryId": format_uuid(_NO_ID),
-                "data_version": 1,
-            }
-        return json.dumps(state, separators=(",", ":"))
-
 
 def has_voters_in_log(text: str) -> bool:
     """Whether the voters are in the log, by a node's `quorum-state`; False if that cannot be read."""
@@ -108,15 +71,3 @@ def has_voters_in_log(text: str) -> bool:
     except ValueError:
         return False
     return isinstance(state, dict) and state.get("data_version") == 1
-
-
-def quorum_epoch(text: str) -> int:
-    """Returns the epoch in a `quorum-state`.
-
-    Raises:
-        ValueError: The text is not the JSON that Kafka writes.
-    """
-    state = json.loads(text)
-    if not isinstance(state, dict) or not isinstance(state.get("leaderEpoch"), int):
-        raise ValueError("leaderEpoch is missing")
-    return int(state["leaderEpoch"])

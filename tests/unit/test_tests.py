@@ -185,12 +185,6 @@ PRIVATE = {
     "unit/groups/test_service_roles.py": {
         "_FIRST_PAUSE_S": "a shorter pause before a shard is loaded again",
     },
-    "unit/metadata/store/test_log.py": {
-        "_log": "fails below the metadata log",
-    },
-    "unit/metadata/test_image_check.py": {
-        "_transaction": "an image in the middle of a metadata transaction",
-    },
     "unit/network/test_connection.py": {
         "_reader": "a connection that its peer has closed while it was idle",
     },

@@ -492,7 +492,6 @@ def test_background_tasks_of_the_broker_log_their_failures():
     assert sorted(bare) == [
         "engine/background.py",
         "engine/broker/dispatcher.py",
-        "engine/metadata/store/log.py",
     ]
 
 

@@ -45,23 +45,6 @@ def test_a_turn_that_ended_does_not_end_the_next_one():
     asyncio.run(scenario())
 
 
-def test_a_turn_outlasts_a_cancelled_task_until_its_work_has_ended():
-    async def scenario() -> None:
-        turns = Turns()
-        turn = await turns.take()
-        work: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        turn.end_after(work)
-        turn.end()
-        assert turn.is_held
-        waiting = asyncio.ensure_future(turns.take())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        work.set_result(None)
-        assert (await waiting).is_held
-
-    asyncio.run(scenario())
-
-
 def test_a_turn_that_begins_while_its_task_is_cancelled_goes_to_the_next():
     async def scenario() -> None:
         turns = Turns()

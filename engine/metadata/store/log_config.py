@@ -4,7 +4,7 @@ from typing import Final
 
 from bowstring.engine.configs import BrokerConfigs
 
-# Kafka's own limit for a batch of the metadata log; a larger change is split into several batches.
+# Kafka's own limit for a batch of the metadata log.
 MAX_BATCH_BYTES: Final = 8 * 1024 * 1024
 
 
