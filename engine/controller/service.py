@@ -11,7 +11,6 @@ NOT_CONTROLLER.
 """
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from bowstring.engine.controller.batches import split
 from bowstring.engine.controller.decision import Decision
 from bowstring.engine.controller.partition_index import PartitionIndex
 from bowstring.engine.controller.state import ControllerState, ElectionCounters
+from bowstring.engine.dice import Dice
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.turns import Turn, Turns
 from bowstring.protocol.errors import Errors, KafkaError
@@ -142,7 +142,7 @@ class QuorumController:
         self._bootstrap = bootstrap
         self._voters = voters
         self._now_ms = now_ms
-        self.random = random.Random()
+        self.random = Dice()
         self.counters = ElectionCounters()
         self._leadership: _Leadership | None = None
         # Decisions take turns. Most do not wait within their turn; handlers that decide in time slices do.

@@ -11,7 +11,6 @@ an impossible state end the replica: `failed` then has the error, and the node i
 """
 
 import asyncio
-import random
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.dice import Dice
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.records import encode_record
@@ -288,7 +288,7 @@ class QuorumService:
             as_in_log(local, self.quorum) if self._is_own_cluster else local,
             self._log,
             settings.config,
-            random.Random().randrange,
+            Dice().randrange,
             configured=settings.voter_set,
             bootstrap=settings.bootstrap,
             cluster_id=self._directory.cluster_id,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 RandomBelow = Callable[[int], int]
-"""Returns a random number from 0 up to, and without, its argument: ``random.randrange``."""
+"""Returns a random number from 0 up to, and without, its argument: `Dice.randrange`."""
 
 
 class QuorumConfig(NamedTuple):

@@ -1,24 +1,23 @@
 """Decides how a follower's log continues the leader's: by records, by a truncation, or by a snapshot."""
 
-from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
 from bowstring.engine.raft.log import RaftLog
 
 
-class Validity(Enum):
+class Validity:
     """How a follower's log continues."""
 
-    VALID = "valid"
-    DIVERGING = "diverging"
-    SNAPSHOT = "snapshot"
+    VALID: Final = "valid"
+    DIVERGING: Final = "diverging"
+    SNAPSHOT: Final = "snapshot"
 
 
 class Validation(NamedTuple):
     """`at` is where the follower truncates to (DIVERGING) or the snapshot that it must fetch (SNAPSHOT)."""
 
-    kind: Validity
+    kind: str
     at: OffsetAndEpoch
 
 

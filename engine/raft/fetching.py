@@ -58,13 +58,13 @@ def _fetch_error(core: RaftCore, request: FetchRequest) -> Error:
 def fetch_response(core: RaftCore, leader: LeaderState, request: FetchRequest) -> FetchResponse:
     """Returns what a follower lacks."""
     validation = validate_fetch(core.log, *request.end)
-    has_more = validation.kind is Validity.VALID and request.end.offset < core.log.end_offset
+    has_more = validation.kind == Validity.VALID and request.end.offset < core.log.end_offset
     return FetchResponse(
         core.quorum.leader_and_epoch,
         high_watermark=_known(leader.high_watermark),
         log_start_offset=core.log.start_offset,
-        diverging=validation.at if validation.kind is Validity.DIVERGING else None,
-        snapshot_id=validation.at if validation.kind is Validity.SNAPSHOT else None,
+        diverging=validation.at if validation.kind == Validity.DIVERGING else None,
+        snapshot_id=validation.at if validation.kind == Validity.SNAPSHOT else None,
         records=core.log.read(request.end.offset, request.max_bytes) if has_more else b"",
     )
 

@@ -235,7 +235,7 @@ class RaftReplica:
         core = self._core
         if id.offset > core.committed or id.offset < core.log.start_offset:
             raise ValueError(f"{id} is not between {core.log.start_offset} and {core.committed}")
-        if validate_fetch(core.log, *id).kind is Validity.DIVERGING:
+        if validate_fetch(core.log, *id).kind == Validity.DIVERGING:
             raise ValueError(f"{id} has another epoch than the log")
         return core.control.snapshot_records(id)
 

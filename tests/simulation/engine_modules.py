@@ -15,6 +15,7 @@ from unittest.mock import patch
 import bowstring.engine
 import bowstring.protocol
 from bowstring.engine.coordinators import runtime
+from bowstring.engine.dice import Dice
 from bowstring.protocol import ids
 
 KEPT_CLOCKS = ("bowstring.engine.event_log",)
@@ -50,17 +51,15 @@ def simulated_sources(clock: Any, chance: random.Random) -> Iterator[None]:
         strftime=time.strftime,
         gmtime=lambda: time.gmtime(clock.time_ns() // 10**9),
     )
-    dice = SimpleNamespace(Random=lambda: random.Random(chance.getrandbits(64)))
     collector = SimpleNamespace(isenabled=lambda: False, disable=_nothing, enable=_nothing, freeze=_nothing)
     with ExitStack() as stack:
         for name, module in list(sys.modules.items()):
-            if name.startswith("bowstring.engine.") and name not in KEPT_CLOCKS:
-                if getattr(module, "time", None) is time:
-                    stack.enter_context(patch.object(module, "time", times))
-                if getattr(module, "random", None) is random:
-                    stack.enter_context(patch.object(module, "random", dice))
+            is_engine = name.startswith("bowstring.engine.") and name not in KEPT_CLOCKS
+            if is_engine and getattr(module, "time", None) is time:
+                stack.enter_context(patch.object(module, "time", times))
         stack.enter_context(patch.object(runtime, "gc", collector))  # a process that ends leaves nothing
-        stack.enter_context(patch.object(ids.random_uuid, "__defaults__", (chance.randbytes,)))
+        for draws in (ids.random_uuid, Dice.__init__):
+            stack.enter_context(patch.object(draws, "__defaults__", (chance.randbytes,)))
         yield
 
 

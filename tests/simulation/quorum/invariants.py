@@ -414,7 +414,7 @@ class LeaderHearsAMajority(Invariant):
 
     def counts(self, node, request, epoch):
         if isinstance(request, FetchRequest):
-            valid = validate_fetch(node.disk, *request.end).kind is Validity.VALID
+            valid = validate_fetch(node.disk, *request.end).kind == Validity.VALID
             return valid and request.leader_epoch == epoch
         return isinstance(request, FetchSnapshotRequest) and request.leader_epoch == epoch
 
