@@ -515,18 +515,14 @@ def test_there_is_one_kind_of_broker():
     assert not wrong, "\n".join(wrong)
 
 
-def test_what_changes_the_cluster_has_one_handler():
-    """On the active controller: brokers forward it."""
-    from bowstring.engine.api.table import TABLE
-
-    wrong = [key for key, row in TABLE.items() if row.forwarded and not row.controller]
-    assert not wrong
-    decides = re.compile(r"\.changing\(\)")
-    deciding = {relative(path) for path in MODULES.values() if decides.search(path.read_text())}
-    modules = {f"engine/api/{row.controller}.py" for row in TABLE.values() if row.forwarded}
-    assert {name for name in deciding if name.startswith("engine/api/")} - modules == {
-        "engine/api/config_resources.py"  # of both requests that change configs
-    }
+def test_only_the_quorum_writes_the_metadata_log():
+    """Outside engine/storage, which has the logs of partitions, one module opens a log."""
+    writers = [
+        relative(path)
+        for module, path in MODULES.items()
+        if not module.startswith("engine.storage.") and "PartitionLog(" in path.read_text()
+    ]
+    assert writers == ["engine/quorum/log.py"]
 
 
 def test_nodes_connect_in_one_place():
