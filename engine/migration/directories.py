@@ -22,6 +22,7 @@ from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.engine.metadata.store.reader import MetadataState, read_metadata
 from bowstring.engine.migration.settings import open_listeners, refusal, server_properties, unenforced
 from bowstring.engine.quorum.stopped_leader import StoppedLeader
+from bowstring.engine.quorum.synced_end import FILE_NAME as SYNCED_END
 from bowstring.engine.storage.directory_lock import DataDirectoryError, locked
 from bowstring.engine.storage.log_directory import (
     CLEAN_SHUTDOWN,
@@ -124,7 +125,9 @@ def migrate(
         done = Migration([str(path) for path in paths], to, cluster_id, node_id)
         _describe(done, state, paths)
         _check(done, state, home, accept_unclean)
-    broker = state.image.brokers.get(node_id)  # its addresses; recovery registers others
+    broker = state.image.brokers.get(node_id)
+    if not dry_run and written_by(state, node_id) == "kafka":
+        _forget_synced_end(home)
     if not done.clean:
         done.changes.append("recovered every log, as a start of Bowstring does")
         if not dry_run:
@@ -132,6 +135,8 @@ def migrate(
             state = read_metadata(home / METADATA_PARTITION_DIRECTORY)
     changes = _for_kafka(done, state) if to == "kafka" else _for_bowstring(done, state)
     _change_metadata(done, list(changes), state, backup or _beside(home), dry_run=dry_run)
+    if not dry_run and to == "kafka":
+        _forget_synced_end(home)
     path = properties or home / "server.properties"
     text = server_properties(
         to,
@@ -224,6 +229,13 @@ def _check(done: Migration, state: MetadataState, home: Path, accept_unclean: bo
 
 def _recover(paths: Sequence[Path], node_id: int) -> None:
     Broker({"log.dirs": ",".join(map(str, paths)), "node.id": str(node_id)}).recover()
+
+
+def _forget_synced_end(home: Path) -> None:
+    """Removes the file that says how far the metadata log is synced. Kafka does not raise that, so it would
+    be too low afterwards, and damage of records that Kafka has synced would look like what a crash leaves.
+    """
+    (home / METADATA_PARTITION_DIRECTORY / SYNCED_END).unlink(missing_ok=True)
 
 
 def _beside(home: Path) -> Path:

@@ -16,6 +16,7 @@ from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.engine.metadata.store.reader import read_metadata
 from bowstring.engine.storage.checkpoints import replace_file
 from bowstring.protocol.records.cluster_metadata.markers import BeginTransactionRecord
+from bowstring.protocol.records.cluster_metadata.nodes import BrokerFeature, RegisterBrokerRecord
 from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
 from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord, EntityData
 from bowstring.protocol.records.cluster_metadata.topics import TopicRecord
@@ -66,6 +67,7 @@ def test_to_kafka(offline, stopped, tmp_path):
     assert before[stopped / "__cluster_metadata-0/00000000000000000000.log"] == (
         (tmp_path / "kept/00000000000000000000.log").read_bytes()
     )
+    assert not (stopped / "__cluster_metadata-0/synced-end").exists(), "Kafka does not raise it"
     settings = load(stopped / "server.properties")
     assert settings["process.roles"] == "broker,controller"
     assert settings["controller.quorum.voters"] == "1@127.0.0.1:9093"
@@ -110,6 +112,21 @@ def test_back_to_bowstring_changes_no_record(offline, stopped):
     settings = load(stopped / "server.properties")
     assert "process.roles" not in settings and settings["node.id"] == "1"
     with Broker(config=settings | {"listeners": "PLAINTEXT://127.0.0.1:0"}, data_dir=stopped) as broker:
+        assert broker.port
+
+
+def test_what_kafka_wrote_counts_as_synced(offline, stopped):
+    """Bowstring's note of the synced end is older; without it, damage before good batches is no torn end."""
+    kafka = RegisterBrokerRecord(
+        broker_id=1, features=[BrokerFeature(name="group.version", max_supported_version=1)]
+    )
+    append_records(stopped, [kafka])
+    assert (stopped / "__cluster_metadata-0/synced-end").exists()
+    assert offline("migrate-dir", stopped, "--to", "bowstring", "--dry-run").code == 0
+    assert (stopped / "__cluster_metadata-0/synced-end").exists()
+    assert offline("migrate-dir", stopped, "--to", "bowstring").code == 0
+    assert not (stopped / "__cluster_metadata-0/synced-end").exists()
+    with Broker(data_dir=stopped) as broker:
         assert broker.port
 
 
