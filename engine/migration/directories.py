@@ -125,14 +125,10 @@ def migrate(
         done = Migration([str(path) for path in paths], to, cluster_id, node_id)
         _describe(done, state, paths)
         _check(done, state, home, accept_unclean)
-    broker = state.image.brokers.get(node_id)
-    if not dry_run and written_by(state, node_id) == "kafka":
-        _forget_synced_end(home)
     if not done.clean:
         done.changes.append("recovered every log, as a start of Bowstring does")
-        if not dry_run:
-            _recover(paths, node_id)
-            state = read_metadata(home / METADATA_PARTITION_DIRECTORY)
+    if not dry_run:
+        _make_usable(done, state, home)
     changes = _for_kafka(done, state) if to == "kafka" else _for_bowstring(done, state)
     _change_metadata(done, list(changes), state, backup or _beside(home), dry_run=dry_run)
     if not dry_run and to == "kafka":
@@ -143,7 +139,7 @@ def migrate(
         settings,
         node_id=node_id,
         directories=done.directories,
-        broker=broker,
+        broker=state.image.brokers.get(node_id),
         voters_in_log=state.quorum.kraft_version > 0,
         controller_port=controller_port,
     )
@@ -227,8 +223,11 @@ def _check(done: Migration, state: MetadataState, home: Path, accept_unclean: bo
 # ---------------------------------------------------------------- changes
 
 
-def _recover(paths: Sequence[Path], node_id: int) -> None:
-    Broker({"log.dirs": ",".join(map(str, paths)), "node.id": str(node_id)}).recover()
+def _make_usable(done: Migration, state: MetadataState, home: Path) -> None:
+    if written_by(state, done.node_id) == "kafka":
+        _forget_synced_end(home)
+    if not done.clean:
+        Broker({"log.dirs": ",".join(done.directories), "node.id": str(done.node_id)}).recover()
 
 
 def _forget_synced_end(home: Path) -> None:
