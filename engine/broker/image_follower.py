@@ -102,8 +102,9 @@ class ImageFollower:
         self._transaction: list[MetadataRecord] | None = None
         self._is_due = asyncio.Event()
         self._has_begun = asyncio.Event()
-        self._is_trying = False
-        self._settled: list[asyncio.Future[None]] = []
+        self._added = 0  # changes so far
+        self._settled = 0  # those among them that were tried
+        self._unsettled: list[tuple[int, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
         self.when_roles_changed: RolesListener = lambda topic, index: None
         self.when_changed: Callable[[], None] = lambda: None
@@ -133,24 +134,28 @@ class ImageFollower:
 
     async def settled(self) -> None:
         """Waits until all that the image has now is carried out, or what of it fails was tried once."""
-        if self._task is None or self._task.done() or not (self._waiting or self._is_trying):
+        if self._task is None or self._task.done() or self._settled >= self._added:
             return
         settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._settled.append(settled)
+        self._unsettled.append((self._added, settled))
         await settled
 
-    def _settle(self) -> None:
-        waiting, self._settled = self._settled, []
+    def _settle(self, number: int) -> None:
+        """Ends the waits for the first `number` changes."""
+        self._settled = max(self._settled, number)
+        waiting, self._unsettled = self._unsettled, []
         for each in waiting:
-            if not each.done():
-                each.set_result(None)
+            if each[0] > self._settled:
+                self._unsettled.append(each)
+            elif not each[1].done():
+                each[1].set_result(None)
 
     async def stop(self) -> None:
         """Stops applying changes."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        self._settle()
+        self._settle(self._added)
 
     # ------------------------------------------------------------ reports of the image
 
@@ -177,29 +182,39 @@ class ImageFollower:
         self._add(_everything(image, self._names))
 
     def _add(self, change: _Change) -> None:
-        if any(change):
-            self._waiting.append(change)
+        if self._wait(change):
             self._is_due.set()
+
+    def _wait(self, change: _Change) -> bool:
+        """Puts a change behind the others; returns whether it is one."""
+        if not any(change):
+            return False
+        self._waiting.append(change)
+        self._added += 1
+        return True
 
     # ------------------------------------------------------------ changes
 
     async def _follow(self) -> None:
+        if self._waiting:  # a failure has cut an earlier run short
+            self._is_due.set()
         while True:
             await self._until_due()
-            self._add(self._left)  # behind newer changes: all are applied from the newest image
+            self._wait(self._left)  # behind newer changes: all are applied from the newest image
             self._left = _NOTHING
-            self._is_trying = True
             while self._waiting:
-                left = await self._tried(self._next())
-                if left.removed:  # later changes may use the names of removed topics again
-                    self._waiting.appendleft(left)
-                    self._settle()
+                change, number = self._next()
+                try:
+                    left = await self._tried(change)
+                    if left.removed:  # later changes may use the names of removed topics again
+                        self._waiting.appendleft(left)
+                    else:
+                        self._left |= left
+                    self.when_changed()
+                finally:
+                    self._settle(number)
+                if left.removed:
                     await asyncio.sleep(self._pause_s)
-                else:
-                    self._left |= left
-                self.when_changed()
-            self._is_trying = False
-            self._settle()
             self._has_begun.set()
             if not any(self._left):
                 self._end_of_retries()
@@ -245,12 +260,14 @@ class ImageFollower:
             self._pause_s = 0.0
             event_log.info("all changes of the cluster are carried out")
 
-    def _next(self) -> _Change:
-        """Returns all waiting changes: they are applied from the newest image. Removals come alone."""
+    def _next(self) -> tuple[_Change, int]:
+        """Returns all waiting changes, which are applied from the newest image, and how many have been taken
+        by now. Removals come alone.
+        """
         change = self._waiting.popleft()
         while self._waiting and not change.removed and not self._waiting[0].removed:
             change |= self._waiting.popleft()
-        return change
+        return change, self._added - len(self._waiting)
 
     async def _carry_out(self, change: _Change) -> _Change:
         """Applies as much as possible. Returns the partitions whose logs could not be opened."""

@@ -94,6 +94,8 @@ class LeaderRequests:
                 timeout_s = max(0.001, deadline_s - loop.time())
                 if node.id == self._node_id and self.own_controller is not None:
                     answer: Any = await self._within(self.own_controller(body, versions[1]), timeout_s)
+                elif not node.host:
+                    raise KafkaError(Errors.NOT_CONTROLLER, "this node's controller has ended")
                 else:
                     is_wanted = partial(self._may_lead, node)
                     answer = await self._connections().ask(
