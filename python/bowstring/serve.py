@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, HelpFormatter, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from signal import Signals
@@ -30,10 +30,12 @@ from bowstring.version import __version__
 if TYPE_CHECKING:
     from bowstring.engine.broker.controller_node import ControllerNode
 
+_COLUMNS: Final = 80
+"""Of help where there is no terminal."""
 _STATUS_S: Final = 5.0
+"""How often the status for the service manager is checked."""
 _WAY_OUT_S: Final = 30.0
 """How long a node that cannot continue may take to end."""
-"""How often the status for the service manager is checked."""
 
 
 def parser() -> ArgumentParser:
@@ -42,6 +44,7 @@ def parser() -> ArgumentParser:
         prog="bowstring serve",
         description="Run a broker until a signal stops it.",
         allow_abbrev=False,
+        formatter_class=_formatter,
     )
     made.add_argument(
         "--data",
@@ -81,6 +84,18 @@ def parser() -> ArgumentParser:
         help="least severe level to log (default info)",
     )
     return made
+
+
+def _formatter(prog: str) -> HelpFormatter:
+    """Returns argparse's own formatter. Without a width it would import shutil and with it all compressors,
+    already when an option is declared.
+    """
+    wanted = os.environ.get("COLUMNS", "")
+    try:
+        columns = int(wanted) if wanted.isdecimal() else os.get_terminal_size().columns
+    except OSError:
+        columns = 0
+    return HelpFormatter(prog, width=(columns or _COLUMNS) - 2)
 
 
 class Settings(NamedTuple):
