@@ -16,6 +16,7 @@ from bowstring._native.wal.write_ahead_log import WalError
 from bowstring.engine.controller import batches
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
 from bowstring.engine.storage.staged_tails import TAILS_FILE
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import READS, Disk, Fault, put_tree
@@ -40,6 +41,7 @@ TROUBLE: Final = {
     "failed sync": 2,
     "failed frame": 1,
     "failed write": 1,
+    "failed metadata": 1,
     "full": 3,
 }
 POOLS: Final = (f"a/{TAILS_FILE}", f"b/{TAILS_FILE}")
@@ -127,6 +129,7 @@ class Lives:
                     trouble = self.chance.choices(list(TROUBLE), list(TROUBLE.values()))[0]
                     self._begin(disk, end, trouble)
                     end = self._live(disk, broker, end)
+            self.story.append(f"  after {disk.calls} operations")
             if end == "kill at start":
                 self.story.append("  killed at its start")
                 disk = after_power_loss(disk, KILLED)  # it had to survive the events before this start
@@ -176,9 +179,11 @@ class Lives:
             "failed sync": (("sync",), errno.EIO),
             "failed frame": (("write_durable",), errno.EIO),
             "failed write": (("pwritev",), errno.EIO),
+            "failed metadata": (("sync", "pwritev"), errno.EIO),
         }
         operations, error = kinds[self._trouble]
-        if operation not in operations or "__cluster_metadata" in path or "/" not in path:
+        is_meant = (METADATA_PARTITION_DIRECTORY in path) == (self._trouble == "failed metadata")
+        if operation not in operations or not is_meant or "/" not in path:
             return None
         if self._trouble != "failed frame" and "bowstring.wal" in path:
             return None
@@ -241,7 +246,7 @@ class Lives:
             assert not self._unjust, self._unjust
         except FAILURES as error:
             assert not self._unjust, self._unjust
-            self.story.append(f"  it fails: {error!r:.150}")
+            self.story.append(f"  it fails: {_told(error, disk)}")
             assert disk.is_off or not isinstance(error, Stalled), error
             assert disk.is_off or self._trouble != "none", f"{name} fails without a reason: {error!r}"
 
@@ -249,7 +254,7 @@ class Lives:
         try:
             SteadyBroker(disk.root, self.clock).abandon()
         except (*FAILURES, WalError, DataDirectoryError) as error:
-            self.story.append(f"  the start ends: {error!r:.100}")
+            self.story.append(f"  the start ends: {_told(error, disk)}")
         disk.power_off()
 
     # ------------------------------------------------------------ the next life
@@ -269,3 +274,8 @@ class Lives:
         if self.chance.random() < 0.5:
             return random_outcome(self.chance.randrange(1 << 30), journal=True)
         return self.chance.choice([*POWER_OUTCOMES, NOTHING])
+
+
+def _told(error: Exception, disk: Disk) -> str:
+    """Returns what the story says of an error: the same in each run."""
+    return f"{error!r}".replace(str(disk.root), "")[:150]
