@@ -227,7 +227,12 @@ def _make_usable(done: Migration, state: MetadataState, home: Path) -> None:
     if written_by(state, done.node_id) == "kafka":
         _forget_synced_end(home)
     if not done.clean:
-        Broker({"log.dirs": ",".join(done.directories), "node.id": str(done.node_id)}).recover()
+        settings = {
+            "log.dirs": ",".join(done.directories),
+            "metadata.log.dir": str(home),
+            "node.id": str(done.node_id),
+        }
+        Broker(settings).recover()
 
 
 def _forget_synced_end(home: Path) -> None:

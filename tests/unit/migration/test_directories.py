@@ -304,6 +304,19 @@ def test_an_unclean_directory_is_refused_or_recovered(offline, tmp_path):
     assert load(path / "server.properties")["listeners"].startswith(f"PLAINTEXT://127.0.0.1:{port},")
 
 
+def test_the_directory_of_the_metadata_log_need_not_be_the_first(offline, tmp_path):
+    path, other = tmp_path / "data", tmp_path / "other"
+    both = Broker(config={"log.dirs": f"{path},{other}"}, data_dir=path)
+    with both as broker, Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic("t", 4, 1, {})
+    for each in (path, other):
+        (each / ".kafka_cleanshutdown").unlink()
+    done = offline("migrate-dir", other, path, "--unclean")
+    assert done.code == 0, done.err
+    assert all((each / ".kafka_cleanshutdown").exists() for each in (path, other))
+    assert (path / "server.properties").exists()
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
