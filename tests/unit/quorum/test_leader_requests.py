@@ -232,6 +232,57 @@ def test_nothing_is_answered_after_the_end(tmp_path):
     run(tmp_path, scenario)
 
 
+# ---------------------------------------------------------------- a controller that no other node reaches
+
+
+def unreachable(node_id=9):
+    """Requests of the node that leads, without a listener of controllers."""
+    known = asyncio.Event()
+    known.set()
+
+    def connections():
+        raise AssertionError("there is no address to connect to")
+
+    return LeaderRequests(node_id, FOR_EVER_MS, lambda: Node(9, "", 0), known, connections)
+
+
+def test_a_controller_without_a_listener_is_asked_within_the_process():
+    async def scenario():
+        leader = unreachable()
+
+        async def answer(body, version):
+            return body, version
+
+        leader.own_controller = answer
+        newest = API_VERSIONS[ApiKeys.BROKER_HEARTBEAT].highest
+        assert await leader.ask(HEARTBEAT) == (HEARTBEAT, newest)
+        assert await leader.ask(HEARTBEAT, version=1) == (HEARTBEAT, 1)
+        await leader.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("has_been_asked", [False, True])
+def test_a_controller_without_a_listener_that_has_ended_is_not_looked_for(has_been_asked):
+    async def scenario():
+        leader = unreachable()
+
+        async def never(body, version):
+            await asyncio.Event().wait()
+
+        leader.own_controller = never
+        asked = asyncio.ensure_future(leader.ask(HEARTBEAT, FOR_EVER_MS)) if has_been_asked else None
+        await asyncio.sleep(0)
+        await leader.stop()
+        for each in (asked, leader.ask(HEARTBEAT, FOR_EVER_MS)):
+            if each is not None:
+                with pytest.raises(KafkaError) as ended:
+                    await each
+                assert ended.value.error is Errors.NOT_CONTROLLER
+
+    asyncio.run(scenario())
+
+
 # ---------------------------------------------------------------- a controller on another node
 
 
