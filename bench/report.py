@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import statistics
 from pathlib import Path
 
 from bench import machine, plots
 from bench.bars import BOWSTRING, KAFKA, Verdict, judge_all
 from bench.lab import CALM_CORES
 from bench.report_files import compact, picture
+from bench.report_text import number, spread, table
 from bench.results import CaseResult, Run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,23 +47,12 @@ def summary(verdicts: list[Verdict]) -> str:
     return f"{met} bars met, {missed} missed, {told - met - missed} not told"
 
 
-def number(value: float | None) -> str:
-    """Three significant digits, thousands grouped."""
-    if value is None:
-        return "–"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    if value != 0 and abs(value) < 0.001:
-        return f"{value:.1e}"
-    return f"{value:.3g}"
-
-
 def _markdown(run: Run, verdicts: list[Verdict], pictures: list[tuple[str, str]]) -> str:
     parts = [
         f"# Speed and size, {run.started[:10]}",
         f"A {run.size} run of `python -m bench`: {run.duration_seconds / 60:.1f} minutes from {run.started}. "
         f"{summary(verdicts)}.",
-        _table(["fact", "value"], [[key, value] for key, value in (run.machine | run.peers).items()]),
+        table(["fact", "value"], [[key, value] for key, value in (run.machine | run.peers).items()]),
         _method(run),
         _noise(run),
         "A figure is the median of its rounds, with the least and "
@@ -124,8 +113,8 @@ def _bars_table(run: Run, verdicts: list[Verdict]) -> str:
         rows.append(
             [
                 f"{bar.figure}, {bar.unit}",
-                _spread(case, KAFKA, bar.metric),
-                _spread(case, BOWSTRING, bar.metric),
+                _measured(case, KAFKA, bar.metric),
+                _measured(case, BOWSTRING, bar.metric),
                 _times(verdict.ratio),
                 *loop,
                 ", ".join(limit.text for limit in bar.limits),
@@ -133,7 +122,7 @@ def _bars_table(run: Run, verdicts: list[Verdict]) -> str:
             ]
         )
     loop = ["bare loop", "Bowstring / loop"] if _has_loops(run) else []
-    return _table(["figure", "Apache Kafka", "Bowstring", "ratio", *loop, "bar", "result"], rows)
+    return table(["figure", "Apache Kafka", "Bowstring", "ratio", *loop, "bar", "result"], rows)
 
 
 def _left_out(verdicts: list[Verdict]) -> str:
@@ -172,13 +161,13 @@ def _case(run: Run, case: CaseResult) -> str:
         rows = [
             [
                 metric.replace("_", " "),
-                *[_spread(case, peer, metric) for peer in peers],
+                *[spread(case.values(peer, metric)) for peer in peers],
                 *([_to_loop(case, metric)] if case.limits else []),
             ]
             for metric in case.metrics()
         ]
         ratio = ["Bowstring / loop"] if case.limits else []
-        parts.append(_table(["figure", *[PEER_TITLES.get(peer, peer) for peer in peers], *ratio], rows))
+        parts.append(table(["figure", *[PEER_TITLES.get(peer, peer) for peer in peers], *ratio], rows))
     else:
         parts.append("**Nothing was measured; see what failed.**")
     return "\n\n".join(parts)
@@ -189,19 +178,8 @@ def _to_loop(case: CaseResult, metric: str) -> str:
     return _times(own / loop if own is not None and loop else None)
 
 
-def _spread(case: CaseResult | None, peer: str, metric: str) -> str:
-    values = case.values(peer, metric) if case is not None else []
-    if not values:
-        return "–"
-    median = number(statistics.median(values))
-    if len(values) == 1:
-        return median
-    return f"{median} [{number(min(values))} – {number(max(values))}]"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def _measured(case: CaseResult | None, peer: str, metric: str) -> str:
+    return spread([] if case is None else case.values(peer, metric))
 
 
 def _without_paths(text: str, work: Path) -> str:

@@ -11,8 +11,8 @@ from bench.kreps.catalogue import Test
 from bench.kreps.limits import limit_of
 from bench.kreps.pictures import SWEEPS, TITLES
 from bench.kreps.results import Outcome, Result
-from bench.report import number
 from bench.report_files import compact, picture
+from bench.report_text import number, spread, table
 
 SWEPT = {kind: (label, metric, unit) for kind, label, metric, unit, _ in SWEEPS}
 # Tests whose figures are points only.
@@ -58,7 +58,7 @@ def markdown(result: Result, drawn: list[tuple[str, str]]) -> str:
         _introduction(result),
         _facts(result),
         "## Records a second",
-        _table(_rate_head(peers), _rate_rows(result, peers)),
+        table(_rate_head(peers), _rate_rows(result, peers)),
         *_replicated(result, peers),
         *_bars(result),
         *_flatness(result, peers),
@@ -71,7 +71,7 @@ def markdown(result: Result, drawn: list[tuple[str, str]]) -> str:
         *[picture(title, file) for file, title in drawn],
         *_sweeps(result, peers),
         "## What each test does",
-        _table(SETTINGS_HEAD, [_settings(test, result) for test in result.tests]),
+        table(SETTINGS_HEAD, [_settings(test, result) for test in result.tests]),
         *_left_out(result, peers),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -107,7 +107,7 @@ def _facts(result: Result) -> str:
     keys = list(dict.fromkeys(key for facts in result.machines.values() for key in facts))
     rows = [[key, *[result.machines[name].get(key, "–") for name in names]] for key in keys]
     versions = " beside ".join(result.versions[name] for name in TITLES if name in result.versions)
-    return "\n\n".join([_table(["fact", *names], rows), f"Measured: {versions or 'nothing'}."])
+    return "\n\n".join([table(["fact", *names], rows), f"Measured: {versions or 'nothing'}."])
 
 
 def _rate_head(peers: list[str]) -> list[str]:
@@ -139,7 +139,7 @@ def _rate(test: Test, outcome: Outcome) -> str:
     if test.kind == "latency":
         cuts = [outcome.median(f"{name}_ms") for name in ("p50", "p99", "p999")]
         return " / ".join(number(each) for each in cuts) + " ms"
-    return _spread(outcome.values("records_per_second"))
+    return spread(outcome.values("records_per_second"))
 
 
 def _rate_of(test: Test) -> str:
@@ -178,7 +178,7 @@ def _bars(result: Result) -> list[str]:
     return [
         "## Bars",
         "Of Bowstring with native clients, on two cores that hold broker and clients.",
-        _table(["test", "bar", "measured", "verdict"], rows),
+        table(["test", "bar", "measured", "verdict"], rows),
     ]
 
 
@@ -205,7 +205,7 @@ def _bars_beside_kafka(result: Result) -> list[str]:
     return [
         "## Bars",
         "Of Bowstring with Kafka's Java clients, beside Kafka's brokers on the same two cores.",
-        _table(["test", "bar", "measured", "verdict"], rows),
+        table(["test", "bar", "measured", "verdict"], rows),
     ]
 
 
@@ -224,7 +224,7 @@ def _replicated(result: Result, peers: list[str]) -> list[str]:
                 "stored_twice_records",
             ):
                 found = each.values(metric)
-                row.append(_spread(found) if found else "–")
+                row.append(spread(found))
         rows.append(row)
     if not rows:
         return []
@@ -238,7 +238,7 @@ def _replicated(result: Result, peers: list[str]) -> list[str]:
         "replicas were compared on disk: the same batches, byte for byte, with every acknowledged record; "
         "a round that differs fails. Records stored twice come from producers' retries. CPU per GB counts "
         "until the last replica has everything.",
-        _table(head, rows),
+        table(head, rows),
     ]
 
 
@@ -313,7 +313,7 @@ def _costs(result: Result, peers: list[str]) -> list[str]:
             if any(each != "–" for each in found):
                 rows.append([test.title, *found])
         if rows:
-            parts += [f"### {who.capitalize()}s", _table(head, rows)]
+            parts += [f"### {who.capitalize()}s", table(head, rows)]
     return parts
 
 
@@ -330,7 +330,7 @@ def _against_loops(result: Result, peers: list[str]) -> list[str]:
         for metric in (CPU, "records_per_second"):
             values = outcome.values(metric)
             times = [_times_loop(result, test, peer, metric) for peer in peers]
-            row += [_spread(values) if values else "–", *["–" if t is None else f"{t:.2f}×" for t in times]]
+            row += [spread(values), *["–" if t is None else f"{t:.2f}×" for t in times]]
         rows.append(row)
     if not rows:
         return []
@@ -340,7 +340,7 @@ def _against_loops(result: Result, peers: list[str]) -> list[str]:
         "machine, measured once in each round, after the peers. Its GB and records are all bytes that it "
         "moves, as if they were values; a broker also moves the headers of batches and records. A sweep is "
         "compared by the median of its points.",
-        _table(head, rows),
+        table(head, rows),
     ]
 
 
@@ -378,7 +378,7 @@ def _sweeps(result: Result, peers: list[str]) -> list[str]:
                 columns += [loop, dict(outcomes[peer].ratios(metric, "loop_records_per_second"))]
         rows = [[f"{x:,g}", *[number(each.get(x)) for each in columns]] for x in xs]
         if rows:
-            parts += [f"## {test.title[0].upper()}{test.title[1:]}", _table(head, rows)]
+            parts += [f"## {test.title[0].upper()}{test.title[1:]}", table(head, rows)]
     return parts
 
 
@@ -418,13 +418,3 @@ def _left_out(result: Result, peers: list[str]) -> list[str]:
 def _failed(test: Test, who: str, outcome: Outcome) -> list[str]:
     after = f" after {len(outcome.rounds)} rounds" if outcome.rounds else ""
     return [f"- {test.title}, {who}: **failed**{after}: {outcome.failure}"] if outcome.failure else []
-
-
-def _spread(values: list[float]) -> str:
-    median = number(statistics.median(values))
-    return median if len(values) == 1 else f"{median} [{number(min(values))} – {number(max(values))}]"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

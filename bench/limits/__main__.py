@@ -19,7 +19,7 @@ from bench.lab import log, wait_until_calm
 from bench.limits.catalogue import IN_FLIGHT, LATENCY, REQUEST_KIB, WARM_MIB
 from bench.limits.loops import LoopResult, run_loop
 from bench.peers.install import PeerError
-from bench.report import number
+from bench.report_text import number
 from bench.warm_memory import WarmMemory
 
 Row = tuple[str, Mapping[str, int]]
