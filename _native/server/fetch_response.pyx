@@ -124,7 +124,7 @@ cdef void fetch_answer(Reactor *r, FetchRequest *request, FetchSet *s) noexcept 
         put_i16(&r.scratch, request.error)
         put_i32(&r.scratch, request.session_id)
     put_topics(&reply, request, s)
-    if reply.hints.count > 0:
+    if reply.hints.count > 0 and request.replica_id < 0:  # a follower takes addresses from its image alone
         put_endpoints(&r.scratch, r.plane, &reply.hints)
     else:
         put_tags(&r.scratch, flexible)

@@ -4,17 +4,11 @@ import asyncio
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
-from bowstring.engine.api import broker_loggers
 from bowstring.engine.api.request_refusals import refusal
-from bowstring.engine.metadata.config_changes import Change
 from bowstring.protocol import decode_response, encode, encode_request
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from bowstring.protocol.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from bowstring.protocol.records.principal import DefaultPrincipalData
 from bowstring.protocol.schema import Response
 
@@ -30,7 +24,12 @@ _RETRY_S: Final = 0.05
 
 
 async def handle(
-    request: "Request", *, configs: "BrokerConfigs", quorum: "QuorumService", changes: "ClusterChanges"
+    request: "Request",
+    *,
+    node_id: int,
+    configs: "BrokerConfigs",
+    quorum: "QuorumService",
+    changes: "ClusterChanges",
 ) -> Response:
     """Sends the request on, and the answer back. What this node's own controller has committed is carried out
     here when the answer is sent: a client that goes on finds its topic open.
@@ -39,26 +38,24 @@ async def handle(
     request waited so long behind others. One request of a client is on its way at a time. With too many that
     wait it is refused with THROTTLING_QUOTA_EXCEEDED. After a connection that ended without an answer it is
     sent again, as in Kafka: what the first time did, the second one may refuse. Log levels are this broker's
-    own, and stay here.
+    own, and stay here; configs of another broker are refused here.
 
     Versions: the controller gets that of the request, because the answer must fit it.
     """
     timeout_ms = configs.value("request.timeout.ms")
     body: Any = request.body
-    own: list[AlterConfigsResourceResponse] = []
-    if isinstance(body, IncrementalAlterConfigsRequest):
-        own = [_alter(each, body) for each in body.resources if each.resource_type == _BROKER_LOGGER]
-    if not own:
+    if request.api_key not in (ApiKeys.ALTER_CONFIGS, ApiKeys.INCREMENTAL_ALTER_CONFIGS):
         response = await _ask_controller(quorum, request, body, timeout_ms)
         await changes.carried_out()
         return response
-    others = [each for each in body.resources if each.resource_type != _BROKER_LOGGER]
-    if not others:
-        return IncrementalAlterConfigsResponse(responses=own)
-    body = IncrementalAlterConfigsRequest(resources=others, validate_only=body.validate_only)
-    answer: Any = await _ask_controller(quorum, request, body, timeout_ms)
+    from bowstring.engine.api.own_resources import OwnAnswers
+
+    own = OwnAnswers(body, node_id)
+    if own.rest is None:
+        return own.response
+    answer: Any = await _ask_controller(quorum, request, own.rest, timeout_ms)
     await changes.carried_out()
-    answer.responses = [*own, *answer.responses]
+    answer.responses = own.among(answer.responses)
     merged: Response = answer
     return merged
 
@@ -114,17 +111,3 @@ def _address(peer: str) -> bytes:
     """Returns the bytes of a numeric address of `host:port`."""
     host = peer.rpartition(":")[0].strip("[]")
     return ipaddress.ip_address(host or "0.0.0.0").packed
-
-
-def _alter(resource: Any, body: IncrementalAlterConfigsRequest) -> AlterConfigsResourceResponse:
-    """Sets log levels of this broker."""
-    response = AlterConfigsResourceResponse(
-        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
-    )
-    changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
-    try:
-        broker_loggers.alter(changes, validate_only=body.validate_only)
-    except KafkaError as error:
-        response.error_code = error.code
-        response.error_message = error.detail or error.error.message
-    return response

@@ -76,7 +76,7 @@ def test_the_answer_has_the_error_for_each_part(key: int, version: int):
 
     body = body_of(key, version)
     request = Request(api_key=key, version=version, body=body, listener=None, peer="127.0.0.1:1")  # type: ignore[arg-type]
-    parts: Any = {"configs": BrokerConfigs({}), "quorum": Busy(), "changes": Changes()}
+    parts: Any = {"node_id": 1, "configs": BrokerConfigs({}), "quorum": Busy(), "changes": Changes()}
     handling = forwarded.handle(request, **parts)
     for answer in (refusal(key, version, body, BUSY), asyncio.run(handling)):
         assert answer is not None

@@ -1,0 +1,85 @@
+"""Answers what of AlterConfigs and IncrementalAlterConfigs concerns the broker that got the request: log
+levels, which only it has, and configs of other brokers, which it refuses. All else is the controller's.
+"""
+
+from typing import Any, Final
+
+from bowstring.engine.api import broker_loggers
+from bowstring.engine.metadata.config_changes import Change
+from bowstring.engine.metadata.image import BROKER_RESOURCE
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from bowstring.protocol.messages.alter_configs import AlterConfigsResourceResponse as ReplacedResponse
+from bowstring.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from bowstring.protocol.schema import Response
+
+_BROKER_LOGGER: Final = 8
+
+
+class OwnAnswers:
+    """The answers of this broker to a request, and the rest of it.
+
+    Attributes:
+        rest: The request for the controller; None if nothing is left for it.
+    """
+
+    def __init__(self, body: AlterConfigsRequest | IncrementalAlterConfigsRequest, node_id: int) -> None:
+        self._own: dict[int, Any] = {}
+        self._is_replacing = isinstance(body, AlterConfigsRequest)
+        resources: list[Any] = list(body.resources)
+        for place, resource in enumerate(resources):
+            kind = resource.resource_type
+            if (kind == _BROKER_LOGGER and not self._is_replacing) or (
+                kind == BROKER_RESOURCE and resource.resource_name
+            ):
+                self._answer(place, resource, body, node_id)
+        self.rest: Any = body
+        if self._own:
+            rest = [each for place, each in enumerate(resources) if place not in self._own]
+            self.rest = type(body)(resources=rest, validate_only=body.validate_only) if rest else None
+
+    def _answer(self, place: int, resource: Any, body: Any, node_id: int) -> None:
+        """Answers a resource, unless it is this broker's own configs."""
+        error: KafkaError | None = None
+        try:
+            _check_name(resource.resource_name, node_id)
+            if resource.resource_type == BROKER_RESOURCE:
+                return
+            changes = [Change(each.name, each.config_operation, each.value) for each in resource.configs]
+            broker_loggers.alter(changes, validate_only=body.validate_only)
+        except KafkaError as refused:
+            error = refused
+        make: Any = ReplacedResponse if self._is_replacing else AlterConfigsResourceResponse
+        self._own[place] = make(
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            error_code=error.code if error is not None else 0,
+            error_message=(error.detail or error.error.message) if error is not None else None,
+        )
+
+    @property
+    def response(self) -> Response:
+        """The answer to a request of which nothing is left for the controller."""
+        kind = AlterConfigsResponse if self._is_replacing else IncrementalAlterConfigsResponse
+        return kind(responses=self.among([]))
+
+    def among(self, others: list[Any]) -> list[Any]:
+        """Returns all answers in the order of the request, given those of the controller."""
+        left = iter(others)
+        return [
+            self._own[place] if place in self._own else next(left)
+            for place in range(len(self._own) + len(others))
+        ]
+
+
+def _check_name(name: str, node_id: int) -> None:
+    if not name.removeprefix("-").isdigit():
+        raise KafkaError(Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if int(name) != node_id:
+        raise KafkaError(
+            Errors.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
+        )
