@@ -354,6 +354,6 @@ def _tell_lost(why: OSError) -> None:
 
 def since_process_start_ms() -> float:
     """Returns the time since the kernel started this process in ms, with a resolution of 10 ms."""
-    with open("/proc/self/stat", encoding="ascii", errors="replace") as file:
-        started_ticks = int(file.read().rpartition(")")[2].split()[19])
+    with open("/proc/self/stat", "rb") as file:
+        started_ticks = int(file.read().rpartition(b")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) * 1000 - started_ticks * 10
