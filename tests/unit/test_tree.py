@@ -193,7 +193,7 @@ OUTER_PACKAGES = {
         *("clients.share", "exactly_once"),
     },
     "kernels": {"clients"},
-    "broker": {"clients", "engine", "engine.broker", "engine.configs", "_native.log"},
+    "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},
     "cluster": {"clients", "serve", "engine.broker", "engine.configs", "protocol", "engine.quorum"},
     "signals": {"engine"},
     "service_manager": {"engine"},
