@@ -148,7 +148,7 @@ def test_a_broker_creates_internal_topics_of_streams_groups(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_log_levels_stay_at_the_broker(tmp_path):
+def test_log_levels_stay_at_the_broker_and_configs_of_others_are_refused(tmp_path):
     async def scenario(cluster):
         await cluster.create("t", 1)
         broker = cluster.brokers[10]
@@ -160,7 +160,14 @@ def test_log_levels_stay_at_the_broker(tmp_path):
             AlterConfigsResource(resource_type=8, resource_name="10", configs=[unknown]),
             AlterConfigsResource(resource_type=2, resource_name="t", configs=[config]),
         ]
-        for sent, codes in ((resources, [0, Errors.INVALID_CONFIG.code, 0]), (resources[:1], [0])):
+        of_others = [AlterConfigsResource(resource_type=kind, resource_name="11") for kind in (4, 8)]
+        refused = [Errors.INVALID_REQUEST.code] * 2
+        for sent, codes in (
+            (resources, [0, Errors.INVALID_CONFIG.code, 0]),
+            (resources[:1], [0]),
+            (of_others, refused),
+            ([*resources[2:], *of_others, *resources[:1]], [0, *refused, 0]),
+        ):
             body = IncrementalAlterConfigsRequest(resources=sent)
             request = Request(api_key=44, version=1, body=body, listener=broker.advertised[0])
             answer = await broker.dispatcher.handler(44)(request)
