@@ -52,6 +52,8 @@ async def handle(
         slot=request.slot,
         received_ns=request.received_ns,
     )
+    if time_slices.over():  # decoding a large request has taken long
+        await time_slices.rest()
     if not controller.is_active:
         raise KafkaError(Errors.NOT_CONTROLLER)
     response: Response | None

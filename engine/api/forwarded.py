@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from bowstring.engine.coordinators.cluster_changes import ClusterChanges
     from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
-_BROKER_LOGGER: Final = 8
 _PRINCIPAL_VERSION: Final = 0
 _RETRY_S: Final = 0.05
 
@@ -30,6 +30,7 @@ async def handle(
     configs: "BrokerConfigs",
     quorum: "QuorumService",
     changes: "ClusterChanges",
+    time_slices: "TimeSlices",
 ) -> Response:
     """Sends the request on, and the answer back. What this node's own controller has committed is carried out
     here when the answer is sent: a client that goes on finds its topic open.
@@ -45,7 +46,7 @@ async def handle(
     timeout_ms = configs.value("request.timeout.ms")
     body: Any = request.body
     if request.api_key not in (ApiKeys.ALTER_CONFIGS, ApiKeys.INCREMENTAL_ALTER_CONFIGS):
-        response = await _ask_controller(quorum, request, body, timeout_ms)
+        response = await _ask_controller(quorum, request, body, timeout_ms, time_slices)
         await changes.carried_out()
         return response
     from bowstring.engine.api.own_resources import OwnAnswers
@@ -53,7 +54,7 @@ async def handle(
     own = OwnAnswers(body, node_id)
     if own.rest is None:
         return own.response
-    answer: Any = await _ask_controller(quorum, request, own.rest, timeout_ms)
+    answer: Any = await _ask_controller(quorum, request, own.rest, timeout_ms, time_slices)
     await changes.carried_out()
     answer.responses = own.among(answer.responses)
     merged: Response = answer
@@ -61,13 +62,15 @@ async def handle(
 
 
 async def _ask_controller(
-    quorum: "QuorumService", request: "Request", body: Any, timeout_ms: int
+    quorum: "QuorumService", request: "Request", body: Any, timeout_ms: int, time_slices: "TimeSlices"
 ) -> Response:
     """Sends a request inside Envelope, so that the controller has its sender. When it fails, the answer
     has the error for each of its topics or resources.
     """
     kind, _, name = request.principal.partition(":")
     principal = DefaultPrincipalData(type=kind, name=name)
+    if time_slices.over():  # decoding a large request has taken long
+        await time_slices.rest()
     envelope = EnvelopeRequest(
         request_data=encode_request(body, request.version, request.correlation_id, request.client_id),
         request_principal=_PRINCIPAL_VERSION.to_bytes(2, "big") + encode(principal, _PRINCIPAL_VERSION),
@@ -82,6 +85,8 @@ async def _ask_controller(
         if refused is None:
             raise
         return refused
+    if time_slices.over():
+        await time_slices.rest()
     _, response = decode_response(request.api_key, request.version, answer.response_data or b"")
     return response
 

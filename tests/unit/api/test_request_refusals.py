@@ -10,6 +10,7 @@ from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.requests.request import Request
+from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol import API_VERSIONS, decode_response, encode_response
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import alter_configs as ac
@@ -76,7 +77,13 @@ def test_the_answer_has_the_error_for_each_part(key: int, version: int):
 
     body = body_of(key, version)
     request = Request(api_key=key, version=version, body=body, listener=None, peer="127.0.0.1:1")  # type: ignore[arg-type]
-    parts: Any = {"node_id": 1, "configs": BrokerConfigs({}), "quorum": Busy(), "changes": Changes()}
+    parts: Any = {
+        "node_id": 1,
+        "configs": BrokerConfigs({}),
+        "quorum": Busy(),
+        "changes": Changes(),
+        "time_slices": TimeSlices(),
+    }
     handling = forwarded.handle(request, **parts)
     for answer in (refusal(key, version, body, BUSY), asyncio.run(handling)):
         assert answer is not None
