@@ -36,7 +36,6 @@ class Deliberate(NamedTuple):
 _NOT_OFFERED: Final = {
     "security comes with a later issue": (17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51),
     "client quotas come with a later issue": (48, 49),
-    "one broker has nothing to reassign, elect or unregister": (43, 45, 46, 64, 80, 81, 94),
 }
 
 _BROKER_CONFIGS = "test_configs::test_d*"
@@ -115,7 +114,7 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
     Deliberate(
         _API_VERSIONS,
         "*_features.eligible.leader.replicas.version",
-        "a broker alone has no replicas to elect",
+        "a node that is started without formatting begins without: it has no other replicas to elect",
     ),
     Deliberate(
         "test_*",
