@@ -1,6 +1,7 @@
 """The simulated disk itself: when data is durable, and what a crash may leave."""
 
 import os
+import shutil
 
 from tests.simulation.disk.crashes import scratch
 from tests.simulation.disk.disk import Disk, Fault
@@ -96,3 +97,33 @@ def test_operations_fail_when_told():
             os.write(fd, b"2")
             os.close(fd)
         assert disk.struck == [(2, "pwritev")] and (root / "a").read_bytes() == b"2"
+
+
+def test_a_descriptor_with_o_dsync_writes_to_the_medium():
+    with scratch() as root:
+        disk = Disk(root)
+        with disk.watched():
+            plain = os.open(root / "plain", os.O_RDWR | os.O_CREAT)
+            synced = os.open(root / "synced", os.O_RDWR | os.O_CREAT | os.O_DSYNC)
+            for fd in (plain, synced):
+                assert os.pwrite(fd, b"data", 2) == 4
+                os.close(fd)
+        medium = disk.medium()
+        for event in disk.trace:
+            medium.apply(event)
+        left = medium.image(Outcome("", pages="none", sizes="none"), 0)
+        assert left == {"plain": b"", "synced": b"\0\0data"}
+
+
+def test_a_removed_tree_is_gone_with_its_files():
+    with scratch() as root:
+        disk = Disk(root)
+        with disk.watched():
+            os.makedirs(root / "d" / "e")
+            os.close(os.open(root / "d/e/a", os.O_RDWR | os.O_CREAT))
+            shutil.rmtree(root / "d")
+            os.mkdir(root / "d")
+        medium = disk.medium()
+        for event in disk.trace:
+            medium.apply(event)
+        assert medium.image(KILLED, 0) == {"d": None}
