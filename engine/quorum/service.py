@@ -35,7 +35,7 @@ from bowstring.engine.quorum.own_cluster import as_in_log, load_log
 from bowstring.engine.quorum.own_snapshots import OwnSnapshots
 from bowstring.engine.quorum.settings import CONTROLLER, QuorumSettings
 from bowstring.engine.quorum.state_file import QuorumStateFile
-from bowstring.engine.raft import effects, messages
+from bowstring.engine.raft import effects
 from bowstring.engine.raft.accumulator import Entry, check_size
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
@@ -50,6 +50,7 @@ from bowstring.protocol.schema import Message, MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.quorum.connections import Connections
+    from bowstring.engine.raft import messages
 
 LeaderListener = Callable[[int, int], None]
 """Called with the id of the leader (-1: none is known) and its epoch."""
@@ -61,7 +62,6 @@ _SLICE_NS: Final = 5_000_000
 # From the steady clock, which is never set, to the time of day, which the batches of the log carry.
 _CLOCK_MS: Final = (time.time_ns() - time.monotonic_ns()) // 1_000_000
 _CLIENT_ID: Final = "raft-client-{}"
-_ENDED: Final = messages.ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
 
 
 class QuorumService:
@@ -347,7 +347,7 @@ class QuorumService:
         """Answers requests that wait for the replica: their senders would wait for their timeout."""
         for token in list(self._asked):
             if not token.done():
-                token.set_result(_ENDED)
+                token.set_result(_ended())
 
     def close(self) -> None:
         """Syncs and closes the log; does nothing if it is not open.
@@ -472,7 +472,7 @@ class QuorumService:
 
     async def request(self, body: Message, version: int) -> Any:
         """Answers a request of another node or a tool; returns the response's body."""
-        from bowstring.engine.raft import wire
+        from bowstring.engine.raft import messages, wire
 
         kind = type(body)
         message = wire.parse_request(body, version)
@@ -514,10 +514,10 @@ class QuorumService:
         ended = await self._connections.count_ended(others) if others else 0
         return len(voters) - ended <= len(voters) // 2
 
-    async def ask(self, message: messages.Request) -> messages.Response:
+    async def ask(self, message: "messages.Request") -> "messages.Response":
         """Has the replica answer a message; BROKER_NOT_AVAILABLE once it has ended."""
         if self._has_ended:
-            return _ENDED
+            return _ended()
         token: asyncio.Future[messages.Response] = self._loop.create_future()
         self._asked.add(token)
         token.add_done_callback(self._asked.discard)
@@ -773,6 +773,13 @@ class QuorumService:
     def _resign_from(self, epoch: int) -> None:
         if self.is_leader and self.epoch == epoch:
             self.resign()
+
+
+def _ended() -> "messages.ErrorResponse":
+    """The answer of a replica that has ended."""
+    from bowstring.engine.raft.messages import ErrorResponse
+
+    return ErrorResponse(Errors.BROKER_NOT_AVAILABLE)
 
 
 _CARRY_OUT: Final[dict[type, Callable[[QuorumService, Any], None]]] = {

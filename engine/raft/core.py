@@ -1,7 +1,9 @@
 """The shared state of a replica's parts, the transitions with their consequences, and the effects."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.types import BatchHeader
@@ -13,20 +15,18 @@ from bowstring.engine.raft.election_state import ElectionState
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch
 from bowstring.engine.raft.leader import ADD, REMOVE, LeaderState, VoterChange
 from bowstring.engine.raft.log import NotAppendedError, RaftLog, end_of
-from bowstring.engine.raft.messages import (
-    AddVoterResponse,
-    FetchResponse,
-    LeaderAndEpoch,
-    RemoveVoterResponse,
-    Request,
-    Response,
-    UpdateVoterResponse,
-)
 from bowstring.engine.raft.quorum_state import QuorumState
 from bowstring.engine.raft.request_manager import RequestManager
 from bowstring.engine.raft.states import Follower
 from bowstring.engine.raft.voters import Endpoints, Node, Voter, VoterSet, node_at
 from bowstring.protocol.errors import Error, Errors
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import (
+        LeaderAndEpoch,
+        Request,
+        Response,
+    )
 
 _STALE: Final = (Errors.FENCED_LEADER_EPOCH, Errors.NOT_LEADER_OR_FOLLOWER)
 
@@ -248,6 +248,8 @@ class RaftCore:
         if not isinstance(leader, LeaderState):
             return
         for each in leader.delayed:
+            from bowstring.engine.raft.messages import FetchResponse
+
             self.respond(
                 each.token, FetchResponse(self.quorum.leader_and_epoch, Errors.NOT_LEADER_OR_FOLLOWER)
             )
@@ -268,6 +270,8 @@ class RaftCore:
 
     def change_response(self, kind: str, error: Error, message: str | None = None) -> Response:
         """Returns the answer to a request for a change of voters."""
+        from bowstring.engine.raft.messages import AddVoterResponse, RemoveVoterResponse, UpdateVoterResponse
+
         if kind == ADD:
             return AddVoterResponse(error, message)
         if kind == REMOVE:

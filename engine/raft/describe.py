@@ -1,15 +1,23 @@
 """Handles DescribeQuorum: how far each replica is, as the leader has it (KIP-595, KIP-836)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.leader import LeaderState, ReplicaState
-from bowstring.engine.raft.messages import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaProgress
 from bowstring.protocol.errors import Errors
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import DescribeQuorumRequest, ReplicaProgress
 
 
 def handle_describe_quorum_request(
     core: RaftCore, token: object, request: DescribeQuorumRequest, now_ms: int
 ) -> None:
     """Describes the quorum; only its leader can."""
+    from bowstring.engine.raft.messages import DescribeQuorumResponse
+
     leader = core.quorum.state
     leader_and_epoch = core.quorum.leader_and_epoch
     if isinstance(leader, LeaderState):
@@ -25,6 +33,8 @@ def handle_describe_quorum_request(
 
 
 def _progress(core: RaftCore, state: ReplicaState, now_ms: int) -> ReplicaProgress:
+    from bowstring.engine.raft.messages import ReplicaProgress
+
     endpoints = core.control.voters.endpoints(state.key.id)
     if state.key.id == core.local.key.id:
         return ReplicaProgress(state.key, core.log.end_offset, now_ms, now_ms, endpoints)

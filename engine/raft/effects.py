@@ -24,12 +24,14 @@ Between events the shell waits until `RaftReplica.deadline_ms` of its steady clo
 `RaftReplica.poll`.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring.engine.raft.election_state import ElectionState
 from bowstring.engine.raft.keys import OffsetAndEpoch
-from bowstring.engine.raft.messages import Request, Response
 from bowstring.engine.raft.voters import Node
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import Request, Response
 
 
 class PersistElection(NamedTuple):
@@ -57,14 +59,14 @@ class Send(NamedTuple):
 
     destination: Node
     correlation_id: int
-    request: Request
+    request: "Request"
 
 
 class Respond(NamedTuple):
     """Answer a request."""
 
     token: object
-    response: Response
+    response: "Response"
 
 
 class HighWatermarkAdvanced(NamedTuple):

@@ -1,21 +1,24 @@
 """Handles Vote, BeginQuorumEpoch and EndQuorumEpoch (KIP-595; pre-vote: KIP-996)."""
 
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.keys import ReplicaKey
-from bowstring.engine.raft.messages import (
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
-    ErrorResponse,
-    LeaderAndEpoch,
-    VoteRequest,
-    VoteResponse,
-)
 from bowstring.engine.raft.states import Candidate, Follower, Prospective, Resigned
 from bowstring.protocol.errors import Error, Errors
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import (
+        BeginQuorumEpochRequest,
+        BeginQuorumEpochResponse,
+        EndQuorumEpochRequest,
+        EndQuorumEpochResponse,
+        LeaderAndEpoch,
+        VoteRequest,
+        VoteResponse,
+    )
 
 _EARLY_STEPS: Final = 10
 """This many voters that find their leader gone take turns within an election timeout."""
@@ -98,6 +101,8 @@ def early_backoff_ms(core: RaftCore, leader_id: int) -> int:
 
 def vote_request(core: RaftCore, voter: ReplicaKey) -> VoteRequest:
     """Returns the request to a voter."""
+    from bowstring.engine.raft.messages import VoteRequest
+
     return VoteRequest(
         *(core.cluster_id, voter, core.local.key, core.quorum.epoch, core.end),
         pre_vote=isinstance(core.quorum.state, Prospective),
@@ -110,6 +115,8 @@ def handle_vote_request(core: RaftCore, token: object, request: VoteRequest, now
 
     The candidate need not be one of this replica's voters: the record that made it a voter may be missing.
     """
+    from bowstring.engine.raft.messages import ErrorResponse, VoteResponse
+
     if not core.has_cluster_id(request.cluster_id):
         return core.respond(token, ErrorResponse(Errors.INCONSISTENT_CLUSTER_ID))
     error = _vote_error(core, request)
@@ -171,6 +178,8 @@ def handle_no_pre_vote(core: RaftCore, now_ms: int) -> None:
 
 def begin_quorum_epoch_request(core: RaftCore, voter: ReplicaKey) -> BeginQuorumEpochRequest:
     """Returns the request to a voter."""
+    from bowstring.engine.raft.messages import BeginQuorumEpochRequest
+
     return BeginQuorumEpochRequest(core.cluster_id, voter, core.quorum.leader_and_epoch)
 
 
@@ -178,6 +187,8 @@ def handle_begin_quorum_epoch_request(
     core: RaftCore, token: object, request: BeginQuorumEpochRequest, now_ms: int
 ) -> None:
     """Follows the leader that announces itself."""
+    from bowstring.engine.raft.messages import BeginQuorumEpochResponse, ErrorResponse
+
     if not core.has_cluster_id(request.cluster_id):
         return core.respond(token, ErrorResponse(Errors.INCONSISTENT_CLUSTER_ID))
     error = _announcement_error(core, request.leader)
@@ -208,6 +219,8 @@ def _announcement_error(core: RaftCore, leader: LeaderAndEpoch) -> Error:
 
 def end_quorum_epoch_request(core: RaftCore, state: Resigned) -> EndQuorumEpochRequest:
     """Returns the request to all voters."""
+    from bowstring.engine.raft.messages import EndQuorumEpochRequest
+
     return EndQuorumEpochRequest(core.cluster_id, core.quorum.leader_and_epoch, state.preferred_successors)
 
 
@@ -215,6 +228,8 @@ def handle_end_quorum_epoch_request(
     core: RaftCore, token: object, request: EndQuorumEpochRequest, now_ms: int
 ) -> None:
     """Stops waiting for the leader that resigns: the preferred successor at once, the others later."""
+    from bowstring.engine.raft.messages import EndQuorumEpochResponse, ErrorResponse
+
     if not core.has_cluster_id(request.cluster_id):
         return core.respond(token, ErrorResponse(Errors.INCONSISTENT_CLUSTER_ID))
     error = _announcement_error(core, request.leader)

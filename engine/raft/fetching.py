@@ -6,6 +6,10 @@ of the last epoch that both may have, and the follower cuts its log there; if th
 of what the follower lacks, it names the snapshot.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.types import BatchHeader, CorruptBatch
 from bowstring.engine.raft import voter_changes
@@ -14,15 +18,19 @@ from bowstring.engine.raft.fetch_validation import Validity, validate_fetch
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.leader import DelayedFetch, LeaderState
 from bowstring.engine.raft.log import RaftLog
-from bowstring.engine.raft.messages import ErrorResponse, FetchRequest, FetchResponse
 from bowstring.engine.raft.states import Follower, SnapshotFetch
 from bowstring.protocol.errors import Error, Errors
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import FetchRequest, FetchResponse
 
 # ---------------------------------------------------------------- the leader
 
 
 def handle_fetch_request(core: RaftCore, token: object, request: FetchRequest, now_ms: int) -> None:
     """Answers at once, or when there is something to report: records, or a higher high watermark."""
+    from bowstring.engine.raft.messages import ErrorResponse
+
     if not core.has_cluster_id(request.cluster_id):
         return core.respond(token, ErrorResponse(Errors.INCONSISTENT_CLUSTER_ID))
     error = _fetch_error(core, request)
@@ -57,6 +65,8 @@ def _fetch_error(core: RaftCore, request: FetchRequest) -> Error:
 
 def fetch_response(core: RaftCore, leader: LeaderState, request: FetchRequest) -> FetchResponse:
     """Returns what a follower lacks."""
+    from bowstring.engine.raft.messages import FetchResponse
+
     validation = validate_fetch(core.log, *request.end)
     has_more = validation.kind == Validity.VALID and request.end.offset < core.log.end_offset
     return FetchResponse(
@@ -71,6 +81,8 @@ def fetch_response(core: RaftCore, leader: LeaderState, request: FetchRequest) -
 
 def refusal(core: RaftCore, error: Error) -> FetchResponse:
     """Returns the answer of a replica that does not lead the request's epoch."""
+    from bowstring.engine.raft.messages import FetchResponse
+
     return FetchResponse(core.quorum.leader_and_epoch, error)
 
 
@@ -126,6 +138,8 @@ def high_watermark_rose(core: RaftCore, leader: LeaderState, now_ms: int) -> Non
 
 def fetch_request(core: RaftCore) -> FetchRequest:
     """Returns the request to the leader, or to a node that may have its address."""
+    from bowstring.engine.raft.messages import FetchRequest
+
     assert core.is_log_durable, "a fetch says that the replica has what is below its offset"
     high_watermark = core.quorum.state.high_watermark
     return FetchRequest(

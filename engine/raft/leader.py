@@ -2,14 +2,16 @@
 follows.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from bowstring.engine.raft.accumulator import BatchAccumulator
 from bowstring.engine.raft.config import QuorumConfig
 from bowstring.engine.raft.control_state import ControlState, control_record
 from bowstring.engine.raft.election_state import ElectionState
 from bowstring.engine.raft.keys import ReplicaKey
-from bowstring.engine.raft.messages import FetchRequest
 from bowstring.engine.raft.states import NEVER
 from bowstring.engine.raft.voters import Endpoints, Voter, VoterSet
 from bowstring.protocol.records.control import (
@@ -18,6 +20,9 @@ from bowstring.protocol.records.control import (
     LeaderChangeMessageVoter,
 )
 from bowstring.protocol.records.control_batch import ControlRecordType
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import FetchRequest
 
 OBSERVER_SESSION_TIMEOUT_MS = 300_000
 """A leader forgets an observer that has not fetched for this long."""

@@ -1,5 +1,5 @@
 """The messages that replicas exchange, without the nesting and the versions of the wire (`wire` converts
-them).
+them). Functions import what they send: a quorum of one exchanges none, and starts sooner.
 """
 
 from typing import NamedTuple

@@ -1,15 +1,19 @@
 """Acts on timers: the due actions of each state, and the time of the next one."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bowstring.engine.raft import elections, fetching, snapshot_fetching, voter_changes
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.raft.messages import Request
 from bowstring.engine.raft.states import NEVER, Candidate, Follower, Prospective, Resigned, Unattached
 from bowstring.engine.raft.voters import Node, node_at
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import Request
 
 
 def poll(core: RaftCore, now_ms: int) -> float:
@@ -68,9 +72,10 @@ def _next_of_leader(core: RaftCore, leader: LeaderState) -> float:
 
 
 def _poll_resigned(core: RaftCore, state: Resigned, now_ms: int) -> float:
-    request = elections.end_quorum_epoch_request(core, state)
     for id in sorted(state.unacknowledged):
-        _send_to_voter(core, ReplicaKey(id), lambda core, key: request, now_ms)
+        _send_to_voter(
+            core, ReplicaKey(id), lambda core, key: elections.end_quorum_epoch_request(core, state), now_ms
+        )
     if core.stop_at_ms is not None:
         if core.stop_at_ms <= now_ms:
             state.unacknowledged.clear()  # they will notice

@@ -10,14 +10,16 @@
 Observers are only Unattached and Follower. A transition that changes durable state requests its persistence.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from bowstring.engine.raft.config import QuorumConfig, RandomBelow
 from bowstring.engine.raft.control_state import ControlState
 from bowstring.engine.raft.election_state import ElectionState
 from bowstring.engine.raft.keys import NO_LEADER, OffsetAndEpoch, ReplicaKey
 from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.raft.messages import LeaderAndEpoch
 from bowstring.engine.raft.states import (
     NEVER,
     Candidate,
@@ -28,6 +30,9 @@ from bowstring.engine.raft.states import (
     Unattached,
 )
 from bowstring.engine.raft.voters import Endpoints, Voter
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import LeaderAndEpoch
 
 EpochState = Unattached | Prospective | Candidate | LeaderState | Follower | Resigned
 
@@ -77,6 +82,8 @@ class QuorumState:
     @property
     def leader_and_epoch(self) -> LeaderAndEpoch:
         """The leader and epoch for messages to others."""
+        from bowstring.engine.raft.messages import LeaderAndEpoch
+
         state = self.state
         return LeaderAndEpoch(state.leader_id, state.epoch, state.leader_endpoints)
 

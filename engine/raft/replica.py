@@ -8,10 +8,12 @@
 `effects` says how the shell carries effects out.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from __future__ import annotations
 
-from bowstring.engine.raft import describe, elections, fetching, polling, snapshot_fetching, voter_changes
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bowstring.engine.raft import elections, fetching, polling, snapshot_fetching, voter_changes
 from bowstring.engine.raft.accumulator import Entry
 from bowstring.engine.raft.config import QuorumConfig, RandomBelow
 from bowstring.engine.raft.core import RaftCore
@@ -21,34 +23,13 @@ from bowstring.engine.raft.fetch_validation import Validity, validate_fetch
 from bowstring.engine.raft.keys import OffsetAndEpoch
 from bowstring.engine.raft.leader import LeaderState
 from bowstring.engine.raft.log import RaftLog
-from bowstring.engine.raft.messages import (
-    AddVoterRequest,
-    AddVoterResponse,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    BeginQuorumEpochRequest,
-    BeginQuorumEpochResponse,
-    DescribeQuorumRequest,
-    EndQuorumEpochRequest,
-    EndQuorumEpochResponse,
-    ErrorResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchSnapshotRequest,
-    FetchSnapshotResponse,
-    RemoveVoterRequest,
-    RemoveVoterResponse,
-    Request,
-    Response,
-    UpdateVoterRequest,
-    UpdateVoterResponse,
-    VoteRequest,
-    VoteResponse,
-)
 from bowstring.engine.raft.quorum_state import EpochState
 from bowstring.engine.raft.states import NEVER, Resigned
 from bowstring.engine.raft.voters import Node, Voter, VoterSet
 from bowstring.protocol.errors import Errors, KafkaError
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import Request, Response
 
 
 class RaftReplica:
@@ -162,16 +143,20 @@ class RaftReplica:
 
     def receive_request(self, token: object, request: Request, now_ms: int) -> list[Effect]:
         """Handles a request of another node, or of a tool."""
-        REQUESTS[type(request)](self._core, token, request, now_ms)
+        from bowstring.engine.raft import handlers
+
+        handlers.REQUESTS[type(request)](self._core, token, request, now_ms)
         return self._done(now_ms)
 
     def receive_response(
         self, source: int, correlation_id: int, response: Response, now_ms: int
     ) -> list[Effect]:
         """Handles the answer to a `Send`; `source` is the id of its destination."""
+        from bowstring.engine.raft import handlers
+
         core = self._core
         if core.requests.is_expected(source, correlation_id):
-            success = RESPONSES[type(response)](core, source, response, now_ms)
+            success = handlers.RESPONSES[type(response)](core, source, response, now_ms)
             core.requests.answered(source, correlation_id, success=success, now_ms=now_ms)
         return self._done(now_ms)
 
@@ -246,42 +231,3 @@ class RaftReplica:
     def _done(self, now_ms: int) -> list[Effect]:
         self.deadline_ms = polling.poll(self._core, now_ms)
         return self._core.take_effects()
-
-
-def _answer_api_versions(core: RaftCore, token: object, request: object, now_ms: int) -> None:
-    core.respond(token, ApiVersionsResponse(Errors.NONE, core.local.versions))
-
-
-def _handle_error(core: RaftCore, source: int, response: ErrorResponse, now_ms: int) -> bool:
-    if response.error is Errors.UNSUPPORTED_VERSION:
-        elections.handle_no_pre_vote(core, now_ms)
-    elif response.error is Errors.BROKER_NOT_AVAILABLE:
-        elections.handle_no_answer(core, source, now_ms, refused=response.refused)
-    voter_changes.handle_no_answer(core, source, response.error)
-    return False
-
-
-REQUESTS: Final[dict[type, Callable[[RaftCore, object, Any, int], None]]] = {
-    VoteRequest: elections.handle_vote_request,
-    BeginQuorumEpochRequest: elections.handle_begin_quorum_epoch_request,
-    EndQuorumEpochRequest: elections.handle_end_quorum_epoch_request,
-    FetchRequest: fetching.handle_fetch_request,
-    FetchSnapshotRequest: snapshot_fetching.handle_fetch_snapshot_request,
-    AddVoterRequest: voter_changes.handle_add_voter_request,
-    RemoveVoterRequest: voter_changes.handle_remove_voter_request,
-    UpdateVoterRequest: voter_changes.handle_update_voter_request,
-    ApiVersionsRequest: _answer_api_versions,
-    DescribeQuorumRequest: describe.handle_describe_quorum_request,
-}
-RESPONSES: Final[dict[type, Callable[[RaftCore, int, Any, int], bool]]] = {
-    VoteResponse: elections.handle_vote_response,
-    BeginQuorumEpochResponse: elections.handle_begin_quorum_epoch_response,
-    EndQuorumEpochResponse: elections.handle_end_quorum_epoch_response,
-    FetchResponse: fetching.handle_fetch_response,
-    FetchSnapshotResponse: snapshot_fetching.handle_fetch_snapshot_response,
-    UpdateVoterResponse: voter_changes.handle_update_voter_response,
-    AddVoterResponse: voter_changes.handle_change_response,
-    RemoveVoterResponse: voter_changes.handle_change_response,
-    ApiVersionsResponse: voter_changes.handle_api_versions_response,
-    ErrorResponse: _handle_error,
-}

@@ -1,13 +1,19 @@
 """Copies a snapshot by FetchSnapshot, piece by piece, to a follower that the log cannot help (KIP-630)."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from bowstring.engine.raft import effects
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.fetching import fetched, follow_high_watermark
 from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
 from bowstring.engine.raft.leader import LeaderState
-from bowstring.engine.raft.messages import ErrorResponse, FetchSnapshotRequest, FetchSnapshotResponse
 from bowstring.engine.raft.states import Follower, SnapshotFetch
 from bowstring.protocol.errors import Error, Errors
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import FetchSnapshotRequest, FetchSnapshotResponse
 
 # ---------------------------------------------------------------- the leader
 
@@ -16,6 +22,8 @@ def handle_fetch_snapshot_request(
     core: RaftCore, token: object, request: FetchSnapshotRequest, now_ms: int
 ) -> None:
     """Answers with the bytes from a position on."""
+    from bowstring.engine.raft.messages import ErrorResponse, FetchSnapshotResponse
+
     if not core.has_cluster_id(request.cluster_id):
         return core.respond(token, ErrorResponse(Errors.INCONSISTENT_CLUSTER_ID))
     leader_and_epoch = core.quorum.leader_and_epoch
@@ -51,6 +59,8 @@ def _snapshot_error(core: RaftCore, request: FetchSnapshotRequest, size_bytes: i
 
 def fetch_snapshot_request(core: RaftCore, fetch: SnapshotFetch) -> FetchSnapshotRequest:
     """Returns the request for the next piece."""
+    from bowstring.engine.raft.messages import FetchSnapshotRequest
+
     return FetchSnapshotRequest(
         *(core.cluster_id, core.local.key, core.quorum.epoch, fetch.id, fetch.position),
         core.config.fetch_snapshot_max_bytes,

@@ -5,22 +5,27 @@ committed, so that each majority of the old voters has a member in each majority
 them a later leader has.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from bowstring.engine.raft.core import RaftCore
 from bowstring.engine.raft.keys import NO_DIRECTORY, ReplicaKey
 from bowstring.engine.raft.leader import ADD, REMOVE, UPDATE, LeaderState, VoterChange
-from bowstring.engine.raft.messages import (
-    AddVoterRequest,
-    AddVoterResponse,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    RemoveVoterRequest,
-    RemoveVoterResponse,
-    UpdateVoterRequest,
-    UpdateVoterResponse,
-)
 from bowstring.engine.raft.states import Follower
 from bowstring.engine.raft.voters import Voter, VoterSet, node_at
 from bowstring.protocol.errors import Error, Errors
+
+if TYPE_CHECKING:
+    from bowstring.engine.raft.messages import (
+        AddVoterRequest,
+        AddVoterResponse,
+        ApiVersionsResponse,
+        RemoveVoterRequest,
+        RemoveVoterResponse,
+        UpdateVoterRequest,
+        UpdateVoterResponse,
+    )
 
 # ---------------------------------------------------------------- requests to the leader
 
@@ -164,6 +169,8 @@ def upgrade(core: RaftCore, version: int, now_ms: int) -> int | None:
 
 
 def _ask_versions(core: RaftCore, change: VoterChange, now_ms: int) -> Refusal:
+    from bowstring.engine.raft.messages import ApiVersionsRequest
+
     leader = core.quorum.state
     node = node_at(change.voter.key.id, change.voter.endpoints, core.listener)
     assert isinstance(leader, LeaderState) and node is not None
@@ -244,6 +251,8 @@ def expire(core: RaftCore, leader: LeaderState, now_ms: int) -> None:
 
 def add_voter_request(core: RaftCore) -> AddVoterRequest:
     """Returns an observer's request to be a voter (KIP-853, controller.quorum.auto.join.enable)."""
+    from bowstring.engine.raft.messages import AddVoterRequest
+
     timeout_ms = core.config.request_timeout_ms
     local = core.local
     return AddVoterRequest(core.cluster_id, local.key, local.endpoints, timeout_ms, ack_when_committed=False)
@@ -251,11 +260,15 @@ def add_voter_request(core: RaftCore) -> AddVoterRequest:
 
 def remove_voter_request(core: RaftCore, old: ReplicaKey) -> RemoveVoterRequest:
     """Returns an observer's request to remove what its node was before it got a new disk."""
+    from bowstring.engine.raft.messages import RemoveVoterRequest
+
     return RemoveVoterRequest(core.cluster_id, old)
 
 
 def update_voter_request(core: RaftCore) -> UpdateVoterRequest:
     """Returns a voter's request to update its entry."""
+    from bowstring.engine.raft.messages import UpdateVoterRequest
+
     local = core.local
     return UpdateVoterRequest(core.cluster_id, core.quorum.epoch, local.key, local.endpoints, local.versions)
 

@@ -410,11 +410,11 @@ def snapshot_without_epoch(patches):
 
 def patch_request(patches, handler, other):
     """Puts another handler in place of one in the replica's table."""
-    from bowstring.engine.raft import replica
+    from bowstring.engine.raft import handlers
 
-    table = dict(replica.REQUESTS)
+    table = dict(handlers.REQUESTS)
     table.update({cls: other for cls, each in table.items() if each is handler})
-    patches.set(replica, "REQUESTS", table)
+    patches.set(handlers, "REQUESTS", table)
 
 
 @fault(
