@@ -111,10 +111,8 @@ PRIVATE = {
                 "_count",
                 "_ends",
                 "_failed_loads",
-                "_follower",
             ),
             *(
-                "_forwards",
                 "_free",
                 "_hosted",
                 "_left",
@@ -161,6 +159,14 @@ PRIVATE = {
         "_end": "of its own network and loop",
         "_queue": "the same",
     },
+    "simulation/storage/one_thread_broker.py": {
+        "_is_open": "a crash leaves the metadata log as it is",
+        "_log": "the same",
+    },
+    "simulation/test_metadata_crashes.py": {
+        "_is_open": "a crash leaves the metadata log as it is",
+        "_log": "the same",
+    },
     "spark/test_exactly_once.py": {
         "_pack": "a decision as an earlier version wrote it",
     },
@@ -195,6 +201,15 @@ PRIVATE = {
         "_on_their_way": "the same",
         "_waiting": "the same",
     },
+    "unit/quorum/test_leader_requests.py": {
+        "_answering": "requests of a node that has stopped must be gone",
+        "_handlers": "has the test answer an API of a real controller",
+        "_made_connections": "whether there is a connection shows nowhere else",
+        "_to_leader": "the same",
+        "_others": "waits until requests wait for the controller",
+        "_turns": "the same",
+        "_urgent": "the same",
+    },
     "unit/quorum/test_own_cluster.py": {
         "_log": "what a crash leaves, and a log whose begin is gone",
         "_replica": "voters of another broker",
@@ -212,8 +227,6 @@ PRIVATE = {
     "unit/storage/test_log_manager.py": {
         "_configs": "a log that is gone while its configs change",
         "_logs": "the same",
-        "_plane": "the same, while its topic is deleted",
-        "_offline": "the same",
         "_leaving": "the same",
         "_directories": "checkpoints alone, of logs that are not opened",
         "_written": "the same",

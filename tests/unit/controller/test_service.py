@@ -1,7 +1,7 @@
 """The controller's shell: leaderships that begin and end, the order of decisions, timers, large changes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
 
@@ -37,12 +37,22 @@ class Clock:
         return self.ms
 
 
-def run(scenario: Callable[..., Awaitable[None]], *, active: bool = True, **configs: str) -> None:
+def run(
+    scenario: Callable[..., Awaitable[None]],
+    *,
+    active: bool = True,
+    voters: Callable[[], Iterable[int]] = lambda: (),
+    **configs: str,
+) -> None:
     async def all_of_it() -> None:
         quorum, clock = FakeQuorum(), Clock()
         settings = QUIET | {name.replace("_", "."): value for name, value in configs.items()}
         controller = QuorumController(
-            quorum, BrokerConfigs(settings), node_id=1, cluster_id=CLUSTER_ID, now_ms=clock
+            *(quorum, BrokerConfigs(settings)),
+            node_id=1,
+            cluster_id=CLUSTER_ID,
+            now_ms=clock,
+            voters=voters,
         )
         controller.start()
         if active:
@@ -211,18 +221,17 @@ def test_an_idle_controller_writes_records():
 
 @pytest.mark.parametrize("other", ["a broker", "a controller", "a voter"])
 def test_an_idle_controller_writes_nothing_before_there_is_another_node(other):
-    async def scenario(controller, quorum, clock):
-        looked, all_voters = [], {1}
+    looked, all_voters = [], {1}
 
+    def voters():
+        looked.append(len(looked))
+        return all_voters
+
+    async def scenario(controller, quorum, clock):
         def decides() -> bool:
             clock.ms += 5
             return len(looked) >= 3
 
-        def voters():
-            looked.append(clock.ms)
-            return all_voters
-
-        controller._voters = voters
         await register(controller, 1)
         await wait_until_async(decides)
         assert no_ops(quorum) == 0
@@ -240,7 +249,7 @@ def test_an_idle_controller_writes_nothing_before_there_is_another_node(other):
 
         await wait_until_async(goes_on)
 
-    run(scenario, metadata_max_idle_interval_ms="5")
+    run(scenario, voters=voters, metadata_max_idle_interval_ms="5")
 
 
 def test_nothing_is_decided_upon_levels_that_are_not_committed():
