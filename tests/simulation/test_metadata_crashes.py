@@ -28,6 +28,7 @@ from tests.simulation.disk.medium import KILLED, NOTHING, SYSTEMATIC, Link, Note
 from tests.simulation.disk.workload import directory_with_small_tails
 from tests.simulation.engine_modules import simulated_sources
 from tests.simulation.storage.inline_loop import Clock, InlineLoop
+from tests.support.waiting import pause_async
 
 CHANGES = 8
 PARTS = 3  # records of a change
@@ -76,7 +77,7 @@ class Node:
         self.controller.start()
         while not self.controller.is_active:
             assert not self.quorum.has_failed, self.quorum.failed.exception()
-            await asyncio.sleep(0.001)
+            await pause_async(0.001, "the disk of the simulation")
         await self.controller.run(lambda state, now_ms: Decision([], None))
 
     def run(self, work):
@@ -101,7 +102,7 @@ class Node:
             await changing.commit(
                 [ConfigRecord(resource_type=2, resource_name="t", name=f"{change}.{part}", value=value) for part in range(PARTS)]
             )  # fmt: skip
-        await asyncio.sleep(0.02)  # the next one is in another segment
+        await pause_async(0.02, "the next one is in another segment")
 
     def stop(self) -> None:
         """Stops cleanly."""
