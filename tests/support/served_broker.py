@@ -5,7 +5,7 @@ from bowstring.engine.broker.broker import Broker as Engine
 from bowstring.protocol.messages import create_topics as ct
 from bowstring.protocol.messages import produce as p
 from tests.support.embedded import engine_of
-from tests.support.waiting import FOR_EVER_MS
+from tests.support.waiting import FOR_EVER_MS, wait_until
 from tests.support.wire_client import WireClient
 
 
@@ -21,6 +21,12 @@ class Served:
     def start(self):
         self.broker = Broker(data_dir=self.directory, config=self.config).start()
         self.client = self.connect()
+        wait_until(lambda: not self._is_loading())  # clients retry meanwhile
+
+    def _is_loading(self) -> bool:
+        coordinators = self.engine.coordination.coordinators
+        begun = [coordinators.get(topic) for topic in coordinators.topics]
+        return any(each is not None and each.is_loading for each in begun)
 
     @property
     def engine(self) -> Engine:
