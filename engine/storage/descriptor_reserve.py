@@ -23,7 +23,8 @@ _QUIET_LOOKS: Final = 4
 """After this many checks in a row that find enough in the reserve, logs that wait are tried again."""
 _OVER_LOOKS: Final = 20
 """After this many, the shortage is over: a recurring one is logged once."""
-_ROOM: Final = 512
+_HIGHEST: Final = 4096 + 1024 - 1
+"""The reserve ends here: HIGH and RESERVE_MAX of _native/disk/descriptors.pyx."""
 _OF_AN_IMPORT: Final = 3
 """A folder, a file and a library that it needs, for a moment."""
 _CURE: Final = (
@@ -33,12 +34,10 @@ _CURE: Final = (
 
 def raise_file_limit() -> None:
     """Raises the soft limit on open files to the hard limit; warns if that is small. Call before the first
-    thread starts: see `grow_table`.
+    thread starts: see `make_room`.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    grow_table()
+    make_room()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard < _SMALL:
         event_log.warning(
             "the limit on open files is small; each partition and each connection takes one",
@@ -47,16 +46,19 @@ def raise_file_limit() -> None:
         )
 
 
-def grow_table() -> None:
-    """Has the kernel make room for the first descriptors of a node. While the process has one thread that
-    takes no time; with more, the kernel waits at each growth until all processors have been idle or switched
-    tasks (10 to 20 ms).
+def make_room() -> None:
+    """Raises the soft limit on open files, and has the kernel make room for the reserve in the table of open
+    files. That takes no time while the process has one thread; with more, the kernel waits at each growth
+    until all processors have switched tasks (10 to 20 ms).
     """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     any_fd = os.eventfd(0, os.EFD_CLOEXEC)
     try:
-        os.close(fcntl.fcntl(any_fd, fcntl.F_DUPFD_CLOEXEC, _ROOM - 1))
+        os.close(fcntl.fcntl(any_fd, fcntl.F_DUPFD_CLOEXEC, min(_HIGHEST, hard - 1)))
     except OSError:
-        pass  # the limit is lower
+        pass  # the last ones are in use
     finally:
         os.close(any_fd)
 

@@ -20,7 +20,7 @@ from bowstring.engine.broker.broker import Broker as _Broker
 from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs import ConfigError as EngineConfigError
-from bowstring.engine.storage.descriptor_reserve import grow_table
+from bowstring.engine.storage.descriptor_reserve import make_room
 
 START_TIMEOUT_S = 60.0
 _ENDED: Final = "the broker has ended by itself: call stop(), which raises why"
@@ -131,7 +131,7 @@ class Broker:
         self._started.clear()
         self._stopping = asyncio.Event()
         self._error = None
-        grow_table()
+        make_room()  # before another thread starts
         # A daemon thread, so that a program without stop() can end; atexit then stops the broker cleanly.
         self._thread = threading.Thread(
             target=self._main, args=(self._settings(directory),), name="bowstring-control", daemon=True
