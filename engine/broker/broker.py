@@ -380,6 +380,7 @@ class Broker:
         )
         self.quorum.on_applied.append(self.peers.look)
         self.quorum.on_snapshot.append(self.peers.look)
+        self.quorum.works_inline = self._is_own_cluster
         self.quorum.start(self.server.voter_endpoints if self.server is not None else ())
         if self.server is not None:
             self.server.start()
@@ -412,6 +413,7 @@ class Broker:
         await self.follower.begun()
         self._not_ready = "the broker waits until the controller unfences it"
         await self.lifecycle.unfence(deadline_s)
+        self.quorum.works_inline = False
         self.plane.accept()
         self._not_ready = None
 

@@ -75,6 +75,8 @@ class QuorumService:
         failed: Ends with the error that ended the replica.
         commits: Futures of records that are not committed and applied here yet.
         to_leader: Sends requests to the active controller.
+        works_inline: Whether the control loop itself does the work of the disk: while it serves nobody, turns
+            of threads would only delay the start.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class QuorumService:
         self._is_own_cluster = is_own_cluster
         self.listener = settings.listener
         self.on_leader_change: list[LeaderListener] = []
+        self.works_inline = False
         self.commits = Commits()
         self.failed: asyncio.Future[None]
         self._directory = directory
@@ -613,7 +616,10 @@ class QuorumService:
 
         async def run() -> None:
             try:
-                result = await self._loop.run_in_executor(self._disk, work)
+                if self.works_inline:
+                    result = work()
+                else:
+                    result = await self._loop.run_in_executor(self._disk, work)
             except Exception as error:
                 self._fail(error)
             else:
