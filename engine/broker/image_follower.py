@@ -45,6 +45,8 @@ _OF_BROKERS: Final = (
 )
 
 _AT_ONCE: Final = 256
+STOP_TIMEOUT_S: Final = 5.0
+"""How long a stop waits for changes that are in progress."""
 
 T = TypeVar("T")
 
@@ -151,8 +153,15 @@ class ImageFollower:
                 each[1].set_result(None)
 
     async def stop(self) -> None:
-        """Stops applying changes."""
+        """Stops applying changes, behind those that the image has now: the next start would take logs that
+        are not there yet for lost ones. Waits a short time for those that are slow.
+        """
         if self._task is not None:
+            try:
+                async with asyncio.timeout(STOP_TIMEOUT_S):
+                    await self.settled()
+            except TimeoutError:
+                pass
             self._task.cancel()
             await asyncio.wait({self._task})
         self._settle(self._added)

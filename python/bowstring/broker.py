@@ -121,6 +121,8 @@ class Broker:
 
     def start(self) -> Self:
         """Starts the broker; it accepts clients when this returns."""
+        import uvloop  # not with this module
+
         if self._thread is not None:
             has_ended = not self._thread.is_alive()
             raise RuntimeError(_ENDED if has_ended else "the broker is already running")
@@ -130,19 +132,24 @@ class Broker:
             directory = self._temporary = Path(tempfile.mkdtemp(prefix="bowstring-"))
         self._started.clear()
         self._stopping = asyncio.Event()
+        self._loop = uvloop.new_event_loop()  # here, so that a stop at any time reaches it
         self._error = None
         make_room()  # before another thread starts
         # A daemon thread, so that a program without stop() can end; atexit then stops the broker cleanly.
-        self._thread = threading.Thread(
-            target=self._main, args=(self._settings(directory),), name="bowstring-control", daemon=True
+        thread = threading.Thread(
+            target=self._main,
+            args=(self._loop, self._settings(directory)),
+            name="bowstring-control",
+            daemon=True,
         )
-        self._thread.start()
+        thread.start()
+        self._thread = thread
         if not self._started.wait(START_TIMEOUT_S):
             self._ask_to_stop()
             raise TimeoutError(f"the broker did not start in {START_TIMEOUT_S} s")
         if self._error is not None:
             error, self._error = self._error, None
-            self._thread.join()
+            thread.join()
             self._thread = None
             self._remove_temporary()
             if isinstance(error, EngineConfigError):
@@ -197,10 +204,7 @@ class Broker:
             settings[name] = _text(value)
         return settings
 
-    def _main(self, settings: dict[str, str]) -> None:
-        import uvloop
-
-        loop = self._loop = uvloop.new_event_loop()
+    def _main(self, loop: asyncio.AbstractEventLoop, settings: dict[str, str]) -> None:
         background.log_failures(loop)
         try:
             asyncio.set_event_loop(loop)

@@ -11,7 +11,7 @@ from bowstring.engine.configs import ConfigError
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.protocol.messages.metadata import MetadataRequest
 from tests.support.embedded import engine_of
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, wait_until
 from tests.support.wire_client import WireClient
 
 
@@ -152,3 +152,29 @@ def test_the_end_of_a_forked_child_leaves_the_broker_to_its_parent():
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
     assert (done.stdout, done.stderr) == ("7 True\n", "")
+
+
+def test_a_stop_reaches_a_broker_whose_thread_has_only_begun(monkeypatch):
+    broker = Broker()
+    main, ask = broker._main, broker._ask_to_stop
+    is_asked = threading.Event()
+
+    def begin_late(*arguments):
+        assert is_asked.wait(HANG_S)
+        main(*arguments)
+
+    def ask_before():
+        ask()
+        is_asked.set()
+
+    monkeypatch.setattr(broker, "_main", begin_late)
+    monkeypatch.setattr(broker, "_ask_to_stop", ask_before)
+    starting = threading.Thread(target=broker.start, daemon=True)
+    starting.start()
+    wait_until(lambda: broker._thread is not None)
+    stopping = threading.Thread(target=broker.stop, daemon=True)
+    stopping.start()
+    for each in (stopping, starting):
+        each.join(HANG_S)
+        assert not each.is_alive()
+    assert repr(broker) == "<Broker, not running>"

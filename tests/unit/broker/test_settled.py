@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from bowstring.engine.broker import image_follower
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.storage.log_healer import RETRY_FIRST_S
@@ -233,5 +234,34 @@ def test_who_is_cancelled_is_forgotten():
         await asyncio.wait({waits[0]})
         parts.turns.release()
         await waits[1]
+
+    run(scenario)
+
+
+def test_a_stop_waits_for_changes_in_progress():
+    """The next start would report logs as lost that were not created yet."""
+
+    async def scenario(parts, follower):
+        parts.config("a")
+        parts.config("b")
+        stopping = asyncio.ensure_future(follower.stop())
+        await wait_until_async(lambda: parts.begun)
+        await some_turns()
+        assert not stopping.done()
+        parts.turns.release()
+        await stopping
+        assert parts.done == ["a", "b"]
+
+    run(scenario)
+
+
+def test_a_stop_does_not_wait_long(monkeypatch):
+    monkeypatch.setattr(image_follower, "STOP_TIMEOUT_S", 0.01)
+
+    async def scenario(parts, follower):
+        parts.config("a")
+        await wait_until_async(lambda: parts.begun)
+        await follower.stop()
+        assert parts.done == []
 
     run(scenario)
