@@ -49,9 +49,9 @@ async def handle(
         response = await _ask_controller(quorum, request, body, timeout_ms, time_slices)
         await changes.carried_out()
         return response
-    from bowstring.engine.api.own_resources import OwnAnswers
+    from bowstring.engine.api.own_resources import OwnResources
 
-    own = OwnAnswers(body, node_id)
+    own = OwnResources(body, node_id)
     if own.rest is None:
         return own.response
     answer: Any = await _ask_controller(quorum, request, own.rest, timeout_ms, time_slices)

@@ -20,8 +20,8 @@ from bowstring.protocol.schema import Response
 _BROKER_LOGGER: Final = 8
 
 
-class OwnAnswers:
-    """The answers of this broker to a request, and the rest of it.
+class OwnResources:
+    """What of a request this broker answers itself, and the rest of it.
 
     Attributes:
         rest: The request for the controller; None if nothing is left for it.

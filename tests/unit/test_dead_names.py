@@ -37,6 +37,7 @@ FOR_TESTS = {
     **dict.fromkeys(
         ("ack_error", "set_eligible", "take_fetch", "take_lags"), "a replica set in C, step by step"
     ),
+    **dict.fromkeys(("remove_topic", "update_partition"), "a data plane without a broker"),
     # other names that cannot be seen from outside
     "is_alarm_set": "whether an idle coordinator sleeps",
     "latest_snapshot": "when a snapshot is written",
