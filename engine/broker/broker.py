@@ -36,7 +36,11 @@ from bowstring.engine.coordinators.cluster_changes import ClusterChanges
 from bowstring.engine.coordinators.producer_ids import ProducerIds
 from bowstring.engine.metadata.features import names_directories
 from bowstring.engine.metadata.image import ClusterImage, Metadata
-from bowstring.engine.metadata.store.start_checks import check_metadata_log, explained
+from bowstring.engine.metadata.store.start_checks import (
+    check_metadata_log,
+    check_metadata_log_is_here,
+    explained,
+)
 from bowstring.engine.network.broker_addresses import inter_broker_listener
 from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format, with_itself
 from bowstring.engine.quorum.service import QuorumService
@@ -189,6 +193,8 @@ class Broker:
         """
         if not self._may_format:
             check_formatted(self.directories)
+        else:
+            check_metadata_log_is_here(self.directory.path, [each.path for each in self.directories.all])
         if not only_to_recover:
             self._refuse_unenforced()
         wanted = client_listeners(self.configs)

@@ -71,3 +71,14 @@ def has_voters_in_log(text: str) -> bool:
     except ValueError:
         return False
     return isinstance(state, dict) and state.get("data_version") == 1
+
+
+def stored_voters(text: str) -> list[int]:
+    """Returns the ids of the configured voters that a node has stored in `quorum-state`, in order; none when
+    they are in the log, or the text cannot be read.
+    """
+    try:
+        state = json.loads(text)
+        return sorted(int(each["voterId"]) for each in state.get("currentVoters") or ())
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []

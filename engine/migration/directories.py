@@ -19,8 +19,10 @@ from bowstring.engine.configs.broker_configs import why_unenforced
 from bowstring.engine.configs.config_key import OWN_PREFIX
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.metadata.image import BROKER_RESOURCE
+from bowstring.engine.metadata.quorum import stored_voters
 from bowstring.engine.metadata.store.reader import MetadataState, read_metadata
 from bowstring.engine.migration.settings import open_listeners, refusal, server_properties, unenforced
+from bowstring.engine.quorum.own_cluster import quorum_state_text
 from bowstring.engine.quorum.stopped_leader import StoppedLeader
 from bowstring.engine.quorum.synced_end import FILE_NAME as SYNCED_END
 from bowstring.engine.storage.directory_lock import DataDirectoryError, locked
@@ -206,7 +208,8 @@ def _check(done: Migration, state: MetadataState, home: Path, accept_unclean: bo
             f"{home} is at metadata.version {done.metadata_version}; this version supports at most "
             f"{HIGHEST_METADATA_VERSION} (Kafka 4.4)"
         )
-    if (voters := state.quorum.voter_ids()) not in ([], [done.node_id]):
+    stored = stored_voters(quorum_state_text(home / METADATA_PARTITION_DIRECTORY))
+    if (voters := state.quorum.voter_ids() or stored) not in ([], [done.node_id]):
         raise DataDirectoryError(
             f"{home} belongs to a quorum of the controllers {voters}; only a node that is its own "
             "controller can be migrated"

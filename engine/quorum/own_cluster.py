@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.metadata.quorum import QUORUM_STATE, QuorumFacts, has_voters_in_log
+from bowstring.engine.metadata.quorum import QUORUM_STATE, QuorumFacts, has_voters_in_log, stored_voters
 from bowstring.engine.metadata.store.bootstrap import is_for_cluster
 from bowstring.engine.quorum.applier import ImageApplier
 from bowstring.engine.quorum.log import MetadataRaftLog
@@ -57,16 +57,20 @@ def load_log(log: MetadataRaftLog, applier: ImageApplier, node_id: int) -> None:
     finds what it cannot use before it changes anything.
 
     Raises:
-        DataDirectoryError: A record cannot be applied, or the log has other voters.
+        DataDirectoryError: A record cannot be applied, or the log has other voters, by its records or by
+            `quorum-state`.
         LogError, OSError: The disk fails.
     """
     applier.advance(log.end_offset, until_ns=_NEVER_NS)
-    voters = applier.quorum.voter_ids()
-    if voters not in ([], [node_id]):
-        raise DataDirectoryError(
-            f"{log.path} belongs to a quorum of the controllers {', '.join(map(str, voters))}; only a quorum "
-            "of those can use it: set controller.quorum.bootstrap.servers"
-        )
+    for voters, setting in (
+        (applier.quorum.voter_ids(), "controller.quorum.bootstrap.servers"),
+        (stored_voters(quorum_state_text(log.path)), "controller.quorum.voters"),
+    ):
+        if voters not in ([], [node_id]):
+            raise DataDirectoryError(
+                f"{log.path} belongs to a quorum of the controllers {', '.join(map(str, voters))}; only a "
+                f"quorum of those can use it: set {setting}"
+            )
     log.sync(log.end_offset, log.synced_end.cuts)
 
 
@@ -97,9 +101,12 @@ def _listens_at(configs: BrokerConfigs, port: int) -> bool:
 
 
 def _has_voters_in_log(home: Path) -> bool:
+    return has_voters_in_log(quorum_state_text(home / METADATA_PARTITION_DIRECTORY))
+
+
+def quorum_state_text(metadata: Path) -> str:
+    """Returns the content of `quorum-state` in the directory of a metadata log; "" if it cannot be read."""
     try:
-        return has_voters_in_log(
-            (home / METADATA_PARTITION_DIRECTORY / QUORUM_STATE).read_text(encoding="utf-8")
-        )
+        return (metadata / QUORUM_STATE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return False  # the start says what is wrong
+        return ""  # the start says what is wrong

@@ -6,6 +6,7 @@ So it refuses to start before it has written anything, and the log can be restor
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from bowstring._native.log.partition_log import LogError
@@ -42,6 +43,43 @@ def check_metadata_log(path: Path, synced_end: int | None) -> None:
         raise not_permitted(str(error.filename)) from error
 
 
+def check_metadata_log_is_here(path: Path, others: Iterable[Path]) -> None:
+    """Checks that no other directory of the node has what a new metadata log would lose: an older one, or
+    partitions. For nodes that cannot copy the log from other controllers.
+
+    Args:
+        path: The directory of the metadata log.
+        others: The other log directories.
+
+    Raises:
+        DataDirectoryError: Names the other directory and says what to do.
+    """
+    if _has_log(path / METADATA_PARTITION_DIRECTORY):
+        return
+    partitions: list[tuple[Path, str]] = []
+    for other in others:
+        if other == path:
+            continue
+        try:
+            has_log, partition = _has_log(other / METADATA_PARTITION_DIRECTORY), _partition_in(other)
+        except OSError:
+            continue  # it will be offline
+        if has_log:
+            raise DataDirectoryError(
+                f"the metadata log is in {other}, and {path} has none, in which it would begin anew without "
+                f"any topic; set metadata.log.dir={other}, or name that directory first in log.dirs"
+            )
+        if partition is not None:
+            partitions.append((other, partition))
+    if partitions:
+        other, partition = partitions[0]
+        raise DataDirectoryError(
+            f"{path} has no metadata log, but {other} holds partitions ({partition}), which are lost without "
+            f"it; restore {METADATA_PARTITION_DIRECTORY} from a copy, or set metadata.log.dir to the "
+            "directory that has it"
+        )
+
+
 def not_permitted(file: str) -> DataDirectoryError:
     """Returns the error for a file that this user may not read or write."""
     return DataDirectoryError(
@@ -69,23 +107,36 @@ def _check_presence(path: Path, metadata: Path) -> None:
         raise DataDirectoryError(
             f"{metadata} is a file, but must be the directory of the metadata log; restore it from a copy"
         )
-    files = os.listdir(metadata) if metadata.exists() else []
-    if any(name.endswith((".log", ".checkpoint")) for name in files):
+    if _has_log(metadata):
         return
-    partition = next(
-        (
-            entry.name
-            for entry in os.scandir(path)
-            if entry.is_dir() and entry.name != metadata.name and entry.name.rpartition("-")[2].isdigit()
-        ),
-        None,
-    )
+    partition = _partition_in(path)
     if partition is not None:
         raise DataDirectoryError(
             f"{metadata} {'is empty' if metadata.exists() else 'is missing'}, but {path} holds partitions "
             f"({partition}), which are lost without it; restore it from a copy. (A directory that Apache "
             "Kafka used with ZooKeeper has no metadata log: let Kafka migrate it to KRaft first.)"
         )
+
+
+def _has_log(metadata: Path) -> bool:
+    """Whether the directory of a metadata log has a segment or a snapshot."""
+    names = os.listdir(metadata) if metadata.is_dir() else []
+    return any(name.endswith((".log", ".checkpoint")) for name in names)
+
+
+def _partition_in(path: Path) -> str | None:
+    """Returns the name of a partition's directory; None if there is none."""
+    entries = os.scandir(path) if path.is_dir() else ()
+    return next(
+        (
+            entry.name
+            for entry in entries
+            if entry.is_dir()
+            and entry.name != METADATA_PARTITION_DIRECTORY
+            and entry.name.rpartition("-")[2].isdigit()
+        ),
+        None,
+    )
 
 
 def _check_batches(log: Path, synced_end: int | None, *, is_last: bool, was_clean: bool) -> None:

@@ -326,6 +326,13 @@ def test_the_directory_of_the_metadata_log_need_not_be_the_first(offline, tmp_pa
             lambda path: (path / "__cluster_metadata-0").rename(path.parent / "away"),
             "no __cluster_metadata-0",
         ),
+        (
+            lambda path: replace_file(
+                path / "__cluster_metadata-0" / "quorum-state",
+                '{"data_version":0,"currentVoters":[{"voterId":1},{"voterId":2}]}',
+            ),
+            "belongs to a quorum of the controllers [1, 2]",
+        ),
     ],
 )
 def test_what_is_no_brokers_directory(offline, stopped, spoil, message):

@@ -330,6 +330,18 @@ def test_a_log_of_several_controllers_is_refused(directory):
         write(directory, [config("a")])
 
 
+def test_a_log_of_several_configured_controllers_is_refused(directory):
+    """Their ids are only beside the log: alone, the node would write other records in an epoch of theirs."""
+    write(directory, [config("a")])
+    path = log_of(directory) / "quorum-state"
+    before = path.read_text()
+    path.write_text(before.replace('[{"voterId":1}]', '[{"voterId":1},{"voterId":2},{"voterId":3}]'))
+    with pytest.raises(DataDirectoryError, match=r"controllers 1, 2, 3; .* set controller\.quorum\.voters"):
+        image_at_start(directory)
+    path.write_text(before)
+    assert names(directory) == {"a"}
+
+
 @pytest.mark.parametrize("moved", [False, True], ids=["here", "from another directory"])
 def test_voters_in_the_log_stay_as_they_are(directory, moved):
     """Nothing is known that would be better. The log of an only voter can move to another disk."""

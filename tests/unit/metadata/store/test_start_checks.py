@@ -2,7 +2,7 @@
 
 import pytest
 
-from bowstring.engine.metadata.store.start_checks import check_metadata_log
+from bowstring.engine.metadata.store.start_checks import check_metadata_log, check_metadata_log_is_here
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from tests.support.log_batches import batch
 
@@ -36,3 +36,19 @@ def test_a_clean_stop_leaves_no_damage(home):
     (home / ".kafka_cleanshutdown").touch()
     with pytest.raises(DataDirectoryError, match="is damaged"):
         check_metadata_log(home, synced_end=1)
+
+
+def test_a_new_directory_before_the_one_with_the_log_is_refused(home, tmp_path):
+    new = tmp_path / "new"
+    with pytest.raises(DataDirectoryError, match=f"metadata.log.dir={home}, or name that directory first"):
+        check_metadata_log_is_here(new, [new, home])
+    check_metadata_log_is_here(home, [home, new])
+
+
+def test_partitions_whose_metadata_log_is_nowhere_are_refused(tmp_path):
+    new, empty, old = (tmp_path / name for name in ("new", "empty", "old"))
+    empty.mkdir()
+    check_metadata_log_is_here(new, [new, empty, old])
+    (old / "a-topic-3").mkdir(parents=True)
+    with pytest.raises(DataDirectoryError, match=r"old holds partitions \(a-topic-3\)"):
+        check_metadata_log_is_here(new, [new, empty, old])
