@@ -1,7 +1,8 @@
 """Orders the requests to the active controller that this node sends on for its clients.
 
 One request of each client is on its way at a time, so that its requests keep their order; clients take turns.
-Waiting requests are bounded for each client and in all. The broker's own requests, as heartbeats, do not come
+Waiting requests are bounded for each client and in all; where the controller is in this process, and answers
+fast, only their bytes are. The broker's own requests, as heartbeats, do not come
 here.
 """
 
@@ -44,17 +45,21 @@ class Forwards:
         self._bytes = 0
 
     @asynccontextmanager
-    async def turn(self, client: str, size_bytes: int, timeout_s: float) -> AsyncIterator[int]:
+    async def turn(
+        self, client: str, size_bytes: int, timeout_s: float, *, counts: bool = True
+    ) -> AsyncIterator[int]:
         """Waits for the client's turn; yields the number of its place among those on their way, from 0.
 
         Args:
             client: What distinguishes clients.
             size_bytes: Of the request, about.
+            counts: Whether the number of requests that wait is bounded, not only their bytes.
 
         Raises:
             KafkaError: THROTTLING_QUOTA_EXCEEDED: too much waits already. REQUEST_TIMED_OUT: the turn did not
                 come in time. The request has no effect then.
         """
+        self._check(client, size_bytes, counts=counts)
         place = await self._wait(client, size_bytes, timeout_s)
         try:
             yield place
@@ -63,7 +68,6 @@ class Forwards:
 
     async def _wait(self, client: str, size_bytes: int, timeout_s: float) -> int:
         queue = self._waiting.setdefault(client, deque())
-        self._check(client, queue, size_bytes)
         turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         queue.append(turn)
         self._count += 1
@@ -88,11 +92,9 @@ class Forwards:
             self._count -= 1
             self._bytes -= size_bytes
 
-    def _check(self, client: str, queue: deque["asyncio.Future[int]"], size_bytes: int) -> None:
-        too_many = len(queue) >= WAITING_OF_CLIENT_MAX or self._count >= WAITING_MAX
-        if too_many or (self._bytes and self._bytes + size_bytes > WAITING_BYTES_MAX):
-            if not queue:
-                del self._waiting[client]
+    def _check(self, client: str, size_bytes: int, *, counts: bool) -> None:
+        too_many = len(self._waiting.get(client, ())) >= WAITING_OF_CLIENT_MAX or self._count >= WAITING_MAX
+        if (counts and too_many) or (self._bytes and self._bytes + size_bytes > WAITING_BYTES_MAX):
             raise KafkaError(
                 Errors.THROTTLING_QUOTA_EXCEEDED,
                 "Too many requests wait for the active controller; send fewer at once, and this one later.",

@@ -1,6 +1,7 @@
 """Sends a node's requests to the active controller: within the process if it is in it, else by network.
 
-Both ways have the same turns and limits (`Forwards`), and the same meaning of a missing answer. Within the
+Both ways have the same turns (`Forwards`) and meaning of a missing answer; within the process the number of
+requests that wait is not bounded. Within the
 process there is neither a connection nor encoding: requests and answers are handed over as they are.
 """
 
@@ -65,7 +66,8 @@ class LeaderRequests:
         if own is not None:
             return await self._until_answered(body, version, own, deadline_s)
         size_bytes = len(getattr(body, "request_data", b""))
-        async with self.forwards.turn(client, size_bytes, timeout_s) as place:
+        counts = not self._is_within(self._leader())
+        async with self.forwards.turn(client, size_bytes, timeout_s, counts=counts) as place:
             return await self._until_answered(body, version, place, deadline_s)
 
     async def stop(self) -> None:
@@ -92,7 +94,7 @@ class LeaderRequests:
             node = self._leader()
             if node is not None:
                 timeout_s = max(0.001, deadline_s - loop.time())
-                if node.id == self._node_id and self.own_controller is not None:
+                if self._is_within(node) and self.own_controller is not None:
                     answer: Any = await self._within(self.own_controller(body, versions[1]), timeout_s)
                 elif not node.host:
                     raise KafkaError(Errors.NOT_CONTROLLER, "this node's controller has ended")
@@ -106,6 +108,10 @@ class LeaderRequests:
             if loop.time() >= deadline_s:
                 raise KafkaError(Errors.NOT_CONTROLLER, "no controller is active")
             await self._pause(deadline_s)
+
+    def _is_within(self, node: Node | None) -> bool:
+        """Whether a controller is in this process."""
+        return node is not None and node.id == self._node_id and self.own_controller is not None
 
     def _may_lead(self, node: Node) -> bool:
         """Whether no other node is known as the active controller: one that is elected next may be the

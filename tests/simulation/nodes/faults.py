@@ -191,7 +191,7 @@ def heartbeats_wait_behind_clients(patches):
 )
 def failed_forwards_keep_connections(patches):
     @asynccontextmanager
-    async def turn(self, client, size_bytes, timeout_s):
+    async def turn(self, client, size_bytes, timeout_s, *, counts=True):
         place = await self._wait(client, size_bytes, timeout_s)
         yield place
         self._give_back(client, place)

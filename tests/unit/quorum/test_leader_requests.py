@@ -1,11 +1,11 @@
-"""Requests of a node to its own controller stay within the process, with the turns and limits of others."""
+"""Requests of a node to its own controller stay within the process, with the turns of others."""
 
 import asyncio
 
 import pytest
 
 from bowstring.engine.quorum.connections import Connections
-from bowstring.engine.quorum.forwards import WAITING_OF_CLIENT_MAX
+from bowstring.engine.quorum.forwards import WAITING_BYTES_MAX, WAITING_MAX
 from bowstring.engine.quorum.leader_requests import LeaderRequests
 from bowstring.engine.raft.voters import Node
 from bowstring.protocol import API_VERSIONS
@@ -19,6 +19,7 @@ from bowstring.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from bowstring.protocol.messages.envelope import EnvelopeRequest
 from tests.support.node_double import NodeDouble, served
 from tests.support.quorum_nodes import Controllers
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until_async
@@ -111,18 +112,24 @@ def test_what_keeps_the_node_alive_does_not_wait_behind_its_clients(tmp_path):
     run(tmp_path, scenario)
 
 
-def test_too_much_of_a_client_is_refused(tmp_path):
+def test_many_requests_of_a_client_wait_and_too_large_ones_are_refused(tmp_path):
+    """As many connections as there are may have the same client id, as libraries have by default."""
+
     async def scenario(node):
+        large = EnvelopeRequest(request_data=bytes(WAITING_BYTES_MAX))
         async with node.server.controller.changing():
             waiting = [
                 asyncio.ensure_future(node.quorum.ask_leader(creation("t"), FOR_EVER_MS, None, "one"))
-                for _ in range(WAITING_OF_CLIENT_MAX + 1)
+                for _ in range(WAITING_MAX + 9)
             ]
             await asyncio.sleep(0)
+            waiting.append(asyncio.ensure_future(node.quorum.ask_leader(large, FOR_EVER_MS, None, "one")))
+            await asyncio.sleep(0)
             with pytest.raises(KafkaError) as refused:
-                await node.quorum.ask_leader(creation("t"), FOR_EVER_MS, None, "one")
+                await node.quorum.ask_leader(large, FOR_EVER_MS, None, "other")
             assert refused.value.error is Errors.THROTTLING_QUOTA_EXCEEDED
-        await asyncio.gather(*waiting)
+            waiting.pop().cancel()
+        assert all(each.topics for each in await asyncio.gather(*waiting))
 
     run(tmp_path, scenario)
 
