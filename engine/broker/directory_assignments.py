@@ -11,10 +11,10 @@ from bowstring.engine.metadata.image import PartitionImage, TopicImage
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.raft.keys import NO_LEADER
 from bowstring.engine.replication.isr_changes import PartitionKey
+from bowstring.engine.storage.found_logs import assigned_id
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_manager import LogManager
-from bowstring.engine.storage.log_placement import assigned_id
 from bowstring.protocol.errors import Errors, KafkaError
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.engine.metadata.quorum import stored_voters
 from bowstring.engine.metadata.store.reader import MetadataState, read_metadata
 from bowstring.engine.migration.settings import open_listeners, refusal, server_properties, unenforced
+from bowstring.engine.quorum.offline_changes import OfflineChanges
 from bowstring.engine.quorum.own_cluster import quorum_state_text
-from bowstring.engine.quorum.stopped_leader import StoppedLeader
 from bowstring.engine.quorum.synced_end import FILE_NAME as SYNCED_END
 from bowstring.engine.storage.directory_lock import DataDirectoryError, locked
 from bowstring.engine.storage.log_directory import (
@@ -267,7 +267,7 @@ def _change_metadata(
     directory = LogDirectory(home)
     directory.open(done.node_id)
     try:
-        leader = StoppedLeader(directory, state)
+        leader = OfflineChanges(directory, state)
         leader.append(records)
         leader.close()
         broker = state.image.brokers.get(done.node_id)

@@ -5,7 +5,7 @@ Files: `service` carries out the core's effects; `log`, `synced_end` and `state_
 leader, `forwards` has the turns of those of clients;
 `applier` follows the committed records with the image of the cluster, and `own_snapshots` writes it down;
 `settings` reads the configs; `formatting` prepares directories. `own_cluster` has what differs for a node
-alone; `repair` and `stopped_leader` change the log of a stopped node.
+alone; `repair` and `offline_changes` change the log of a stopped node.
 
 Imported by: api, broker, cli, cluster, migration, serve.
 May import: _native.log, _native.record, configs, engine, metadata, metadata.store, network, protocol, raft,

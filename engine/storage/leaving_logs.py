@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from bowstring._native.log.partition_log import PartitionLog
-from bowstring.engine.storage.log_placement import PartitionKey
+from bowstring.engine.storage.found_logs import PartitionKey
 
 
 class _Leaving(NamedTuple):

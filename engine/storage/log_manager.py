@@ -29,6 +29,14 @@ from bowstring.engine.storage.checkpoints import (
 from bowstring.engine.storage.damage import report_findings
 from bowstring.engine.storage.directory_wal import sync_logs
 from bowstring.engine.storage.durability import Durability
+from bowstring.engine.storage.found_logs import (
+    Future,
+    PartitionKey,
+    Places,
+    assigned_id,
+    find_places,
+    where_to_open,
+)
 from bowstring.engine.storage.leaving_logs import LeavingLogs
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import (
@@ -38,14 +46,6 @@ from bowstring.engine.storage.log_directory import (
     partition_directory,
 )
 from bowstring.engine.storage.log_opener import LogOpener
-from bowstring.engine.storage.log_placement import (
-    Future,
-    PartitionKey,
-    Places,
-    assigned_id,
-    find_places,
-    where_to_open,
-)
 from bowstring.engine.storage.new_logs import NewLog, create_all, take_back_all
 from bowstring.engine.storage.retired_directories import RetiredDirectories
 from bowstring.protocol.errors import Errors

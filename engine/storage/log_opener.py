@@ -12,6 +12,7 @@ from bowstring.engine.storage.checkpoints import (
     read_offsets,
     sync_directory,
 )
+from bowstring.engine.storage.found_logs import PartitionKey, Places
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import (
     DELETED_SUFFIX,
@@ -19,7 +20,6 @@ from bowstring.engine.storage.log_directory import (
     LogDirectory,
     partition_directory,
 )
-from bowstring.engine.storage.log_placement import PartitionKey, Places
 
 
 class LogOpener:

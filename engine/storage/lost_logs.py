@@ -9,10 +9,10 @@ from functools import partial
 
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.storage.checkpoints import LOST_LOGS, write_offsets
+from bowstring.engine.storage.found_logs import PartitionKey, Places, assigned_id, where_to_open
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_opener import LogOpener
-from bowstring.engine.storage.log_placement import PartitionKey, Places, assigned_id, where_to_open
 
 
 def mark(

@@ -25,6 +25,7 @@ from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring.engine import background, event_log
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
+from bowstring.engine.storage.found_logs import Future, PartitionKey
 from bowstring.engine.storage.log_directory import (
     DELETED_SUFFIX,
     STRAY_SUFFIX,
@@ -32,7 +33,6 @@ from bowstring.engine.storage.log_directory import (
     future_directory,
     partition_directory,
 )
-from bowstring.engine.storage.log_placement import Future, PartitionKey
 from bowstring.protocol.errors import Errors, KafkaError
 
 if TYPE_CHECKING:

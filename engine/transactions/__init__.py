@@ -5,9 +5,9 @@ to it. It does no I/O, reads no clock and allocates no producer ids. `service` c
 returns.
 
 Pure files: `shard` is the interface; `transaction` is the state of one transactional id and its transitions;
-`init`, `ending` and `partitions` handle requests of producers; `administration` serves admin clients and
-expires ids; `records` encodes the log. Behaviour follows Kafka 4.4's transaction coordinator (KIP-98,
-KIP-360, KIP-890, KIP-1228).
+`init`, `ending` and `partitions` handle requests of producers; `administration` serves admin clients;
+`timeouts` aborts what is late and expires ids; `records` encodes the log. Behaviour follows Kafka 4.4's
+transaction coordinator (KIP-98, KIP-360, KIP-890, KIP-1228).
 
 Files that do I/O: `service` passes events to the shards; `marker_sender` sends the markers of ended
 transactions to the leaders of their partitions; `marker_writer` writes markers that arrive; `verifier` checks

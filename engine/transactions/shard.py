@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from bowstring._native.protocol.message_codec import ProtocolError
-from bowstring.engine.transactions import administration, ending, init, partitions
+from bowstring.engine.transactions import administration, ending, init, partitions, timeouts
 from bowstring.engine.transactions.administration import TransactionFilter
 from bowstring.engine.transactions.config import TransactionConfig
 from bowstring.engine.transactions.effects import Effect
@@ -132,7 +132,7 @@ class TransactionShard:
         Args:
             steady_ms: From a clock that is never set, unlike that of `now_ms`.
         """
-        return administration.timed_out(self.state, now_ms, steady_ms)
+        return timeouts.timed_out(self.state, now_ms, steady_ms)
 
     def abort(self, transactional_id: str, new_id: int | None, now_ms: int) -> list[Effect]:
         """Aborts a transaction that has timed out, and fences its producer."""
@@ -157,5 +157,5 @@ class TransactionShard:
         """Forgets unused transactional ids. Call every
         transaction.remove.expired.transaction.cleanup.interval.ms.
         """
-        administration.expire(self.state, now_ms)
+        timeouts.expire(self.state, now_ms)
         return self.state.take_effects()

@@ -8,10 +8,10 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.metadata.quorum import QuorumFacts
 from bowstring.engine.metadata.store.reader import MetadataState, read_metadata
+from bowstring.engine.quorum.offline_changes import OfflineChanges
 from bowstring.engine.quorum.own_cluster import with_itself
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import quorum_settings
-from bowstring.engine.quorum.stopped_leader import StoppedLeader
 from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY, LogDirectory
 from bowstring.protocol.schema import MetadataRecord
 
@@ -27,9 +27,9 @@ def metadata_of(directory: LogDirectory) -> MetadataState:
 
 
 @contextmanager
-def led(directory: LogDirectory) -> Iterator[StoppedLeader]:
+def led(directory: LogDirectory) -> Iterator[OfflineChanges]:
     """Leads the log of an open directory."""
-    leader = StoppedLeader(directory, metadata_of(directory))
+    leader = OfflineChanges(directory, metadata_of(directory))
     try:
         yield leader
     finally:

@@ -44,6 +44,11 @@ PRIVATE = {
         "_held": "the same",
         "_when_checkpointed": "the same",
     },
+    "unit/broker/test_embedded.py": {
+        "_main": "a thread that begins late, and a stop that comes before it",
+        "_ask_to_stop": "the same",
+        "_thread": "the same",
+    },
     "unit/storage/test_staged_tails.py": {"_boot_file": "no machine can be asked to hide its boot id"},
     "support/offline_producer.py": {
         "_payload": "a producer without its constructor, which would connect",

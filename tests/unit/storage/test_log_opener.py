@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from bowstring.engine.storage.checkpoints import LOST_LOGS, RECOVERY_POINTS, write_offsets
+from bowstring.engine.storage.found_logs import Places
 from bowstring.engine.storage.log_directory import DELETED_SUFFIX, STRAY_SUFFIX, LogDirectory
 from bowstring.engine.storage.log_opener import LogOpener
-from bowstring.engine.storage.log_placement import Places
 
 KEY = "t", 0
 

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 from bowstring.engine.storage import lost_logs
 from bowstring.engine.storage.checkpoints import LOST_LOGS, RECOVERY_POINTS, read_offsets, write_offsets
+from bowstring.engine.storage.found_logs import Places
 from bowstring.engine.storage.log_directory import LogDirectory
 from bowstring.engine.storage.log_opener import LogOpener
-from bowstring.engine.storage.log_placement import Places
 
 HERE, ELSEWHERE = bytes(15) + b"\7", bytes(15) + b"\5"
 NODE = 1

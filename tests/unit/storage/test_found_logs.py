@@ -3,8 +3,8 @@
 import pytest
 
 from bowstring.engine.metadata.image import ClusterImage, PartitionImage, TopicImage
+from bowstring.engine.storage.found_logs import find_places
 from bowstring.engine.storage.log_directories import LogDirectories
-from bowstring.engine.storage.log_placement import find_places
 
 OLD, NEW = b"o" * 16, b"n" * 16
 

@@ -33,7 +33,7 @@ from bowstring.protocol.schema import MetadataRecord
 _BATCH_BYTES: Final = 1024 * 1024
 
 
-class StoppedLeader:
+class OfflineChanges:
     """The only voter of a metadata log while its node is stopped. Close it before the directory.
 
     Attributes:
