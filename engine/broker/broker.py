@@ -586,7 +586,7 @@ class Broker:
         self.descriptors.give_back()
 
     async def _stop_serving(self) -> None:
-        self.housekeeping.stop()
+        await self.housekeeping.stop()
         await self.cleaner.stop()
         self.scrubber.stop()
         await self.healer.stop()

@@ -67,6 +67,8 @@ class Housekeeping:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
         self._unlink_timer: asyncio.TimerHandle | None = None
+        self._unlinking: set[asyncio.Future[None]] = set()
+        self._is_stopped = False
         self._seen: dict[str, int] = {}
         self._flushes = 0
 
@@ -86,17 +88,24 @@ class Housekeeping:
 
     def cluster_changed(self) -> None:
         """Starts the flushes and unlinks that a change of topics or configs requires."""
-        self._watch_flushes()
-        self._watch_unlinks()
+        if not self._is_stopped:
+            self._watch_flushes()
+            self._watch_unlinks()
 
-    def stop(self) -> None:
-        """Stops the timers."""
+    async def stop(self) -> None:
+        """Stops the timers, and waits until no directory is being unlinked: nothing is to be written when the
+        directories are no longer locked.
+        """
+        self._is_stopped = True
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
         if self._unlink_timer is not None:
             self._unlink_timer.cancel()
             self._unlink_timer = None
+        self._broker.logs.retired.close()
+        if self._unlinking:
+            await asyncio.wait(self._unlinking)
 
     async def _every(self, name: str, first_ms: int, interval_ms: int, work: Callable[[], object]) -> None:
         await asyncio.sleep(min(first_ms, interval_ms) / 1000)
@@ -247,7 +256,13 @@ class Housekeeping:
         loop = asyncio.get_running_loop()
         now = max(due, time.monotonic())  # timers are up to a millisecond early
         done = loop.run_in_executor(None, self._unlink_retired, now)
-        done.add_done_callback(lambda _: self._watch_unlinks())
+        self._unlinking.add(done)
+        done.add_done_callback(self._unlinked)
+
+    def _unlinked(self, done: "asyncio.Future[None]") -> None:
+        self._unlinking.discard(done)
+        if not self._is_stopped:
+            self._watch_unlinks()
 
     def _unlink_retired(self, now: float) -> None:
         """Unlinks directories once the recovery points are without them: until then they say that these are

@@ -12,6 +12,7 @@ class RetiredDirectories:
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
+        self._is_closed = False
 
     def add(self, path: str, due: float) -> None:
         """Schedules a directory for unlinking."""
@@ -28,12 +29,18 @@ class RetiredDirectories:
                 self._due[path] = now + _AGAIN_S
 
     def unlink(self, now: float) -> None:
-        """Unlinks directories that are due. Slow: not for the control thread."""
+        """Unlinks directories that are due; ends early after `close`. Slow: not for the control thread."""
         import shutil  # not at start: it loads what packs archives
 
         for path, due in list(self._due.items()):
+            if self._is_closed:
+                return
             if due <= now:
                 self._due.pop(path, None)  # two calls may run at once
                 shutil.rmtree(path, ignore_errors=True)
                 if os.path.exists(path):
                     self._due.setdefault(path, now + _AGAIN_S)
+
+    def close(self) -> None:
+        """Leaves the other directories to the next start."""
+        self._is_closed = True

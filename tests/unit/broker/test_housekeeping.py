@@ -1,16 +1,22 @@
 """Retention, flushing, checkpoints: by their own clock, here with a short one."""
 
+import logging
+import shutil
+import threading
 import time
 
+from bowstring import Broker
 from bowstring._native.record.encode import encode_batch
+from bowstring.clients.admin.admin import Admin
 from bowstring.engine.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     read_offsets,
 )
+from bowstring.engine.storage.retired_directories import RetiredDirectories
 from bowstring.protocol.messages import list_offsets as lo
-from tests.support.waiting import wait_until
+from tests.support.waiting import HANG_S, wait_until
 
 HOUR_MS = 3_600_000
 
@@ -76,3 +82,32 @@ def test_a_clean_stop_leaves_every_checkpoint_and_the_marker(served):
     assert (served.directory / ".kafka_cleanshutdown").exists()
     served.start()
     assert not (served.directory / ".kafka_cleanshutdown").exists()
+
+
+def test_a_stop_leaves_deleted_directories_to_the_next_start(tmp_path, monkeypatch, caplog):
+    """Nothing is written or removed once the directory is no longer locked."""
+    began, is_closing, unlinked = threading.Event(), threading.Event(), []
+
+    def rmtree(path, **_):
+        unlinked.append(path)
+        began.set()
+        assert is_closing.wait(HANG_S)
+
+    def close(retired):
+        right(retired)
+        is_closing.set()
+
+    right = RetiredDirectories.close
+    monkeypatch.setattr(RetiredDirectories, "close", close)
+    config = {"log.segment.delete.delay.ms": 0}
+    with Broker(data_dir=tmp_path, config=config) as broker, Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic("t", 9, 1, {})
+        monkeypatch.setattr(shutil, "rmtree", rmtree)
+        admin.delete_topics(["t"])
+        assert began.wait(HANG_S)
+    monkeypatch.undo()
+    assert len(unlinked) == 1
+    assert len(list(tmp_path.glob("t-*-delete"))) == 9
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+    with Broker(data_dir=tmp_path, config=config):
+        wait_until(lambda: not list(tmp_path.glob("t-*")))
