@@ -177,7 +177,13 @@ class Broker:
         )
         self.server = None
         if CONTROLLER in settings.roles:
-            self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)
+            self.server = ControllerServer(
+                self.configs,
+                self.node_id,
+                self.directories,
+                self.quorum,
+                may_lack_listeners=self._may_format,
+            )
 
     # ------------------------------------------------------------ start
 

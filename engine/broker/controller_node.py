@@ -70,8 +70,15 @@ class ControllerServer:
     dispatcher: Dispatcher | None = None
 
     def __init__(
-        self, configs: BrokerConfigs, node_id: int, directories: LogDirectories, quorum: QuorumService
+        self,
+        configs: BrokerConfigs,
+        node_id: int,
+        directories: LogDirectories,
+        quorum: QuorumService,
+        *,
+        may_lack_listeners: bool = False,
     ) -> None:
+        """`may_lack_listeners`: No setting names another node that would have to reach this one."""
         self.configs = configs
         self.node_id = node_id
         self.directories = directories
@@ -82,6 +89,7 @@ class ControllerServer:
         self.advertised = []
         self.handlers, self.offered = BY_CONTROLLER
         self._is_started = False
+        self._may_lack_listeners = may_lack_listeners
 
     def bind(self) -> None:
         """Binds the listeners. Without any, only this node's broker has this controller.
@@ -89,7 +97,7 @@ class ControllerServer:
         Raises:
             ConfigError, OSError: The message says what is wrong and what to do.
         """
-        wanted = controller_listeners(self.configs)
+        wanted = controller_listeners(self.configs, may_lack=self._may_lack_listeners)
         if not wanted:
             self.requests = RequestHandlers(
                 self.handlers, partial(getattr, self), time_slices=self.time_slices

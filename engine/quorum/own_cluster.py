@@ -32,12 +32,12 @@ def needs_no_format(settings: QuorumSettings, configs: BrokerConfigs, node_id: i
 
 
 def is_own_cluster(settings: QuorumSettings, configs: BrokerConfigs, node_id: int) -> bool:
-    """Whether this node is its cluster's only controller without being named so: by the settings, by
-    formatting, or by its log.
+    """Whether this node is its cluster's only controller, and was not made for others to join: by formatting,
+    or by voters in its log.
     """
-    if settings.voters or not needs_no_format(settings, configs, node_id):
+    if not needs_no_format(settings, configs, node_id):
         return False
-    if not settings.bootstrap:
+    if not settings.voters and not settings.bootstrap:
         return True
     home = metadata_directory(configs)
     return not (home / META_PROPERTIES).exists() or not (is_for_cluster(home) or _has_voters_in_log(home))
@@ -47,6 +47,8 @@ def with_itself(settings: QuorumSettings, node_id: int) -> QuorumSettings:
     """Returns the settings of a cluster of its own: the node is the only voter, at its first address; without
     a listener of controllers at none.
     """
+    if settings.voters:
+        return settings
     found = settings.bootstrap[0] if settings.bootstrap else None
     voter = Node(node_id, "", 0) if found is None else Node(node_id, found.host, found.port)
     return settings._replace(voters=(voter,))

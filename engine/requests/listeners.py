@@ -50,17 +50,18 @@ def client_listeners(configs: BrokerConfigs) -> list[Listener]:
     return found
 
 
-def controller_listeners(configs: BrokerConfigs) -> list[Listener]:
-    """Returns the listeners of the controller role, in the order of controller.listener.names. None is
-    needed where the settings name no controllers: then this node is the only one, and no other reaches it.
+def controller_listeners(configs: BrokerConfigs, *, may_lack: bool = False) -> list[Listener]:
+    """Returns the listeners of the controller role, in the order of controller.listener.names.
+
+    Args:
+        may_lack: There may be none, because no setting names another node: then no other reaches this one.
 
     Raises:
         ConfigError: As for `client_listeners`.
     """
     names = [name.upper() for name in configs.value("controller.listener.names")]
     found = _checked_listeners(configs, of_controllers=True)
-    named = configs.value("controller.quorum.voters") or configs.value("controller.quorum.bootstrap.servers")
-    if not found and named:
+    if not found and not may_lack:
         raise ConfigError(
             f"process.roles has controller, but listeners={','.join(configs.value('listeners'))} has none of "
             f"controller.listener.names={','.join(names)}; add {names[0]}://127.0.0.1:9093"

@@ -11,6 +11,7 @@ from bowstring.engine.raft.voters import Node
 from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY
 from tests.support.quorum_nodes import format_directory
 
+OWN_VOTER = {"controller_quorum_voters": "1@localhost:9093"}
 LISTENERS = "PLAINTEXT://:9092,CONTROLLER://:9093"
 OWN_BOOTSTRAP = {"listeners": LISTENERS, "controller_quorum_bootstrap_servers": "localhost:9093"}
 
@@ -92,9 +93,13 @@ UNREADABLE = with_quorum_state(b"\xff")
         ({}, formatted, True),
         ({}, formatted_for_a_cluster, True),
         ({}, VOTERS_IN_LOG, True),
-        # The settings name the node: then they are the cluster's.
-        ({"controller_quorum_voters": "1@localhost:9093"}, None, False),
-        ({"controller_quorum_voters": "1@localhost:9093"}, formatted, False),
+        # The settings name the node: formatting says whether that is for others, too.
+        (OWN_VOTER, None, True),
+        (OWN_VOTER, formatted, True),
+        (OWN_VOTER, VOTERS_IN_SETTINGS, True),
+        (OWN_VOTER, formatted_for_a_cluster, False),
+        (OWN_VOTER, formatted_with_its_voters, False),
+        (OWN_VOTER, VOTERS_IN_LOG, False),
         # Its own listener is where the quorum is found: formatting says whether that is all of it.
         (OWN_BOOTSTRAP, None, True),
         (OWN_BOOTSTRAP, formatted, True),
@@ -122,6 +127,12 @@ def test_it_is_the_only_voter_at_its_first_address():
     settings, _, _ = arguments(**OWN_BOOTSTRAP)
     assert with_itself(settings, 1).voters == (Node(1, "localhost", 9093),)
     assert with_itself(settings, 1)._replace(voters=()) == settings
+
+
+def test_a_configured_voter_keeps_its_address():
+    settings, _, _ = arguments(**OWN_VOTER)
+    assert with_itself(settings, 1) == settings
+    assert settings.voters == (Node(1, "localhost", 9093),)
 
 
 def test_without_a_listener_of_controllers_it_has_no_address():
