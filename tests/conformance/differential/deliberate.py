@@ -89,7 +89,6 @@ _FETCH: Final = (
     ),
     ("test_negative_sizes", "*", "Kafka trips over a size below zero; here it is one of zero"),
     ("test_unknown_isolation_levels", "*", "Kafka trips over it; here it reads like read_uncommitted"),
-    ("test_replicas", "*.current_leader.*", "followers come with replication"),
     (
         "test_zstd_topics",
         "*",

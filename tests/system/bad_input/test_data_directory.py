@@ -180,8 +180,12 @@ def as_nobody(data):
         "import os, sys\n"
         "from bowstring import Broker\n"
         "from bowstring.serve import main\n"
-        # Loads the modules of a start: the package may be unreadable for the user nobody.
+        # Loads the modules of any start: the package may be unreadable for the user nobody.
         "with Broker(): pass\n"
+        "import importlib, pkgutil, bowstring.engine, bowstring.protocol\n"
+        "for package in (bowstring.engine, bowstring.protocol):\n"
+        "    for found in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        importlib.import_module(found.name)\n"
         "import bowstring._native.log.many_logs\n"
         f"os.setegid({NOBODY}); os.seteuid({NOBODY})\n"
         f"sys.exit(main(['--data', {str(data)!r}, '--host', '127.0.0.1', '--port', '0']))\n"
