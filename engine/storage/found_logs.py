@@ -31,9 +31,11 @@ class Places:
             first.
         futures: Unfinished copies, by partition.
         strays: Directories that belong to no partition of the image.
+        has_other_brokers: Whether another broker is registered, which may have the records of a partition.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_other_brokers: bool = False) -> None:
+        self.has_other_brokers = has_other_brokers
         self.live: dict[PartitionKey, LogDirectory] = {}
         self.twice: dict[PartitionKey, tuple[LogDirectory, LogDirectory]] = {}
         self.futures: dict[PartitionKey, Future] = {}
@@ -53,7 +55,7 @@ def find_places(directories: LogDirectories, image: ClusterImage, node_id: int) 
     Raises:
         DataDirectoryError: A partition is in two directories, and neither is the assigned one.
     """
-    places = Places()
+    places = Places(has_other_brokers=any(each != node_id for each in image.brokers))
     found: dict[PartitionKey, list[LogDirectory]] = {}
     for directory in directories.opened:
         for name in directory.partition_directories():
@@ -129,7 +131,8 @@ def where_to_open(
     A partition is opened where it is found. Exception: if its assigned directory is offline, it stays
     offline, because that directory may have failed during a move and hold the newest records.
 
-    A broker that is started on an empty disk creates its replicas, which then fetch from others.
+    A broker that is started on an empty disk creates its replicas, which then fetch from others. The only
+    broker does not: the assigned directory may be one that log.dirs leaves out by mistake.
     """
     target = directories.by_id(assigned)
     home = places.live.get(key)
@@ -142,4 +145,5 @@ def where_to_open(
         return target
     if target is not None:
         return None
-    return None if directories.all_online else _ELSEWHERE
+    may_create = assigned in NO_DIRECTORY or places.has_other_brokers
+    return None if directories.all_online and may_create else _ELSEWHERE

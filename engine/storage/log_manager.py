@@ -219,8 +219,8 @@ class LogManager:
             self._serve(topic, range(len(topic.partitions)), image)
         if self._offline:
             event_log.error(
-                "partitions are offline because their log directory is offline; repair the directory, then "
-                "restart the broker",
+                "partitions are offline because their log directory is offline; repair the directory, or "
+                "name it in log.dirs, then restart the broker",
                 partitions=sum(map(len, self._offline.values())),
                 example=next(f"{topic}-{min(indexes)}" for topic, indexes in self._offline.items()),
             )

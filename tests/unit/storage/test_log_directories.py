@@ -169,6 +169,26 @@ def test_partitions_of_a_missing_directory_are_offline(serve_on, tmp_path):
     assert served.produce("t", batch(), gone).base_offset == 1
 
 
+def test_partitions_of_a_directory_that_is_left_out_are_not_begun_anew(serve_on, tmp_path):
+    """Nobody else has their records. Made anew, they would take new ones, and hide the old ones for good."""
+    served = serve_on()
+    served.create_topic("t", partitions=3)
+    for index in range(3):
+        assert served.produce("t", batch(), index).error_code == 0
+    gone = next(index for index, home in homes(served).items() if home == "b")
+    served.stop()
+    given, served.config["log.dirs"] = served.config["log.dirs"], f"{tmp_path / 'a'},{tmp_path / 'c'}"
+    served.start()
+    codes = {index: served.produce("t", batch(), index).error_code for index in range(3)}
+    assert codes.pop(gone) == STORAGE_ERROR
+    assert set(codes.values()) == {0}
+    assert not any((tmp_path / name / f"t-{gone}").exists() for name in ("a", "c"))
+    served.stop()
+    served.config["log.dirs"] = given
+    served.start()
+    assert served.produce("t", batch(), gone).base_offset == 1
+
+
 # ---------------------------------------------------------------- failure
 
 
