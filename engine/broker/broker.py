@@ -165,7 +165,7 @@ class Broker:
         """Creates this node's replica of the quorum, and its controller."""
         settings = quorum_settings(self.configs, self.node_id)
         self._may_format = needs_no_format(settings, self.configs, self.node_id)
-        self._is_own_cluster = is_own_cluster(settings, self.configs, self.node_id)
+        self._is_own_cluster = is_own_cluster(settings, self.configs, self.node_id, self.directory.path)
         if self._is_own_cluster:
             settings = with_itself(settings, self.node_id)
         self.metadata = self.quorum = QuorumService(

@@ -1,7 +1,7 @@
 """Changes leaders and ISRs of all partitions of a broker or a directory that appears or disappears."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bowstring.engine.controller.partition_index import NO_LEADER, PartitionKey
 from bowstring.engine.controller.state import ControllerState
@@ -11,9 +11,6 @@ from bowstring.protocol.records.cluster_metadata.nodes import (
     UnregisterBrokerRecord,
 )
 from bowstring.protocol.schema import MetadataRecord
-
-if TYPE_CHECKING:
-    pass
 
 _YES: Final = 1
 _UNFENCED: Final = -1

@@ -2,8 +2,7 @@
 
 One request of each client is on its way at a time, so that its requests keep their order; clients take turns.
 Waiting requests are bounded for each client and in all; where the controller is in this process, and answers
-fast, only their bytes are. The broker's own requests, as heartbeats, do not come
-here.
+fast, only their bytes are. The broker's own requests, as heartbeats, do not come here.
 """
 
 import asyncio

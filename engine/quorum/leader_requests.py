@@ -1,8 +1,8 @@
 """Sends a node's requests to the active controller: within the process if it is in it, else by network.
 
-Both ways have the same turns (`Forwards`) and meaning of a missing answer; within the process the number of
-requests that wait is not bounded. Within the
-process there is neither a connection nor encoding: requests and answers are handed over as they are.
+Both ways have the same turns (`Forwards`) and meaning of a missing answer. Within the process the number of
+requests that wait is not bounded, and there is neither a connection nor encoding: requests and answers are
+handed over as they are.
 """
 
 import asyncio

@@ -31,15 +31,17 @@ def needs_no_format(settings: QuorumSettings, configs: BrokerConfigs, node_id: i
     )
 
 
-def is_own_cluster(settings: QuorumSettings, configs: BrokerConfigs, node_id: int) -> bool:
+def is_own_cluster(settings: QuorumSettings, configs: BrokerConfigs, node_id: int, home: Path) -> bool:
     """Whether this node is its cluster's only controller, and was not made for others to join: by formatting,
     or by voters in its log.
+
+    Args:
+        home: The directory that holds, or will hold, the metadata log.
     """
     if not needs_no_format(settings, configs, node_id):
         return False
     if not settings.voters and not settings.bootstrap:
         return True
-    home = metadata_directory(configs)
     return not (home / META_PROPERTIES).exists() or not (is_for_cluster(home) or _has_voters_in_log(home))
 
 
@@ -84,13 +86,6 @@ def as_in_log(local: Voter, quorum: QuorumFacts) -> Voter:
     """
     stored = None if quorum.voters is None else VoterSet.from_record(quorum.voters).get(local.key.id)
     return local if stored is None else Voter(stored.key, local.endpoints or stored.endpoints)
-
-
-def metadata_directory(configs: BrokerConfigs) -> Path:
-    """Returns the directory with the metadata log."""
-    return Path(
-        configs.value("metadata.log.dir") or (configs.value("log.dirs") or configs.value("log.dir"))[0]
-    )
 
 
 def _listens_at(configs: BrokerConfigs, port: int) -> bool:

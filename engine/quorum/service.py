@@ -339,7 +339,7 @@ class QuorumService:
         self.commits.end()
         await self.to_leader.stop()
         await self._loop.run_in_executor(self._disk, lambda: None)  # behind work whose task was cancelled
-        self._disk.shutdown(wait=False)
+        self._disk.shutdown()
         try:
             self.close()
         except (OSError, LogError):

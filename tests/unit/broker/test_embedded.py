@@ -57,7 +57,7 @@ def test_what_is_wrong_is_raised_by_start(tmp_path):
         Broker(data_dir=tmp_path).start()
     with Broker() as broker, pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{broker.port}"):
         Broker(port=broker.port).start()
-    wait_until(lambda: threading.active_count() <= before)  # threads of earlier tests may end meanwhile
+    wait_until(lambda: threading.active_count() <= before)  # those of earlier tests may end meanwhile
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::"])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bowstring.engine.broker.node import new_log_directories
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.quorum import QUORUM_STATE
 from bowstring.engine.metadata.store.bootstrap import BOOTSTRAP_CHECKPOINT, bootstrap_snapshot
@@ -120,7 +121,10 @@ def test_a_node_is_its_own_cluster(tmp_path, configs, directory, own, setting):
     if directory is not None:
         directory(home)
     directories = {"log_dirs": f"{tmp_path / 'first'},{tmp_path / 'second'}"} if "metadata" in setting else {}
-    assert is_own_cluster(*arguments(**configs, **directories, **{setting: home})) is own
+    settings, made, node_id = arguments(**configs, **directories, **{setting: home})
+    path = new_log_directories(made).metadata.path
+    assert path == home
+    assert is_own_cluster(settings, made, node_id, path) is own
 
 
 def test_it_is_the_only_voter_at_its_first_address():
