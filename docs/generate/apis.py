@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from bowstring.engine.api.permissions import ANY_NAME, Denied, Permission, Requirement, ResourceType
+from bowstring.engine.api.permissions import ANY_NAME, Denied, Permission, Requirement
 from bowstring.engine.api.table import BY_BROKER, BY_CONTROLLER, NATIVE, TABLE
+from bowstring.engine.security.acl_types import ResourceType
 from bowstring.protocol.schema import LATEST
 from bowstring.protocol.versions import API_VERSIONS, Api
 from docs.generate.markdown import plain, table

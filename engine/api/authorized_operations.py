@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bowstring.engine.api.permissions import AclOperation
+from bowstring.engine.security.acl_types import AclOperation
 
 NOT_ASKED: Final = -2147483648
 """Value of the field when the client did not request it."""

@@ -4,40 +4,11 @@ Nothing enforces it yet. A row of the table of APIs (`table.py`) lists the requi
 authorizer and for the reference page.
 """
 
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Final, NamedTuple
 
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Error, Errors
-
-
-class AclOperation(IntEnum):
-    """Operations of ACLs; the numbers are Kafka's."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceType(IntEnum):
-    """What ACLs protect; the numbers are Kafka's. There is one CLUSTER."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
 
 ANY_NAME: Final = "*"
 """In place of a path: one name of the type is enough, whichever it is."""

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from bowstring.engine.api.permissions import (
     ANY_NAME,
-    AclOperation,
     Requirement,
     When,
     for_each,
@@ -25,6 +24,7 @@ from bowstring.engine.api.permissions import (
     on_transactional_ids,
     to_see,
 )
+from bowstring.engine.security.acl_types import AclOperation
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import ApiKeys
 

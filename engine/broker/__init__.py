@@ -2,6 +2,6 @@
 
 Imported by: broker, cli, cluster, migration, serve.
 May import: _native.log, _native.protocol, _native.server, api, configs, controller, coordinators, engine,
-groups, local, metadata, metadata.store, network, protocol, quorum, raft, replication, requests, share,
-share.coordinator, share.leader, share.persister, storage, transactions.
+groups, local, metadata, metadata.store, network, protocol, quorum, raft, replication, requests, security,
+share, share.coordinator, share.leader, share.persister, storage, transactions.
 """

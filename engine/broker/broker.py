@@ -49,6 +49,7 @@ from bowstring.engine.quorum.synced_end import stored_synced_end
 from bowstring.engine.requests.led_logs import LedLogs
 from bowstring.engine.requests.listeners import Listener, advertised_listeners, client_listeners
 from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.engine.security.authorizer import Authorizer
 from bowstring.engine.storage import lost_logs
 from bowstring.engine.storage.checkpoints import RECOVERY_POINTS
 from bowstring.engine.storage.cleaner import LogCleaner
@@ -81,6 +82,7 @@ class Broker:
 
     Attributes:
         configs: The configs in force.
+        authorizer: Decides who may do what.
         node_id: This node.
         directories: The log directories.
         metadata: The metadata log and its image.
@@ -113,6 +115,7 @@ class Broker:
     """
 
     configs: BrokerConfigs
+    authorizer: Authorizer
     node_id: int
     directories: LogDirectories
     metadata: Metadata
@@ -143,6 +146,7 @@ class Broker:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.configs = BrokerConfigs(settings)
+        self.authorizer = Authorizer(self.configs)
         self.node_id = node_id_of(self.configs)
         self.directories = new_log_directories(self.configs)
         self._make_replica()

@@ -22,6 +22,7 @@ from bowstring.engine.raft.keys import NO_LEADER
 from bowstring.engine.raft.voters import Endpoint, Endpoints
 from bowstring.engine.requests.listeners import Listener, advertised_listeners, controller_listeners
 from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.engine.security.authorizer import Authorizer
 from bowstring.engine.storage.descriptor_reserve import DescriptorReserve, raise_file_limit
 from bowstring.engine.storage.log_directories import LogDirectories
 
@@ -39,6 +40,7 @@ class ControllerServer:
 
     Attributes:
         configs: The configs in force.
+        authorizer: Decides who may do what.
         node_id: This node.
         directories: The directories of the node.
         quorum: This node's replica of the metadata quorum.
@@ -55,6 +57,7 @@ class ControllerServer:
     """
 
     configs: BrokerConfigs
+    authorizer: Authorizer
     node_id: int
     directories: LogDirectories
     quorum: QuorumService
@@ -80,6 +83,7 @@ class ControllerServer:
     ) -> None:
         """`may_lack_listeners`: No setting names another node that would have to reach this one."""
         self.configs = configs
+        self.authorizer = Authorizer(configs)
         self.node_id = node_id
         self.directories = directories
         self.quorum = quorum

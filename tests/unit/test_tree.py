@@ -138,13 +138,14 @@ ENGINE_PACKAGES = {
         *("engine.configs", "engine.metadata", "engine.storage", "protocol", "_native.log"),
         "_native.protocol",
     },
+    "engine.security": {"engine.configs", "protocol"},
     "engine.local": {
         *("engine", "engine.configs", "engine.metadata", "protocol", "engine.requests"),
         *("_native.log", "_native.server"),
     },
     "engine.api": {
         *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
-        *("engine.metadata", "protocol", "engine.quorum", "engine.requests"),
+        *("engine.metadata", "protocol", "engine.quorum", "engine.requests", "engine.security"),
         *("engine.share", "engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
         *("engine.storage", "engine.transactions", "_native.log", "_native.protocol"),
         *("_native.record", "_native.share"),
@@ -152,8 +153,8 @@ ENGINE_PACKAGES = {
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.coordinators"),
         *("engine.groups", "engine.local", "engine.metadata", "engine.metadata.store", "engine.network"),
-        *("engine.quorum", "engine.raft", "engine.replication", "engine.requests", "engine.share"),
-        *("engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
+        *("engine.quorum", "engine.raft", "engine.replication", "engine.requests", "engine.security"),
+        *("engine.share", "engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
         *("engine.storage", "engine.transactions", "protocol", "_native.log", "_native.protocol"),
         "_native.server",
     },

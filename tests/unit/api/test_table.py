@@ -7,8 +7,9 @@ from inspect import iscoroutinefunction
 
 import pytest
 
-from bowstring.engine.api.permissions import ANY_NAME, Denied, ResourceType, When
+from bowstring.engine.api.permissions import ANY_NAME, Denied, When
 from bowstring.engine.api.table import BY_BROKER, BY_CONTROLLER, FORWARDED, NATIVE, TABLE
+from bowstring.engine.security.acl_types import ResourceType
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.messages import API_MODULES, ApiKeys
 from bowstring.protocol.schema import fields_of
