@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bowstring.engine import background, event_log
+from bowstring.engine.configs.listener_configs import SECURITY_PROTOCOLS
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.requests.listeners import Listener
 from bowstring.protocol.errors import Errors, KafkaError
@@ -17,7 +18,6 @@ from bowstring.protocol.messages.controller_registration import (
 )
 from bowstring.protocol.messages.controller_registration import Listener as RegisteredListener
 
-_PLAINTEXT: Final = 0
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
 
@@ -58,7 +58,10 @@ class ControllerRegistration:
             incarnation_id=self._incarnation_id,
             listeners=[
                 RegisteredListener(
-                    name=each.name, host=each.host, port=each.port, security_protocol=_PLAINTEXT
+                    name=each.name,
+                    host=each.host,
+                    port=each.port,
+                    security_protocol=SECURITY_PROTOCOLS[each.protocol],
                 )
                 for each in self._listeners()
             ],

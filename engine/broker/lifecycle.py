@@ -6,6 +6,7 @@ from typing import Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.configs.listener_configs import SECURITY_PROTOCOLS
 from bowstring.engine.metadata.features import unsupported_levels
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.requests.listeners import Listener
@@ -21,7 +22,6 @@ from bowstring.protocol.messages.broker_registration import (
 )
 from bowstring.protocol.messages.broker_registration import Listener as RegisteredListener
 
-_PLAINTEXT: Final = 0
 _RETRY_S: Final = 0.1
 _STOP_RETRY_S: Final = 0.02
 """Between heartbeats while the controller moves leaders away: its consent ends the wait."""
@@ -110,7 +110,10 @@ class BrokerLifecycle:
             incarnation_id=self._incarnation_id,
             listeners=[
                 RegisteredListener(
-                    name=each.name, host=each.host, port=each.port, security_protocol=_PLAINTEXT
+                    name=each.name,
+                    host=each.host,
+                    port=each.port,
+                    security_protocol=SECURITY_PROTOCOLS[each.protocol],
                 )
                 for each in self._listeners()
             ],
