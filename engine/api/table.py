@@ -351,6 +351,18 @@ _ROWS: Final = (
         needs=(for_request(on_groups(_DELETE, "group_id")), for_each(on_topics(_READ, "topics.name"))),
         broker="offset_delete",
     ),
+    ServedApi(
+        ApiKeys.DESCRIBE_CLIENT_QUOTAS,
+        needs=(for_request(on_cluster(_DESCRIBE_CONFIGS)),),
+        broker="describe_client_quotas",
+    ),
+    ServedApi(
+        ApiKeys.ALTER_CLIENT_QUOTAS,
+        needs=(for_request(on_cluster(_ALTER_CONFIGS)),),
+        broker=FORWARDED,
+        controller="alter_client_quotas",
+        refused=(Part("entries", "entries", ("entity",)),),
+    ),
     ServedApi(ApiKeys.VOTE, needs=_BETWEEN_NODES, controller="quorum_messages"),
     ServedApi(ApiKeys.BEGIN_QUORUM_EPOCH, needs=_BETWEEN_NODES, controller="quorum_messages"),
     ServedApi(ApiKeys.END_QUORUM_EPOCH, needs=_BETWEEN_NODES, controller="quorum_messages"),

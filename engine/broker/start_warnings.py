@@ -8,7 +8,6 @@ from bowstring.protocol.records.cluster_metadata.security import (
     AccessControlEntryRecord,
     UserScramCredentialRecord,
 )
-from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord
 
 
 def warn_at_start(
@@ -33,12 +32,12 @@ def warn_at_start(
             advertised=told,
             listeners=",".join(str(each.host) for each in listeners),
         )
-    for what, kind in (
-        ("access control entries", AccessControlEntryRecord),
-        ("SCRAM credentials", UserScramCredentialRecord),
-        ("client quotas", ClientQuotaRecord),
+    for what, count in (
+        ("access control entries", sum(1 for _ in image.kept.of(AccessControlEntryRecord))),
+        ("SCRAM credentials", sum(1 for _ in image.kept.of(UserScramCredentialRecord))),
+        ("client quotas", len(image.client_quotas)),
     ):
-        if count := sum(1 for _ in image.kept.of(kind)):
+        if count:
             event_log.warning(
                 f"the metadata log holds {what}, which this broker keeps but does not enforce; do not "
                 "rely on them",

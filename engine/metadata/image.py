@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
+from bowstring.engine.metadata.client_quotas_image import ClientQuotasImage
 from bowstring.engine.metadata.names import unified
 from bowstring.engine.metadata.unsupported_records import KEPT_RECORDS, UnsupportedRecords
 from bowstring.protocol.records.cluster_metadata import markers, nodes, settings, topics
@@ -113,10 +114,11 @@ class MetadataError(Exception):
 
 
 class ClusterImage:
-    """Topics, brokers, configs, features and producer id blocks, and all other records, which are only kept.
+    """Topics, brokers, configs, client quotas, features and producer id blocks, and all other records, which
+    are only kept.
 
     Attributes:
-        kept: Records of features that this version does not implement yet (access control, quotas, ...).
+        kept: Records of features that this version does not implement yet (access control, ...).
         topics_version: Changes when a topic is created or deleted, or gets other partitions or replicas. No
             two images have the same version with different topics.
         created_version: The `topics_version` of the last creation of a topic.
@@ -133,6 +135,7 @@ class ClusterImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.partition_count = 0
+        self.client_quotas = ClientQuotasImage()
         self.kept = UnsupportedRecords()
         self._partition_kinds: dict[PartitionImage, PartitionImage] = {}
         # Records of a metadata transaction (KIP-868) that has begun and not ended; None outside a
@@ -153,6 +156,7 @@ class ClusterImage:
         new.features = self.features.copy()
         new.next_producer_id = self.next_producer_id
         new.partition_count = self.partition_count
+        new.client_quotas = self.client_quotas.copy()
         new.kept = self.kept.copy()
         new._partition_kinds = self._partition_kinds.copy()
         new._transaction = None if self._transaction is None else self._transaction.copy()
@@ -332,6 +336,9 @@ class ClusterImage:
             raise MetadataError("the metadata log assigns a producer id block twice")
         self.next_producer_id = record.next_producer_id
 
+    def _set_client_quota(self, record: settings.ClientQuotaRecord) -> None:
+        self.client_quotas.apply(record)
+
     # ------------------------------------------------------------ brokers
 
     def _register_broker(self, record: nodes.RegisterBrokerRecord) -> None:
@@ -427,6 +434,7 @@ _ACTIONS: Final[dict[type[MetadataRecord], Callable[[ClusterImage, Any], None]]]
     settings.ConfigRecord: ClusterImage._set_config,
     settings.FeatureLevelRecord: ClusterImage._set_feature,
     settings.ProducerIdsRecord: ClusterImage._set_producer_ids,
+    settings.ClientQuotaRecord: ClusterImage._set_client_quota,
     nodes.RegisterBrokerRecord: ClusterImage._register_broker,
     nodes.UnregisterBrokerRecord: ClusterImage._unregister_broker,
     nodes.BrokerRegistrationChangeRecord: ClusterImage._change_broker,

@@ -24,7 +24,6 @@ from bowstring.protocol.records.cluster_metadata.nodes import (
     RegisterControllerRecord,
 )
 from bowstring.protocol.records.cluster_metadata.settings import (
-    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     ProducerIdsRecord,
@@ -68,7 +67,7 @@ def image_records(image: ClusterImage) -> Iterator[MetadataRecord]:
     for (kind, resource), configs in image.configs.items():
         for name, value in configs.items():
             yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
-    yield from image.kept.of(ClientQuotaRecord)
+    yield from image.client_quotas.records()
     if image.next_producer_id > 0:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
     for kept in KEPT_IN_ORDER:

@@ -6,20 +6,12 @@ They are replayed, written to snapshots, and available to an Apache Kafka that t
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
-from bowstring.protocol.records.cluster_metadata import nodes, security, settings
+from bowstring.protocol.records.cluster_metadata import nodes, security
 from bowstring.protocol.schema import MetadataRecord
 
 # Only the last record of each key counts, so the key identifies what a record describes.
 _KEYS: Final[dict[type[MetadataRecord], Callable[[Any], Hashable]]] = {
     nodes.RegisterControllerRecord: lambda record: record.controller_id,
-    settings.ClientQuotaRecord: lambda record: (
-        tuple(
-            sorted(
-                (each.entity_type, each.entity_name or "", each.entity_name is None) for each in record.entity
-            )
-        ),
-        record.key,
-    ),
     security.UserScramCredentialRecord: lambda record: (record.name, record.mechanism),
     security.DelegationTokenRecord: lambda record: record.token_id,
     security.AccessControlEntryRecord: lambda record: record.id,
@@ -62,11 +54,7 @@ class UnsupportedRecords:
             self._records.get(removed, {}).pop(key_of(record), None)
             return
         same_kind = self._records.setdefault(kind, {})
-        key = _KEYS[kind](record)
-        if isinstance(record, settings.ClientQuotaRecord) and record.remove:
-            same_kind.pop(key, None)
-        else:
-            same_kind[key] = record
+        same_kind[_KEYS[kind](record)] = record
 
     def copy(self) -> "UnsupportedRecords":
         """Returns the same records, which later ones do not change."""

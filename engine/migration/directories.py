@@ -40,7 +40,7 @@ from bowstring.protocol.features import (
 )
 from bowstring.protocol.records.cluster_metadata.nodes import BrokerRegistrationChangeRecord
 from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
-from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.schema import MetadataRecord
 
 Target = Literal["kafka", "bowstring"]
@@ -193,7 +193,7 @@ def _describe(done: Migration, state: MetadataState, paths: Sequence[Path]) -> N
             done.warnings.append(
                 f"{rules} access control entries are kept, but Bowstring does not enforce them"
             )
-        if quotas := sum(1 for _ in image.kept.of(ClientQuotaRecord)):
+        if quotas := len(image.client_quotas):
             done.warnings.append(f"{quotas} client quotas are kept, but Bowstring does not enforce them")
 
 

@@ -13,6 +13,7 @@ from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol import API_VERSIONS, decode_response, encode_response
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages import alter_client_quotas as acq
 from bowstring.protocol.messages import alter_configs as ac
 from bowstring.protocol.messages import create_partitions as cp
 from bowstring.protocol.messages import create_topics as ct
@@ -52,13 +53,22 @@ def body_of(key: int, version: int):
         return iac.IncrementalAlterConfigsRequest(
             resources=[iac.AlterConfigsResource(resource_type=2, resource_name=name) for name in "ab"]
         )
+    if key == 49:
+        return acq.AlterClientQuotasRequest(
+            entries=[
+                acq.AlterClientQuotasRequestEntryData(
+                    entity=[acq.EntityData(entity_type="user", entity_name=name)]
+                )
+                for name in "ab"
+            ]
+        )
     return API_VERSIONS[key].request()
 
 
 def errors_of(answer) -> list[int]:
     if isinstance(answer, el.ElectLeadersResponse):
         return [answer.replica_election_results[0].partition_result[0].error_code]
-    for name in ("topics", "responses", "results"):
+    for name in ("topics", "responses", "results", "entries"):
         found = getattr(answer, name, None)
         if found:
             return [each.error_code for each in found]
@@ -88,5 +98,5 @@ def test_the_answer_has_the_error_for_each_part(key: int, version: int):
     for answer in (refusal(key, version, body, BUSY), asyncio.run(handling)):
         assert answer is not None
         _, decoded = decode_response(key, version, bytes(encode_response(key, version, 1, answer)))
-        expected = 2 if key in (19, 20, 33, 37, 44) else 1
+        expected = 2 if key in (19, 20, 33, 37, 44, 49) else 1
         assert errors_of(decoded) == [Errors.REQUEST_TIMED_OUT.code] * expected
