@@ -1,7 +1,7 @@
 """Handles connections: receive buffers, the order of replies, sending."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from bowstring._native.log cimport SegmentFile
-from bowstring._native.server.connection_types cimport Chunk, Connection, Stall
+from bowstring._native.server.connection_types cimport Chunk, Connection, Phase, Stall
 from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.wal.types cimport Wal
 
@@ -26,6 +26,7 @@ cdef void chunks_free(Chunk *head) noexcept nogil
 
 # Life
 cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noexcept nogil
+cdef void connection_set_phase(Connection *c, Phase phase) noexcept nogil
 cdef void connection_close(Connection *c) noexcept nogil
 cdef bint connection_send(Connection *c) noexcept nogil
 cdef void connection_watch(Connection *c) noexcept nogil
@@ -36,5 +37,7 @@ cdef void connection_stall(Connection *c, Stall why, Wal *wal) noexcept nogil
 # Ends STALL_ORDER, if that is why the connection stalls: the next pass handles its next request.
 cdef void connection_resume(Connection *c) noexcept nogil
 cdef void connection_condemn(Connection *c) noexcept nogil
+# Closes the connection once the replies to its requests are sent, and handles no more requests.
+cdef void connection_finish(Connection *c) noexcept nogil
 cdef void connection_end(Connection *c, int64_t slot, const char *event, const char *detail) noexcept nogil
 cdef void connection_fail(Connection *c, const char *event, const char *detail) noexcept nogil

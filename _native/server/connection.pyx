@@ -17,8 +17,11 @@ from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.log cimport SegmentFile, segment_file_release
 from bowstring._native.server.connection_limits cimport HELD_BYTES_MAX, RECEIVE_BUFFER_BYTES
 from bowstring._native.server.connection_types cimport (
-    STALL_NONE, STALL_ORDER, STALL_READY, STALL_WAL, Chunk, Connection, Slot, Stall)
+    PHASE_AUTHENTICATING, PHASE_CERTIFICATE, PHASE_OPEN, STALL_NONE, STALL_ORDER, STALL_READY, STALL_WAL, Chunk, Connection,
+    Phase, Slot, Stall)
 from bowstring._native.server.reactor_types cimport POOL_CLASSES, POOL_KEEP_MAX, BufferPool, Reactor
+from bowstring._native.server.subject_types cimport NO_SUBJECT
+from bowstring._native.server.subjects cimport subject_intern, subject_release
 from bowstring._native.wal.types cimport Wal
 
 cdef extern from "server/sockets.h":
@@ -424,7 +427,8 @@ cdef bint connection_full(const Connection *c) noexcept nogil:
 cdef void connection_watch(Connection *c) noexcept nogil:
     """Sets the events that epoll watches. A client that does not receive its replies is not read from. The end of a
     connection whose Fetch waits must be seen although a request behind it stops the reading: that request is dropped."""
-    cdef bint reading = not c.closing and not c.refusing and not c.parked and not c.stalled and not connection_full(c)
+    cdef bint reading = (not c.closing and not c.refusing and not c.parked and not c.stalled and not connection_full(c)
+                         and c.phase != PHASE_CERTIFICATE)
     cdef bint writing = c.out_head != NULL and not c.closing
     cdef bint hangup = c.stalled == STALL_ORDER and c.fetch != NULL and not c.closing
     if reading != c.reading or writing != c.writing or hangup != c.watches_hangup:
@@ -478,14 +482,34 @@ cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noe
     c.last_active_ms = reactor.now_ms
     set_nodelay(fd)
     name_peer(fd, c.peer, sizeof(c.peer))
-    if epoll_set(reactor.epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN, c) != 0:
+    c.subject = NO_SUBJECT
+    if not identify(c) or epoll_set(reactor.epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN, c) != 0:
+        subject_release(&reactor.plane.subjects, c.subject)
         id_remove(&reactor.connections, c.id)
         close(fd)
         free(c)
         return NULL
+    if listener >= 0 and reactor.plane.authenticates[listener]:
+        connection_set_phase(c, PHASE_AUTHENTICATING)
     bump_i64(&reactor.connections_open, 1)
     bump_i64(&reactor.connections_accepted, 1)
     return c
+
+
+cdef bint identify(Connection *c) noexcept nogil:
+    """Makes an accepted connection that of User:ANONYMOUS at its host."""
+    if c.listener < 0:
+        return True
+    c.subject = subject_intern(&c.reactor.plane.subjects, b"User:ANONYMOUS", 14, c.peer)
+    return c.subject != NO_SUBJECT
+
+
+cdef void connection_set_phase(Connection *c, Phase phase) noexcept nogil:
+    cdef Reactor *r = c.reactor
+    r.unauthenticated += (phase != PHASE_OPEN) - (c.phase != PHASE_OPEN)
+    if c.phase == PHASE_OPEN:
+        c.phase_from_ms = r.now_ms
+    c.phase = phase
 
 
 cdef void connection_close(Connection *c) noexcept nogil:
@@ -495,6 +519,8 @@ cdef void connection_close(Connection *c) noexcept nogil:
     id_remove(&r.connections, c.id)
     if c.tells_end:
         control_send_end(c)
+    connection_set_phase(c, PHASE_OPEN)
+    subject_release(&r.plane.subjects, c.subject)
     # A process that another thread forks has the socket too, until it runs its own program. Then close() alone neither
     # ends the connection nor the events that name `c`.
     epoll_set(r.epoll_fd, EPOLL_CTL_DEL, c.fd, 0, NULL)
@@ -597,6 +623,20 @@ cdef void tell(Connection *c, const char *event, const char *detail) noexcept no
     cdef char text[160]
     snprintf(text, sizeof(text), b"%s: %s", c.peer, detail)
     plane_event(c.reactor.plane, 1, event, text)
+
+
+cdef void connection_finish(Connection *c) noexcept nogil:
+    cdef int64_t slot
+    if c.closing or c.refusing:
+        return
+    slot = connection_open_slot(c)
+    if slot < 0:
+        connection_condemn(c)
+        return
+    c.refusing = True
+    c.slots[slot & (c.slot_capacity - 1)].ends = True
+    connection_touch(c)
+    connection_answer(c, slot, NULL)
 
 
 cdef void connection_end(Connection *c, int64_t slot, const char *event, const char *detail) noexcept nogil:

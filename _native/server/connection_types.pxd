@@ -39,12 +39,24 @@ cdef enum Stall:
     STALL_READY                     # they are answered: it goes on in the next pass, and is in Reactor.resume_head
     STALL_SYNC                      # its batches with acks=0 are not on the medium yet, so reads would miss them
 
+cdef enum Phase:
+    # What a connection may send.
+    PHASE_OPEN                      # every request: it is authenticated, or its listener does not authenticate
+    PHASE_CERTIFICATE               # nothing: the control thread maps its certificate to a principal
+    PHASE_AUTHENTICATING            # ApiVersions, SaslHandshake and SaslAuthenticate
+    PHASE_RAW_TOKENS                # SASL tokens without request headers, after SaslHandshake of version 0
+
 cdef struct Connection:
     int fd
     int64_t id
     Reactor *reactor
     int32_t listener
     char peer[PEER_BYTES]
+    int32_t subject                 # whose it is: an index in Plane.subjects; NO_SUBJECT for a Fetcher
+    int8_t phase                    # a Phase
+    int64_t phase_from_ms           # when PHASE_AUTHENTICATING began
+    int64_t admitted_ms             # when it last ended; 0: never
+    int64_t session_ends_ms         # KIP-368: requests after it must authenticate again; 0: never
     uint8_t *buffer                 # borrowed from the reactor's pool while there are unread bytes
     int64_t capacity
     int64_t start

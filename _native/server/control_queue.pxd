@@ -12,6 +12,9 @@ cdef bint control_send_request(
 cdef bint control_send_batch(Reactor *r, ProducePart *part, const uint8_t *batch, int64_t n) noexcept nogil
 # Reports that a connection has ended, behind its requests; not without memory.
 cdef void control_send_end(Connection *c) noexcept nogil
+# Passes on the certificate (DER) of a TLS client; the connection is to be in PHASE_CERTIFICATE, which MAIL_ADMIT ends.
+cdef bint control_send_certificate(Connection *c, const uint8_t *certificate, int64_t n) noexcept nogil
+cdef void message_free(Plane *plane, ControlMessage *m) noexcept nogil
 cdef ControlMessage *control_take_all(Plane *plane) noexcept nogil
 
 # Queues a line for the broker's log. `level`: 0 info, 1 warning, 2 error.

@@ -1,19 +1,22 @@
 """The reactors' queue to the control thread, see control_queue.pxd."""
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.server.mailbox cimport wake
 from bowstring._native.server.connection_types cimport Connection
-from bowstring._native.server.control_types cimport ControlMessage, RequestHeader
+from bowstring._native.server.control_types cimport CERTIFICATE_KEY, ControlMessage, RequestHeader
 from bowstring._native.server.plane_types cimport EVENTS_KEPT, Plane, PlaneEvent
 from bowstring._native.server.produce_types cimport ProducePart
 from bowstring._native.server.reactor_types cimport REACTOR_SHIFT, Reactor
+from bowstring._native.server.subject_types cimport NO_SUBJECT
+from bowstring._native.server.subjects cimport subject_release, subject_retain
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 
 cdef enum:
     API_SHARE_FETCH = 78            # its sessions end with the connection
+    API_SASL_HANDSHAKE = 17         # what is authenticated does, too
 
 
 cdef ControlMessage *message_new(int64_t client_id_bytes, const uint8_t *body, int64_t n) noexcept nogil:
@@ -24,6 +27,7 @@ cdef ControlMessage *message_new(int64_t client_id_bytes, const uint8_t *body, i
     memset(m, 0, sizeof(ControlMessage))
     m.body = <uint8_t *>(m + 1) + client_id_bytes
     m.body_bytes = n
+    m.subject = NO_SUBJECT
     m.received_ns = monotonic_ns()
     if n > 0:
         memcpy(m.body, body, n)
@@ -58,10 +62,13 @@ cdef bint control_send_request(
     m.header = header[0]
     m.listener = c.listener
     memcpy(m.peer, c.peer, sizeof(m.peer))
+    m.subject = c.subject
+    m.phase = c.phase
+    subject_retain(&c.reactor.plane.subjects, c.subject)
     if id_bytes > 0:
         memcpy(m + 1, header.client_id, id_bytes)
     m.header.client_id = <uint8_t *>(m + 1)
-    if header.api_key == API_SHARE_FETCH:
+    if header.api_key == API_SHARE_FETCH or header.api_key == API_SASL_HANDSHAKE:
         c.tells_end = True
     enqueue(c.reactor.plane, m)
     return True
@@ -74,6 +81,21 @@ cdef void control_send_end(Connection *c) noexcept nogil:
     m.connection_id = (<int64_t>c.reactor.index << REACTOR_SHIFT) | c.id
     m.ended = True
     enqueue(c.reactor.plane, m)
+
+
+cdef bint control_send_certificate(Connection *c, const uint8_t *certificate, int64_t n) noexcept nogil:
+    cdef RequestHeader header
+    header.api_key = CERTIFICATE_KEY
+    header.api_version = 0
+    header.correlation_id = 0
+    header.client_id_length = -1
+    header.client_id = NULL
+    return control_send_request(c, &header, -1, certificate, n, 0)
+
+
+cdef void message_free(Plane *plane, ControlMessage *m) noexcept nogil:
+    subject_release(&plane.subjects, m.subject)
+    free(m)
 
 
 cdef bint control_send_batch(Reactor *r, ProducePart *part, const uint8_t *batch, int64_t n) noexcept nogil:

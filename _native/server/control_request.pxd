@@ -29,6 +29,7 @@ cdef class ControlRequest:
     cdef readonly str peer
     cdef readonly int listener
     cdef readonly str principal
+    cdef readonly bint authenticating       # its connection was in the authentication phase when it arrived
 
 cdef class SlowBatch:
     cdef readonly str topic

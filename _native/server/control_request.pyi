@@ -17,6 +17,7 @@ class ControlRequest:
     peer: str
     listener: int
     principal: str
+    authenticating: bool
     def drop_body(self) -> None: ...
 
 class SlowBatch:

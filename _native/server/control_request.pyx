@@ -10,7 +10,11 @@ from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.base.error_codes cimport REQUEST_TIMED_OUT
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, RECORD_ERRORS_MESSAGE_BYTES, batch_reason, batch_validate)
+from bowstring._native.server.connection_types cimport PHASE_OPEN
+from bowstring._native.server.control_queue cimport message_free
 from bowstring._native.server.mailbox cimport post
+from bowstring._native.server.subject_types cimport NO_SUBJECT, Subject
+from bowstring._native.server.subjects cimport subject_at, subject_release
 from bowstring._native.server.slow_batches cimport slow_cost, slow_look_inside, slow_waiting_gone, slow_working_add
 from bowstring._native.server.mail_types cimport MAIL_REPLY, MAIL_SLOW_BATCH
 from bowstring._native.server.partition_types cimport Partition
@@ -161,6 +165,18 @@ cdef str decoded_id(const char *at, int64_t length):
     return text
 
 
+cdef str principal_of(Plane *plane, ControlMessage *m):
+    """Returns the principal of a message's connection, and gives the message's reference back."""
+    cdef Subject *subject
+    cdef str principal = "User:ANONYMOUS"
+    if m.subject != NO_SUBJECT:
+        subject = subject_at(&plane.subjects, m.subject)
+        principal = subject.principal[:subject.principal_length].decode("utf-8", "replace")
+        subject_release(&plane.subjects, m.subject)
+        m.subject = NO_SUBJECT
+    return principal
+
+
 cdef ControlRequest new_request(ControlMessage *m, Plane *plane, object owner):
     cdef ControlRequest request = ControlRequest.__new__(ControlRequest)
     cdef LargeBody body
@@ -175,7 +191,8 @@ cdef ControlRequest new_request(ControlMessage *m, Plane *plane, object owner):
     request.received_ns = m.received_ns
     request.peer = (<bytes>m.peer).decode("ascii")
     request.listener = m.listener
-    request.principal = "User:ANONYMOUS"
+    request.principal = principal_of(plane, m)
+    request.authenticating = m.phase != PHASE_OPEN
     if m.counted_bytes == 0:
         request.body = PyBytes_FromStringAndSize(<char *>m.body, m.body_bytes)
         free(m)
@@ -232,5 +249,5 @@ cdef object take_message(ControlMessage *m, Plane *plane, object owner):
             part.error = REQUEST_TIMED_OUT
             post(&part.request.reactor.mailbox, MAIL_SLOW_BATCH, 0, 0, part)
             slow_waiting_gone(plane, slow_cost(m.body_bytes))
-        free(m)
+        message_free(plane, m)
         return None

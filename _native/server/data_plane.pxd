@@ -5,6 +5,7 @@ from bowstring._native.server.plane_types cimport Plane
 cdef class DataPlane:
     cdef Plane plane
     cdef list sockets
+    cdef list authenticating        # by listener: whether connections authenticate with SASL
     cdef dict replaced              # by Partition *: its earlier logs, which readers may still use
     cdef bint started, stopped
     cdef list ended                 # connections that have ended since take_ended()

@@ -22,7 +22,7 @@ from bowstring._native.disk.thread_pool cimport storage_init, storage_stop
 from bowstring._native.log cimport NOT_VERIFIED, PartitionLog, log_advance_high_watermark
 from bowstring._native.protocol.message_steps cimport Encoding
 from bowstring._native.server.connection cimport chunk_bytes, chunk_over, chunks_free
-from bowstring._native.server.control_queue cimport control_take_all
+from bowstring._native.server.control_queue cimport control_take_all, message_free
 from bowstring._native.server.control_request cimport SlowBatch, take_message
 from bowstring._native.server.counters cimport counters_of, events_of
 from bowstring._native.server.mailbox cimport post
@@ -35,11 +35,13 @@ from bowstring._native.server.topic_table cimport (
     topic_add, topic_by_name, topic_partition, topic_remove, topic_set_partition)
 from bowstring._native.server.connection_types cimport Chunk
 from bowstring._native.server.control_types cimport ControlMessage
-from bowstring._native.server.mail_types cimport MAIL_CLOSE, MAIL_REPLY
+from bowstring._native.server.mail_types cimport MAIL_ADMIT, MAIL_CLOSE, MAIL_FINISH, MAIL_REPLY, Admission
 from bowstring._native.server.partition_types cimport Partition, Topic
 from bowstring._native.server.plane_types cimport MAX_API_KEY, MAX_REACTORS, Plane
 from bowstring._native.server.reactor_types cimport REACTOR_SHIFT, Reactor
 from bowstring._native.server.replica_types cimport ReplicaEvent
+from bowstring._native.server.subject_types cimport PRINCIPAL_BYTES_MAX
+from bowstring._native.server.subjects cimport subjects_free, subjects_init
 from bowstring._native.wal.write_ahead_log cimport WriteAheadLog
 from bowstring._native.log.durability import join
 from bowstring._native.log.partition_log import LogError
@@ -107,6 +109,8 @@ cdef class DataPlane:
         slow_max_bytes: Most bytes of slow batches and large requests that wait for the control thread, over all
             connections, and most bytes of memory for processing the batches. Clients wait until there is room.
         session_bytes: Memory for the partitions of all fetch sessions, divided among the reactors.
+        sasl_max_bytes: ``sasl.server.max.receive.size``, of requests in the authentication phase.
+        authentication_max_ms: A connection that stays longer in that phase is closed.
 
     Raises:
         ValueError: A setting out of range.
@@ -119,7 +123,8 @@ cdef class DataPlane:
 
     def __init__(self, *, apis, bint is_controller=False, int reactors=1, int64_t request_max_bytes=104857600,
                  int64_t fetch_max_bytes=57671680, int session_slots=1000, int64_t session_min_idle_ms=120000,
-                 int64_t connections_max_idle_ms=600000, int64_t slow_max_bytes=67108864, int64_t session_bytes=67108864):
+                 int64_t connections_max_idle_ms=600000, int64_t slow_max_bytes=67108864, int64_t session_bytes=67108864,
+                 int64_t sasl_max_bytes=524288, int64_t authentication_max_ms=30000):
         cdef int i
         if not 1 <= reactors <= MAX_REACTORS:
             raise ValueError(f"num.network.threads must be 1 to {MAX_REACTORS}, not {reactors}")
@@ -133,6 +138,9 @@ cdef class DataPlane:
             self.plane.apis[key].flexible_from = flexible_from
         self.plane.is_controller = is_controller
         self.sockets = []
+        self.authenticating = []
+        self.plane.sasl_max_bytes = sasl_max_bytes
+        self.plane.authentication_max_ms = authentication_max_ms
         self.ended = []
         self.replaced = {}
         self.plane.request_max_bytes = request_max_bytes
@@ -143,6 +151,8 @@ cdef class DataPlane:
         self.plane.connections_max_idle_ms = connections_max_idle_ms
         self.plane.slow_max_bytes = slow_max_bytes
         self.plane.replication.broker_id = -1
+        if not subjects_init(&self.plane.subjects):
+            raise MemoryError
         init_table_lock(&self.plane.table_lock)
         storage_init(&self.plane.storage)
         pthread_mutex_init(&self.plane.control_lock, NULL)
@@ -166,7 +176,10 @@ cdef class DataPlane:
             free(self.plane.reactors)
         self._free_table()
         free(self.plane.listeners)
+        free(self.plane.authenticates)
         free(self.plane.endpoints)
+        if self.plane.subjects.buckets != NULL:
+            subjects_free(&self.plane.subjects)
         if self.plane.control_fd >= 0:
             close(self.plane.control_fd)
             pthread_mutex_destroy(&self.plane.control_lock)
@@ -178,7 +191,7 @@ cdef class DataPlane:
         cdef ReplicaEvent *event
         while m != NULL:
             following = m.next
-            free(m)
+            message_free(&self.plane, m)
             m = following
         while self.plane.replica_events != NULL:
             event = self.plane.replica_events
@@ -199,9 +212,14 @@ cdef class DataPlane:
         """eventfd that is readable when :meth:`take_requests` or :meth:`take_events` has something."""
         return self.plane.control_fd
 
-    def listen(self, str host, int port):
+    def listen(self, str host, int port, *, bint authenticates=False):
         """Binds a TCP listener and returns its port (``port`` 0: any free port). Call it before :meth:`start`. Connections
         are refused until :meth:`accept`: a client that connected would wait for its answers instead of trying others.
+
+        Args:
+            authenticates: Connections begin in the authentication phase, in which ApiVersions, SaslHandshake and
+                SaslAuthenticate are their only requests, until :meth:`admit`. A SASL token without a request header
+                (after SaslHandshake of version 0) comes as SaslAuthenticate of version -1, and so does its answer.
 
         Raises:
             OSError: The address is in use or not this machine's; the message names it.
@@ -220,6 +238,7 @@ cdef class DataPlane:
             raise _cannot_listen(error, host, port) from error
         bound.setblocking(False)
         self.sockets.append(bound)
+        self.authenticating.append(authenticates)
         return bound.getsockname()[1]
 
     def start(self, *, bint accepts=True):
@@ -230,10 +249,12 @@ cdef class DataPlane:
         """
         cdef int i
         self.plane.listeners = <int *>malloc((len(self.sockets) + 1) * sizeof(int))
-        if self.plane.listeners == NULL:
+        self.plane.authenticates = <int8_t *>calloc(len(self.sockets) + 1, 1)
+        if self.plane.listeners == NULL or self.plane.authenticates == NULL:
             raise MemoryError
         for i, bound in enumerate(self.sockets):
             self.plane.listeners[i] = bound.fileno()
+            self.plane.authenticates[i] = self.authenticating[i]
         self.plane.listener_count = len(self.sockets)
         self.started = True
         for i in range(self.plane.reactor_count):
@@ -302,7 +323,7 @@ cdef class DataPlane:
         return requests
 
     def take_ended(self):
-        """Returns the ids of connections that have ended, of those that sent a ShareFetch. Call it after
+        """Returns the ids of connections that have ended, of those that sent a ShareFetch or SaslHandshake. Call it after
         :meth:`take_requests`, which has returned all of their requests."""
         ended, self.ended = self.ended, []
         return ended
@@ -341,6 +362,36 @@ cdef class DataPlane:
         """Closes a connection."""
         cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
         post(&r.mailbox, MAIL_CLOSE, connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), 0, NULL)
+
+    def finish(self, int64_t connection_id):
+        """Closes a connection once the replies to its requests are sent, and handles no more of its requests."""
+        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
+        post(&r.mailbox, MAIL_FINISH, connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), 0, NULL)
+
+    def admit(self, int64_t connection_id, str principal, *, int64_t lifetime_ms=0):
+        """Ends the authentication phase of a connection: it belongs to ``principal`` from now on. It takes effect before a
+        reply that is sent later.
+
+        Args:
+            principal: Such as ``User:alice``.
+            lifetime_ms: The connection must authenticate again within that time (KIP-368); 0: no limit.
+
+        Raises:
+            ValueError: The principal is longer than 32,767 bytes.
+        """
+        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
+        cdef bytes text = principal.encode("utf-8", "replace")
+        cdef Admission *whom
+        if len(text) > PRINCIPAL_BYTES_MAX:
+            raise ValueError(f"a principal has {len(text)} bytes; {PRINCIPAL_BYTES_MAX} are allowed")
+        whom = <Admission *>malloc(sizeof(Admission) + len(text))
+        if whom == NULL:
+            raise MemoryError
+        whom.length = <int32_t>len(text)
+        memcpy(whom.principal, PyBytes_AS_STRING(text), len(text))
+        if not post(&r.mailbox, MAIL_ADMIT, connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), lifetime_ms, whom):
+            free(whom)
+            raise MemoryError
 
     def begin_batch(self, SlowBatch slow, int64_t working_bytes, *, bint anyway=False):
         """Reserves memory for processing a batch. False when there is not enough, unless ``anyway`` is set; then

@@ -6,12 +6,19 @@ cdef enum MailKind:
     MAIL_CONNECTION                 # a = fd, b = listener
     MAIL_REPLY                      # a = connection id, b = slot, data: chunk (NULL closes)
     MAIL_CLOSE                      # a = connection id
+    MAIL_FINISH                     # a = connection id: it closes once its replies are sent
+    MAIL_ADMIT                      # a = connection id, b = lifetime_ms, data: Admission
     MAIL_WAKE_FETCH                 # a = fetch id
     MAIL_ACK                        # data: ProducePart that the high watermark has passed
     MAIL_SLOW_BATCH                 # data: ProducePart, its entry replaced or its error set
     MAIL_FOLLOW                     # data: FollowOrder
     MAIL_TRUNCATED                  # data: TruncateJob that is done
     MAIL_STOP
+
+cdef struct Admission:
+    # One block of memory, freed with free().
+    int32_t length
+    char principal[1]               # `length` bytes of UTF-8
 
 cdef struct Mail:
     int32_t kind

@@ -11,6 +11,7 @@ Ownership
 - Partition.waiters_lock guards the two waiter lists. The only lock taken under it is Mailbox.lock.
 - Partition.replicas_lock guards what Partition.replicas points to. Log.lock is taken under it, and no other. Only the
   control thread replaces the pointer, and whether this broker leads: both under Plane.table_lock for writing.
+- A Subject is shared. A connection has a reference to it; see subject_types.pxd.
 - A Fetcher and its FollowParts belong to one reactor.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint32_t
@@ -34,6 +35,7 @@ from bowstring._native.server.partition_types cimport Partition, Topic
 from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.server.replica_types cimport Endpoint, ReplicaEvent
 from bowstring._native.server.replication_settings cimport ReplicationSettings
+from bowstring._native.server.subject_types cimport SubjectTable
 
 cdef struct TopicTable:
     Topic **by_name
@@ -68,6 +70,10 @@ cdef struct Plane:
     int32_t next_reactor
     int *listeners
     int32_t listener_count
+    int8_t *authenticates           # by listener: connections begin in PHASE_AUTHENTICATING
+    int64_t sasl_max_bytes          # sasl.server.max.receive.size
+    int64_t authentication_max_ms   # a connection that stays longer in PHASE_AUTHENTICATING is closed
+    SubjectTable subjects
     # requests for the control thread
     pthread_mutex_t control_lock
     int control_fd

@@ -18,8 +18,8 @@ from bowstring._native.server.commit_queue cimport (
     commit_await_room, commit_pending, commits_collect, commits_free, commits_stop, commits_waiting)
 from bowstring._native.server.connection cimport (
     buffer_pool_free, chunks_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn,
-    connection_find, connection_full, connection_open, connection_send, connection_fit_buffer, connection_stall,
-    connection_touch, connection_watch)
+    connection_fail, connection_find, connection_finish, connection_full, connection_open, connection_send,
+    connection_set_phase, connection_fit_buffer, connection_stall, connection_touch, connection_watch)
 from bowstring._native.server.fetch cimport fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken
 from bowstring._native.server.fetch_session cimport session_remove
 from bowstring._native.server.fetcher cimport (
@@ -30,12 +30,13 @@ from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.mailbox cimport post, wake
 from bowstring._native.server.pacing cimport pacer_gather, pacer_init, pacer_received
 from bowstring._native.server.connection_limits cimport FLUSH_BYTES
-from bowstring._native.server.connection_types cimport STALL_NONE, STALL_SYNC, STALL_WAL, Chunk, Connection, Stall
+from bowstring._native.server.connection_types cimport (
+    PHASE_CERTIFICATE, PHASE_OPEN, STALL_NONE, STALL_SYNC, STALL_WAL, Chunk, Connection, Stall)
 from bowstring._native.server.fetch_types cimport FetchRequest
 from bowstring._native.server.follow_types cimport FollowOrder, TruncateJob
 from bowstring._native.server.mail_types cimport (
-    MAIL_ACK, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FOLLOW, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_TRUNCATED,
-    MAIL_WAKE_FETCH, Mail)
+    MAIL_ACK, MAIL_ADMIT, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FINISH, MAIL_FOLLOW, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP,
+    MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
 from bowstring._native.server.plane_types cimport Plane
 from bowstring._native.server.produce_types cimport ProducePart
 from bowstring._native.server.reactor_types cimport SESSION_BUCKETS, Reactor, Timer
@@ -46,6 +47,8 @@ from bowstring._native.base.pthread cimport (
     pthread_rwlock_rdlock, pthread_rwlock_unlock)
 from bowstring._native.server.slow_batches cimport slow_connection_closed, slow_resume
 from bowstring._native.base.threads cimport ask_short_slice, start_thread
+from bowstring._native.server.subject_types cimport NO_SUBJECT
+from bowstring._native.server.subjects cimport subject_intern, subject_release
 from bowstring._native.server.timers cimport ids_in_use, timer_pop
 from bowstring._native.wal.types cimport Wal
 from bowstring._native.base.wire cimport writer_free
@@ -194,6 +197,29 @@ cdef bint watch_listener(Reactor *r, int32_t i) noexcept nogil:
 # ---------------------------------------------------------------- mail and timers
 
 
+cdef void admit(Reactor *r, Connection *c, int64_t lifetime_ms, Admission *whom) noexcept nogil:
+    """Ends the authentication phase of a connection, which belongs to the principal from now on."""
+    cdef int32_t subject
+    cdef bint waits
+    if c == NULL or c.closing:
+        free(whom)
+        return
+    subject = subject_intern(&r.plane.subjects, whom.principal, whom.length, c.peer)
+    free(whom)
+    if subject == NO_SUBJECT:
+        connection_condemn(c)
+        return
+    subject_release(&r.plane.subjects, c.subject)
+    waits = c.phase == PHASE_CERTIFICATE
+    c.subject = subject
+    c.admitted_ms = r.now_ms
+    c.session_ends_ms = r.now_ms + lifetime_ms if lifetime_ms > 0 else 0
+    connection_set_phase(c, PHASE_OPEN)
+    if waits:
+        connection_touch(c)
+        cut_frames(r, c)
+
+
 cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
     cdef Connection *c
     if mail.kind == MAIL_CONNECTION:
@@ -210,6 +236,12 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
         c = connection_find(r, mail.a)
         if c != NULL:
             connection_condemn(c)
+    elif mail.kind == MAIL_FINISH:
+        c = connection_find(r, mail.a)
+        if c != NULL:
+            connection_finish(c)
+    elif mail.kind == MAIL_ADMIT:
+        admit(r, connection_find(r, mail.a), mail.b, <Admission *>mail.data)
     elif mail.kind == MAIL_WAKE_FETCH:
         fetch_woken(r, mail.a, mail.b)
     elif mail.kind == MAIL_ACK:
@@ -261,16 +293,23 @@ cdef void close_idle(Reactor *r) noexcept nogil:
     cdef Connection *c
     for i in range(r.connections.used):
         c = <Connection *>r.connections.items[i]
-        if (c != NULL and r.now_ms - c.last_active_ms > r.plane.connections_max_idle_ms
+        if c == NULL:
+            continue
+        if (0 < r.plane.connections_max_idle_ms < r.now_ms - c.last_active_ms
                 and c.head_slot == c.tail_slot and not c.parked and not c.stalled and c.fetcher == NULL):
             connection_condemn(c)
+        elif c.phase != PHASE_OPEN and r.now_ms - c.phase_from_ms > r.plane.authentication_max_ms:
+            connection_fail(c, b"authentication-timeout",
+                            b"the client has not authenticated in bowstring.authentication.timeout.ms")
     r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
 
 
 cdef int64_t idle_check_ms(const Reactor *r) noexcept nogil:
     """How often to check: a connection closes at most a tenth of its idle time late."""
-    cdef int64_t tenth = r.plane.connections_max_idle_ms // 10 + 1
-    return tenth if tenth < IDLE_CHECK_MAX_MS else IDLE_CHECK_MAX_MS
+    cdef int64_t due = IDLE_CHECK_MAX_MS
+    if r.plane.connections_max_idle_ms > 0:
+        due = min(due, r.plane.connections_max_idle_ms // 10 + 1)
+    return min(due, r.plane.authentication_max_ms // 10 + 1) if r.unauthenticated > 0 else due
 
 
 cdef int sleep_ms(Reactor *r) noexcept nogil:
@@ -281,8 +320,8 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
         return 0
     if r.timers.count > 0:
         due = r.timers.items[0].due_ms
-    if r.connections_open > 0 and r.plane.connections_max_idle_ms > 0:
-        if r.idle_check_due_ms < r.now_ms:
+    if r.unauthenticated > 0 or (r.connections_open > 0 and r.plane.connections_max_idle_ms > 0):
+        if r.idle_check_due_ms < r.now_ms or r.idle_check_due_ms > r.now_ms + idle_check_ms(r):
             r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
         if due < 0 or r.idle_check_due_ms < due:
             due = r.idle_check_due_ms
@@ -539,6 +578,8 @@ cdef void drop_mails(Reactor *r) noexcept nogil:
     for i in range(r.mailbox.count):
         if r.mailbox.mails[i].kind == MAIL_REPLY:
             chunks_free(<Chunk *>r.mailbox.mails[i].data)
+        elif r.mailbox.mails[i].kind == MAIL_ADMIT:
+            free(r.mailbox.mails[i].data)
         elif r.mailbox.mails[i].kind == MAIL_CONNECTION:
             close(<int>r.mailbox.mails[i].a)
         elif r.mailbox.mails[i].kind == MAIL_FOLLOW:

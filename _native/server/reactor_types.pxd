@@ -94,6 +94,7 @@ cdef struct Reactor:
     uint32_t session_seed
     Writer scratch
     int64_t idle_check_due_ms
+    int32_t unauthenticated         # connections that are not in PHASE_OPEN
     int64_t accept_again_ms         # reactor 0: listeners accept again then; 0: they accept now
     Pacer pacer
     CommitQueue *commits            # one for each write-ahead log it has appended to

@@ -14,12 +14,14 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from bowstring._native.server.commit_queue cimport commit_await_room, commit_pending
 from bowstring._native.server.connection cimport (
-    connection_condemn, connection_end, connection_full, connection_hold, connection_open_slot, connection_stall)
+    connection_condemn, connection_end, connection_full, connection_hold, connection_open_slot, connection_set_phase,
+    connection_stall)
 from bowstring._native.server.control_queue cimport control_send_request
 from bowstring._native.server.fetch cimport fetch_receive
 from bowstring._native.server.connection_types cimport (
-    STALL_ORDER, STALL_SYNC, STALL_UNANSWERED, STALL_WAL, Connection, Stall)
-from bowstring._native.server.control_types cimport LARGE_BODY_BYTES, RequestHeader
+    PHASE_AUTHENTICATING, PHASE_CERTIFICATE, PHASE_OPEN, PHASE_RAW_TOKENS, STALL_ORDER, STALL_SYNC, STALL_UNANSWERED,
+    STALL_WAL, Connection, Stall)
+from bowstring._native.server.control_types cimport LARGE_BODY_BYTES, RAW_TOKEN_VERSION, RequestHeader
 from bowstring._native.server.plane_types cimport MAX_API_KEY, Plane
 from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.server.produce cimport produce_blocked, produce_receive
@@ -31,7 +33,10 @@ from bowstring._native.base.wire cimport Reader, read_i16, read_i32, read_string
 cdef enum:
     API_PRODUCE = 0
     API_FETCH = 1
+    API_SASL_HANDSHAKE = 17
     API_API_VERSIONS = 18
+    API_SASL_AUTHENTICATE = 36
+    REAUTHENTICATE_MIN_MS = 1000    # an earlier SaslHandshake does not authenticate again (KIP-368)
     FRAME_MIN_BYTES = 10            # the shortest request header
 
 
@@ -95,6 +100,48 @@ cdef bint must_wait(Reactor *r, Connection *c, const RequestHeader *header, cons
     return slow_parks_for(r, c, slow_cost(size))
 
 
+cdef bint may_begin(Reactor *r, Connection *c, int api_key) noexcept nogil:
+    """Whether the phase of the connection, or its session's lifetime (KIP-368), admits a request of this API."""
+    if c.phase == PHASE_OPEN and (c.session_ends_ms == 0 or r.now_ms <= c.session_ends_ms):
+        return True
+    return api_key == API_SASL_HANDSHAKE or api_key == API_SASL_AUTHENTICATE or api_key == API_API_VERSIONS
+
+
+cdef void handshake_begun(Reactor *r, Connection *c, int api_version) noexcept nogil:
+    """Begins authentication again; and expects tokens without headers behind version 0. If the handshake fails, the
+    control thread closes the connection."""
+    if not r.plane.authenticates[c.listener]:
+        return
+    if c.phase == PHASE_OPEN:
+        if r.now_ms - c.admitted_ms < REAUTHENTICATE_MIN_MS:
+            return
+        connection_set_phase(c, PHASE_AUTHENTICATING)
+    if api_version == 0:
+        connection_set_phase(c, PHASE_RAW_TOKENS)
+
+
+cdef bint handle_token(Reactor *r, Connection *c, Reader *body) noexcept nogil:
+    """Passes on a SASL token without a request header. False: it must wait in the buffer."""
+    cdef RequestHeader header
+    cdef int64_t slot
+    header.api_key = API_SASL_AUTHENTICATE
+    header.api_version = RAW_TOKEN_VERSION
+    header.correlation_id = 0
+    header.client_id_length = -1
+    header.client_id = NULL
+    if must_wait(r, c, &header, body):
+        return False
+    slot = connection_open_slot(c)
+    c.alone = True
+    if slot < 0 or not control_send_request(c, &header, slot, body.at, body.end - body.at, r.slow_reserved):
+        connection_condemn(c)
+    else:
+        r.slow_reserved = 0
+    if r.slow_reserved != 0:
+        slow_give_back(r)
+    return True
+
+
 cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t size) noexcept nogil:
     """Parses one request's header and calls its handler. False: the request must wait in the buffer."""
     cdef Reader body
@@ -105,12 +152,18 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     body.at = frame
     body.end = frame + size
     body.bad = False
+    if c.phase == PHASE_RAW_TOKENS:
+        return handle_token(r, c, &body)
     header.api_key = read_i16(&body)
     header.api_version = read_i16(&body)
     header.correlation_id = read_i32(&body)
     header.client_id_length = read_string(&body, False, &header.client_id)
     if body.bad:
         refuse(c, -1, b"truncated request header", header.api_key, header.api_version)
+        return True
+    # In the phase, a request behind an unanswered one waits: its answer may end the phase.
+    if (c.phase == PHASE_OPEN or c.head_slot == c.tail_slot) and not may_begin(r, c, header.api_key):
+        refuse(c, -1, b"the client is not authenticated, or its session has expired", header.api_key, header.api_version)
         return True
     offered = (0 <= header.api_key < MAX_API_KEY and plane.apis[header.api_key].highest >= 0
                and plane.apis[header.api_key].lowest <= header.api_version <= plane.apis[header.api_key].highest)
@@ -141,6 +194,8 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     elif control_send_request(c, &header, slot, body.at, body.end - body.at, counted):
         r.slow_reserved -= counted
         connection_hold(c, slot, size)
+        if header.api_key == API_SASL_HANDSHAKE:
+            handshake_begun(r, c, header.api_version)
     else:
         connection_condemn(c)
     if r.slow_reserved != 0:
@@ -152,12 +207,17 @@ cdef void cut_frames(Reactor *r, Connection *c) noexcept nogil:
     """Handles every complete frame in the receive buffer."""
     cdef Reader head
     cdef int64_t size
-    while c.end - c.start >= 4 and not c.closing and not c.refusing and not c.parked and not c.stalled:
+    while (c.end - c.start >= 4 and not c.closing and not c.refusing and not c.parked and not c.stalled
+           and c.phase != PHASE_CERTIFICATE):
         head.at = c.buffer + c.start
         head.end = head.at + 4
         head.bad = False
         size = read_i32(&head)
-        if size < FRAME_MIN_BYTES or size > r.plane.request_max_bytes:
+        if c.phase != PHASE_OPEN and (size > r.plane.sasl_max_bytes or (c.phase == PHASE_RAW_TOKENS and size < 0)):
+            connection_end(c, -1, b"bad-sasl-size",
+                           b"a request before authentication is larger than sasl.server.max.receive.size")
+            return
+        if (size < FRAME_MIN_BYTES and c.phase != PHASE_RAW_TOKENS) or size > r.plane.request_max_bytes:
             refuse_size(c, size)
             return
         if c.end - c.start < 4 + size:
