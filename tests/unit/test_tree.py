@@ -82,6 +82,7 @@ NATIVE_PACKAGES = {
     "cleaner": {"base", "disk", "record", "log"},
     "server": {"base", "disk", "protocol", "record", "replica", "wal", "log"},
     "arrow": {"base", "record"},
+    "tls": set(),
     "client": {"base", "record", "arrow"},
 }
 # The same of the Python packages; `_native.log` stands for all of a native package. A module beside the packages, as

@@ -1,0 +1,3 @@
+"""Loads OpenSSL, see library.pyx."""
+
+cdef str last_reason()
