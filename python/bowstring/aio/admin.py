@@ -86,6 +86,17 @@ class Admin(WorkersClient):
     describe_producers = awaited(ThreadedAdmin.describe_producers)
     find_hanging_transactions = awaited(ThreadedAdmin.find_hanging_transactions)
     abort_transaction = awaited(ThreadedAdmin.abort_transaction)
+    create_acls = awaited(ThreadedAdmin.create_acls)
+    describe_acls = awaited(ThreadedAdmin.describe_acls)
+    delete_acls = awaited(ThreadedAdmin.delete_acls)
+    describe_user_scram_credentials = awaited(ThreadedAdmin.describe_user_scram_credentials)
+    alter_user_scram_credentials = awaited(ThreadedAdmin.alter_user_scram_credentials)
+    describe_client_quotas = awaited(ThreadedAdmin.describe_client_quotas)
+    alter_client_quotas = awaited(ThreadedAdmin.alter_client_quotas)
+    create_delegation_token = awaited(ThreadedAdmin.create_delegation_token)
+    renew_delegation_token = awaited(ThreadedAdmin.renew_delegation_token)
+    expire_delegation_token = awaited(ThreadedAdmin.expire_delegation_token)
+    describe_delegation_tokens = awaited(ThreadedAdmin.describe_delegation_tokens)
 
     async def close(self) -> None:
         """Closes the connections after the calls in progress."""

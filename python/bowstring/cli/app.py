@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from bowstring.cli.acls import app as acls
 from bowstring.cli.bench import app as bench
 from bowstring.cli.brokers import app as brokers
 from bowstring.cli.cluster import app as cluster
@@ -22,6 +23,7 @@ from bowstring.cli.perf import app as perf
 from bowstring.cli.pipeline import app as pipeline
 from bowstring.cli.produce import produce
 from bowstring.cli.quorum import app as quorum
+from bowstring.cli.quotas import app as quotas
 from bowstring.cli.reassign import app as reassign
 from bowstring.cli.scrub import scrub
 from bowstring.cli.serve import serve
@@ -29,6 +31,7 @@ from bowstring.cli.share import app as share
 from bowstring.cli.spark_jar import spark_jar
 from bowstring.cli.topics import app as topics
 from bowstring.cli.transactions import app as transactions
+from bowstring.cli.users import app as users
 from bowstring.cli.version import print_version, version
 
 HELP = """\
@@ -43,7 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-BROKER, RECORDS, MANAGE, OPERATE = "Broker", "Records", "Manage", "Cluster"
+BROKER, RECORDS, MANAGE, OPERATE, SECURE = "Broker", "Records", "Manage", "Cluster", "Security"
 
 
 @app.callback(help=HELP)
@@ -76,6 +79,9 @@ app.add_typer(reassign, name="reassign", rich_help_panel=OPERATE)
 app.add_typer(leaders, name="leaders", rich_help_panel=OPERATE)
 app.add_typer(quorum, name="quorum", rich_help_panel=OPERATE)
 app.add_typer(features, name="features", rich_help_panel=OPERATE)
+app.add_typer(users, name="users", rich_help_panel=SECURE)
+app.add_typer(acls, name="acls", rich_help_panel=SECURE)
+app.add_typer(quotas, name="quotas", rich_help_panel=SECURE)
 app.command("spark-jar", rich_help_panel=RECORDS)(spark_jar)
 app.command("dump-log", rich_help_panel=MANAGE)(dump_log)
 app.command("scrub", rich_help_panel=MANAGE)(scrub)

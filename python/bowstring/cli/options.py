@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bowstring.clients.records import TopicPartition
+
+if TYPE_CHECKING:
+    from bowstring.clients.admin.admin import Admin
 
 Bootstrap = Annotated[
     str,
@@ -28,6 +31,13 @@ Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Seconds to wait for brokers.")
 ]
 TIMEOUT_DEFAULT_S = 10.0
+
+
+def admin_at(bootstrap: str, timeout_s: float) -> Admin:
+    """Returns the client of a command that administers."""
+    from bowstring.clients.admin.admin import Admin
+
+    return Admin(bootstrap, timeout_ms=int(timeout_s * 1000), client_id="bowstring-cli")
 
 
 def pairs(values: Iterable[str], option: str) -> dict[str, str]:

@@ -11,8 +11,11 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from bowstring.clients import forks
+from bowstring.clients.admin.acls import AdminAcls
+from bowstring.clients.admin.client_quotas import AdminClientQuotas
 from bowstring.clients.admin.cluster import AdminCluster
 from bowstring.clients.admin.configs import AdminConfigs
+from bowstring.clients.admin.delegation_tokens import AdminDelegationTokens
 from bowstring.clients.admin.features import AdminFeatures
 from bowstring.clients.admin.group_lags import AdminGroupLags
 from bowstring.clients.admin.groups import AdminGroups
@@ -24,6 +27,7 @@ from bowstring.clients.admin.results import (
     ReplicaSize,
     config_text,
 )
+from bowstring.clients.admin.scram_users import AdminScramUsers
 from bowstring.clients.admin.transactions import AdminTransactions
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.config.aliases import AdminAliases
@@ -64,10 +68,14 @@ from bowstring.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from bowstring.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from bowstring.protocol.messages.describe_acls import DescribeAclsRequest
+from bowstring.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest
 from bowstring.protocol.messages.describe_configs import DescribeConfigsRequest
+from bowstring.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from bowstring.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from bowstring.protocol.messages.describe_quorum import DescribeQuorumRequest
+from bowstring.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from bowstring.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from bowstring.protocol.messages.metadata import MetadataRequest
 
@@ -83,15 +91,30 @@ LAG_LOOK_S = 0.02
 # Requests that change nothing.
 QUESTIONS = {
     ApiVersionsRequest,
+    DescribeAclsRequest,
+    DescribeClientQuotasRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeDelegationTokenRequest,
     DescribeQuorumRequest,
+    DescribeUserScramCredentialsRequest,
     ListPartitionReassignmentsRequest,
 }
 
 
 @checked_methods()
-class Admin(AdminConfigs, AdminGroups, AdminGroupLags, AdminCluster, AdminFeatures, AdminTransactions):
+class Admin(
+    AdminConfigs,
+    AdminGroups,
+    AdminGroupLags,
+    AdminCluster,
+    AdminFeatures,
+    AdminTransactions,
+    AdminAcls,
+    AdminScramUsers,
+    AdminClientQuotas,
+    AdminDelegationTokens,
+):
     """Inspects and changes a cluster. Any number of threads may share one.
 
     Args:

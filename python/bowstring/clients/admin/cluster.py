@@ -383,7 +383,7 @@ def _without_controller(response: Any) -> bool:
     """Whether no controller was active, for the whole request or for each of its topics and resources."""
     if hasattr(response, "error_code"):
         return bool(response.error_code == Errors.NOT_CONTROLLER.code)
-    names = ("topics", "responses", "results")
+    names = ("topics", "responses", "results", "filter_results", "entries")
     parts = next(getattr(response, each) for each in names if hasattr(response, each))
     return bool(parts) and all(each.error_code == Errors.NOT_CONTROLLER.code for each in parts)
 

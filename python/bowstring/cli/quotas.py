@@ -1,0 +1,193 @@
+"""Implements `bowstring quotas`: set, list, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from bowstring.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    TIMEOUT_DEFAULT_S,
+    Bootstrap,
+    Json,
+    Timeout,
+    admin_at,
+    pairs,
+)
+from bowstring.cli.output import console, print_hint, print_json, print_note, size_text
+from bowstring.clients.admin.client_quotas import QuotaEntity
+from bowstring.clients.errors import ClientError
+
+HELP = """\
+Set, list and delete quotas of users, client ids and addresses (KIP-13, KIP-546, KIP-612).
+
+A client above its quota is slowed down, not refused. Each broker counts for itself.
+"""
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
+
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Quota of this user.")]
+AllUsers = Annotated[bool, typer.Option("--user-defaults", help="Of each user without a quota of its own.")]
+Client = Annotated[str | None, typer.Option("--client-id", metavar="ID", help="Quota of this client id.")]
+AllClients = Annotated[bool, typer.Option("--client-defaults", help="Of each client id without one.")]
+Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="Quota of this address.")]
+AllIps = Annotated[bool, typer.Option("--ip-defaults", help="Of each address without one.")]
+
+_WORDS = {
+    "producer_byte_rate": "produce at most {size}/s",
+    "consumer_byte_rate": "fetch at most {size}/s",
+    "request_percentage": "use at most {value:g} % of a thread for requests",
+    "controller_mutation_rate": "create and delete at most {value:g} partitions/s",
+    "connection_creation_rate": "connect at most {value:g} times/s",
+}
+
+
+def _entity(
+    user: str | None, users: bool, client: str | None, clients: bool, ip: str | None, ips: bool
+) -> dict[str, str | None]:
+    """Returns names by type; None is the default.
+
+    Raises:
+        typer.BadParameter: options do not go together.
+    """
+    found: dict[str, str | None] = {}
+    for kind, name, default, option in (
+        ("user", user, users, "--user"),
+        ("client-id", client, clients, "--client-id"),
+        ("ip", ip, ips, "--ip"),
+    ):
+        if name is not None and default:
+            raise typer.BadParameter(f"give one of {option} and its defaults")
+        if name is not None or default:
+            found[kind] = name
+    if "ip" in found and len(found) > 1:
+        raise typer.BadParameter("--ip stands alone: quotas of addresses are for no user or client id")
+    return found
+
+
+def _who(entity: QuotaEntity) -> str:
+    names = dict(entity)
+    words = []
+    if "user" in names:
+        words.append("each other user" if names["user"] is None else f"user {names['user']}")
+    if "client-id" in names:
+        client = names["client-id"]
+        text = "each other client id" if client is None else f"client id {client}"
+        words.append(f"with {text}" if words else text)
+    if "ip" in names:
+        words.append("each other address" if names["ip"] is None else f"address {names['ip']}")
+    return " ".join(words)
+
+
+def _sentence(entity: QuotaEntity, name: str, value: float) -> str:
+    words = _WORDS.get(name, "have at most {value:g} " + name)
+    does = words.format(size=size_text(int(value)), value=value)
+    return f"{_who(entity)} may {does} on each broker"
+
+
+def _numbers(given: Mapping[str, str]) -> dict[str, float]:
+    found = {}
+    for name, text in given.items():
+        try:
+            found[name] = float(text)
+        except ValueError:
+            raise typer.BadParameter(f"{name}={text}: the value is not a number") from None
+    return found
+
+
+@app.command("set")
+def set_(
+    values: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME=VALUE...",
+            help="producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate; with "
+            "--ip connection_creation_rate.",
+        ),
+    ],
+    user: User = None,
+    user_defaults: AllUsers = False,
+    client_id: Client = None,
+    client_defaults: AllClients = False,
+    ip: Ip = None,
+    ip_defaults: AllIps = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT_S,
+    json: Json = False,
+) -> None:
+    """Set quotas, and say what each means."""
+    entity = _entity(user, user_defaults, client_id, client_defaults, ip, ip_defaults)
+    if not entity:
+        raise typer.BadParameter("say whose quota: --user, --client-id, both, --ip, or their defaults")
+    quotas = _numbers(pairs(values, "NAME=VALUE"))
+    with admin_at(bootstrap, timeout) as admin:
+        admin.alter_client_quotas(entity, quotas)
+    if json:
+        print_json({"entity": entity, "quotas": quotas})
+        return
+    for name, value in quotas.items():
+        print_note(_sentence(frozenset(entity.items()), name, value))
+
+
+@app.command("list")
+def list_(
+    user: User = None,
+    user_defaults: AllUsers = False,
+    client_id: Client = None,
+    client_defaults: AllClients = False,
+    ip: Ip = None,
+    ip_defaults: AllIps = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT_S,
+    json: Json = False,
+) -> None:
+    """List quotas: all, or those of a user, client id or address."""
+    entity = _entity(user, user_defaults, client_id, client_defaults, ip, ip_defaults)
+    with admin_at(bootstrap, timeout) as admin:
+        found = admin.describe_client_quotas(entity or None)
+    ordered = sorted(found.items(), key=lambda each: sorted((kind, name or "") for kind, name in each[0]))
+    if json:
+        print_json([{"entity": dict(each), "quotas": quotas} for each, quotas in ordered])
+        return
+    if not ordered:
+        print_hint("there are no such quotas" if entity else "there are no quotas")
+    for each, quotas in ordered:
+        for name, value in sorted(quotas.items()):
+            console().print(_sentence(each, name, value), markup=False)
+
+
+@app.command()
+def delete(
+    names: Annotated[
+        list[str], typer.Argument(metavar="[NAME...]", help="Quotas; default: all.", show_default=False)
+    ] = [],  # noqa: B006 - typer copies it
+    user: User = None,
+    user_defaults: AllUsers = False,
+    client_id: Client = None,
+    client_defaults: AllClients = False,
+    ip: Ip = None,
+    ip_defaults: AllIps = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout: Timeout = TIMEOUT_DEFAULT_S,
+    json: Json = False,
+) -> None:
+    """Delete quotas of exactly one user, client id, pair of them, or address."""
+    entity = _entity(user, user_defaults, client_id, client_defaults, ip, ip_defaults)
+    if not entity:
+        raise typer.BadParameter("say whose quota: --user, --client-id, both, --ip, or their defaults")
+    with admin_at(bootstrap, timeout) as admin:
+        there = admin.describe_client_quotas(entity, strict=True).get(frozenset(entity.items()), {})
+        gone = list(names) or sorted(there)
+        missing = [each for each in gone if each not in there]
+        if missing or not gone:
+            raise ClientError(
+                f"{_who(frozenset(entity.items()))} has no quota {''.join(missing[:1])}".rstrip()
+            )
+        admin.alter_client_quotas(entity, dict.fromkeys(gone))
+    if json:
+        print_json({"entity": entity, "deleted": gone})
+        return
+    for name in gone:
+        print_note(f"no more: {_sentence(frozenset(entity.items()), name, there[name])}")

@@ -1,0 +1,252 @@
+"""Implements Admin's methods for rules of access control (KIP-11, KIP-140, KIP-290)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bowstring.clients.errors import BrokerError, ConfigError, broker_error
+from bowstring.protocol.acls import (
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+    ResourcePatternType,
+)
+from bowstring.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from bowstring.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from bowstring.protocol.messages.describe_acls import DescribeAclsRequest
+
+if TYPE_CHECKING:
+    from bowstring.clients.net.connection import Api, Body
+    from bowstring.clients.records import Node
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def _member(kind: type[E], value: Any, known: Callable[[E], bool]) -> E:
+    """Returns the member that a value or its name stands for.
+
+    Raises:
+        ConfigError: there is none, or it may not stand here.
+    """
+    found = None
+    if isinstance(value, str):
+        found = kind.__members__.get(value.replace("-", "_").upper())
+    elif value in list(kind):
+        found = kind(value)
+    if found is None or not known(found):
+        names = ", ".join(each.name for each in kind if known(each))
+        raise ConfigError(f"{kind.__name__} is one of {names}, not {getattr(value, 'name', value)!r}")
+    return found
+
+
+def _is_stored(member: IntEnum) -> bool:
+    return member.name not in ("UNKNOWN", "ANY", "MATCH")
+
+
+def _is_filter(member: IntEnum) -> bool:
+    return member.name != "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AclBinding:
+    """A rule: whether a principal may do an operation on resources.
+
+    The order of arguments is that of confluent-kafka. Names of members stand for them: "topic", "read".
+
+    Args:
+        resource_type: what it protects.
+        name: name of the resource, beginning of names with PREFIXED, or `*` for all of the type;
+            `kafka-cluster` for the cluster.
+        resource_pattern_type: LITERAL or PREFIXED.
+        principal: such as `User:alice`; `User:*` is everyone.
+        host: address that requests come from; `*` is any.
+        operation: what it allows or denies.
+        permission_type: ALLOW or DENY.
+
+    Raises:
+        ConfigError: a value is not among those of its type, or a text is empty.
+    """
+
+    resource_type: AclResourceType
+    name: str
+    resource_pattern_type: ResourcePatternType
+    principal: str
+    host: str
+    operation: AclOperation
+    permission_type: AclPermissionType
+
+    def __post_init__(self) -> None:
+        _convert(self, _is_stored)
+        for field in ("name", "principal", "host"):
+            if not getattr(self, field):
+                raise ConfigError(f"{field} of an AclBinding may not be empty")
+
+
+@dataclass(frozen=True, slots=True)
+class AclBindingFilter:
+    """Selects rules; what is left out is not looked at.
+
+    Args:
+        resource_type: of the rules, or ANY.
+        name: name of the resource; None for any.
+        resource_pattern_type: of the rules, ANY, or MATCH for all rules that apply to a resource of the name.
+        principal: of the rules; None for any.
+        host: of the rules; None for any.
+        operation: of the rules, or ANY.
+        permission_type: of the rules, or ANY.
+
+    Raises:
+        ConfigError: a value is not among those of its type.
+    """
+
+    resource_type: AclResourceType = AclResourceType.ANY
+    name: str | None = None
+    resource_pattern_type: ResourcePatternType = ResourcePatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: AclOperation = AclOperation.ANY
+    permission_type: AclPermissionType = AclPermissionType.ANY
+
+    def __post_init__(self) -> None:
+        _convert(self, _is_filter)
+
+
+_KINDS: dict[str, type[IntEnum]] = {
+    "resource_type": AclResourceType,
+    "resource_pattern_type": ResourcePatternType,
+    "operation": AclOperation,
+    "permission_type": AclPermissionType,
+}
+
+
+def _convert(rule: AclBinding | AclBindingFilter, known: Callable[[IntEnum], bool]) -> None:
+    for field, kind in _KINDS.items():
+        object.__setattr__(rule, field, _member(kind, getattr(rule, field), known))
+
+
+class AdminAcls:
+    """Mixed into Admin, which provides the calls."""
+
+    if TYPE_CHECKING:
+
+        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
+
+        def _any_node(self) -> Node: ...
+
+        def _to_controller(
+            self,
+            api: Api,
+            body: Body,
+            check: Callable[[Any], None] = ...,
+            *,
+            pick: Callable[[], Node | None] | None = None,
+        ) -> Any: ...
+
+    def create_acls(self, acls: Iterable[AclBinding]) -> None:
+        """Creates rules. Those that exist already stay.
+
+        Args:
+            acls: the rules.
+
+        Raises:
+            BrokerError: the first refusal; the others are created. SECURITY_DISABLED: the cluster has no
+                authorizer.
+        """
+        wanted = list(acls)
+        creations = [
+            AclCreation(
+                resource_type=int(each.resource_type),
+                resource_name=each.name,
+                resource_pattern_type=int(each.resource_pattern_type),
+                principal=each.principal,
+                host=each.host,
+                operation=int(each.operation),
+                permission_type=int(each.permission_type),
+            )
+            for each in wanted
+        ]
+        response = self._to_controller(CreateAclsRequest, CreateAclsRequest(creations=creations))
+        for rule, result in zip(wanted, response.results, strict=True):
+            if result.error_code:
+                raise broker_error(result.error_code, f"creating {rule}", result.error_message)
+
+    def describe_acls(self, acl_filter: AclBindingFilter | None = None) -> list[AclBinding]:
+        """Returns rules in order.
+
+        Args:
+            acl_filter: which; None for all.
+
+        Raises:
+            BrokerError: SECURITY_DISABLED: the cluster has no authorizer; CLUSTER_AUTHORIZATION_FAILED.
+        """
+        chosen = acl_filter or AclBindingFilter()
+        request = DescribeAclsRequest(
+            resource_type_filter=int(chosen.resource_type),
+            resource_name_filter=chosen.name,
+            pattern_type_filter=int(chosen.resource_pattern_type),
+            principal_filter=chosen.principal,
+            host_filter=chosen.host,
+            operation=int(chosen.operation),
+            permission_type=int(chosen.permission_type),
+        )
+        response = self._call(self._any_node, DescribeAclsRequest, request)
+        if response.error_code:
+            raise broker_error(response.error_code, "describing ACLs", response.error_message)
+        return sorted(
+            _binding(resource.resource_type, resource.resource_name, resource.pattern_type, each)
+            for resource in response.resources
+            for each in resource.acls
+        )
+
+    def delete_acls(self, acl_filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
+        """Deletes the rules that filters select; returns them.
+
+        Args:
+            acl_filters: which rules.
+
+        Raises:
+            BrokerError: the first refusal; what other filters select is deleted.
+        """
+        filters = [
+            DeleteAclsFilter(
+                resource_type_filter=int(each.resource_type),
+                resource_name_filter=each.name,
+                pattern_type_filter=int(each.resource_pattern_type),
+                principal_filter=each.principal,
+                host_filter=each.host,
+                operation=int(each.operation),
+                permission_type=int(each.permission_type),
+            )
+            for each in acl_filters
+        ]
+        response = self._to_controller(DeleteAclsRequest, DeleteAclsRequest(filters=filters))
+        deleted: set[AclBinding] = set()
+        refused: BrokerError | None = None
+        for result in response.filter_results:
+            for each in (result, *result.matching_acls):
+                if each.error_code:
+                    error = broker_error(each.error_code, "deleting ACLs", each.error_message)
+                    refused = refused or error
+            deleted |= {
+                _binding(each.resource_type, each.resource_name, each.pattern_type, each)
+                for each in result.matching_acls
+                if not each.error_code
+            }
+        if refused is not None:
+            raise refused
+        return sorted(deleted)
+
+
+def _binding(resource_type: int, name: str, pattern_type: int, rule: Any) -> AclBinding:
+    return AclBinding(
+        AclResourceType(resource_type),
+        name,
+        ResourcePatternType(pattern_type),
+        rule.principal,
+        rule.host,
+        AclOperation(rule.operation),
+        AclPermissionType(rule.permission_type),
+    )
