@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.server.mailbox cimport wake
 from bowstring._native.server.connection_types cimport Connection
-from bowstring._native.server.control_types cimport CERTIFICATE_KEY, ControlMessage, RequestHeader
+from bowstring._native.server.control_types cimport API_SASL_HANDSHAKE, CERTIFICATE_KEY, ControlMessage, RequestHeader
 from bowstring._native.server.plane_types cimport EVENTS_KEPT, Plane, PlaneEvent
 from bowstring._native.server.produce_types cimport ProducePart
 from bowstring._native.server.reactor_types cimport REACTOR_SHIFT, Reactor
@@ -16,7 +16,6 @@ from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_un
 
 cdef enum:
     API_SHARE_FETCH = 78            # its sessions end with the connection
-    API_SASL_HANDSHAKE = 17         # what is authenticated does, too
 
 
 cdef ControlMessage *message_new(int64_t client_id_bytes, const uint8_t *body, int64_t n) noexcept nogil:

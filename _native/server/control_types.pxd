@@ -5,6 +5,7 @@ cdef enum:
     # Instead of an API key or version, for what is no request of a client:
     RAW_TOKEN_VERSION = -1          # of SaslAuthenticate: the body is a SASL token, and so is the answer
     CERTIFICATE_KEY = -2            # the body is the certificate (DER) of a TLS client; DataPlane.admit() answers it
+    API_SASL_HANDSHAKE = 17
     LARGE_BODY_BYTES = 65536        # from this size on, requests for the control thread are counted over all connections
 
 # Before the cimports: structs of these files point to each other.

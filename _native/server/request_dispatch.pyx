@@ -21,7 +21,8 @@ from bowstring._native.server.fetch cimport fetch_receive
 from bowstring._native.server.connection_types cimport (
     PHASE_AUTHENTICATING, PHASE_CERTIFICATE, PHASE_OPEN, PHASE_RAW_TOKENS, STALL_ORDER, STALL_SYNC, STALL_UNANSWERED,
     STALL_WAL, Connection, Stall)
-from bowstring._native.server.control_types cimport LARGE_BODY_BYTES, RAW_TOKEN_VERSION, RequestHeader
+from bowstring._native.server.control_types cimport (
+    API_SASL_HANDSHAKE, LARGE_BODY_BYTES, RAW_TOKEN_VERSION, RequestHeader)
 from bowstring._native.server.plane_types cimport MAX_API_KEY, Plane
 from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.server.produce cimport produce_blocked, produce_receive
@@ -33,7 +34,6 @@ from bowstring._native.base.wire cimport Reader, read_i16, read_i32, read_string
 cdef enum:
     API_PRODUCE = 0
     API_FETCH = 1
-    API_SASL_HANDSHAKE = 17
     API_API_VERSIONS = 18
     API_SASL_AUTHENTICATE = 36
     REAUTHENTICATE_MIN_MS = 1000    # an earlier SaslHandshake does not authenticate again (KIP-368)
