@@ -39,6 +39,7 @@ from bowstring._native.server.mail_types cimport MAIL_ADMIT, MAIL_CLOSE, MAIL_FI
 from bowstring._native.server.partition_types cimport Partition, Topic
 from bowstring._native.server.plane_types cimport MAX_API_KEY, MAX_REACTORS, Plane
 from bowstring._native.server.reactor_types cimport REACTOR_SHIFT, Reactor
+from bowstring._native.server.follow_types cimport Dial
 from bowstring._native.server.replica_types cimport ReplicaEvent
 from bowstring._native.server.subject_types cimport PRINCIPAL_BYTES_MAX
 from bowstring._native.server.subjects cimport subjects_free, subjects_init
@@ -189,6 +190,7 @@ cdef class DataPlane:
         cdef ControlMessage *m = control_take_all(&self.plane) if self.plane.control_fd >= 0 else NULL
         cdef ControlMessage *following
         cdef ReplicaEvent *event
+        cdef Dial *dial
         while m != NULL:
             following = m.next
             message_free(&self.plane, m)
@@ -197,6 +199,10 @@ cdef class DataPlane:
             event = self.plane.replica_events
             self.plane.replica_events = event.next
             free(event)
+        while self.plane.dials != NULL:
+            dial = self.plane.dials
+            self.plane.dials = dial.next
+            free(dial)
         if self.plane.table.by_name != NULL:
             for i in range(self.plane.table.mask + 1):
                 while self.plane.table.by_name[i] != NULL:

@@ -1,11 +1,12 @@
 """Connections to leaders: requests, answers, pauses after errors. See fetcher.pxd.
 
-Contents: connecting · sending · answers · orders.
+Contents: connecting · secured connections · sending · answers · orders.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, strcmp, strerror
+from posix.unistd cimport close
 from bowstring._native.base.atomics cimport load_i32, load_i64
 from bowstring._native.base.bigendian cimport load_be64
 from bowstring._native.base.error_codes cimport (
@@ -27,10 +28,11 @@ from bowstring._native.server.followed_partitions cimport (
     part_truncate, pause_ms)
 from bowstring._native.server.follower_append cimport follower_append
 from bowstring._native.server.id_table cimport id_find
+from bowstring._native.server.replica_events cimport dial_order
 from bowstring._native.server.topic_table cimport topic_by_id, topic_partition
 from bowstring._native.log cimport Log
 from bowstring._native.server.follow_types cimport (
-    ASKS_FETCH, ASKS_LEADER_END, ASKS_NOTHING, FOLLOW_ASKING, FOLLOW_FETCHING, Fetcher, FollowPart)
+    ASKS_FETCH, ASKS_LEADER_END, ASKS_NOTHING, FOLLOW_ASKING, FOLLOW_FETCHING, Fetcher, FollowLink, FollowPart)
 from bowstring._native.server.partition_types cimport Partition
 
 cdef extern from "server/sockets.h":
@@ -38,6 +40,7 @@ cdef extern from "server/sockets.h":
 
 cdef enum:
     NO_LISTENER = -1
+    DIAL_GRACE_MS = 5000            # beyond the time that the control thread has to connect
     HURRY_MS = 10                   # parts that are added wait so long for the answer to the request in flight
 
 # ---------------------------------------------------------------- connecting
@@ -45,7 +48,7 @@ cdef enum:
 
 cdef void pause(Fetcher *f, const char *why) noexcept nogil:
     """Waits, in the end for replica.fetch.backoff.ms; logs that once until the leader answers again."""
-    cdef char text[200]
+    cdef char text[500]
     f.retry_ms = f.reactor.now_ms + pause_ms(f.reactor.plane.replication.backoff_ms, f.failures)
     if f.failures == 0:
         snprintf(text, sizeof(text), b"no connection to leader %d at %s:%d (%s); trying again, at least every %lld ms",
@@ -55,7 +58,13 @@ cdef void pause(Fetcher *f, const char *why) noexcept nogil:
 
 
 cdef bint open_connection(Fetcher *f) noexcept nogil:
-    cdef int fd = connect_to(f.host, f.port)
+    cdef int fd
+    if f.reactor.plane.replication.is_secured:
+        if f.link != NULL:
+            return take_link(f)
+        dial(f)
+        return False
+    fd = connect_to(f.host, f.port)
     if fd < 0 and descriptors_lend_last(fd):                  # clients must not keep this broker from following
         fd = connect_to(f.host, f.port)
     if fd >= 0:
@@ -80,11 +89,94 @@ cdef void fetcher_disconnected(Connection *c) noexcept nogil:
         if f.parts[i].state == FOLLOW_ASKING:
             f.parts[i].state = FOLLOW_FETCHING
     f.asking = 0
+    f.renew_ms = 0
     if f.hurries:
         f.retry_ms = 0
         f.hurries = False
     elif f.count > 0:
         pause(f, b"it was closed")
+
+# ---------------------------------------------------------------- secured connections
+
+
+cdef void link_drop(FollowLink *link) noexcept nogil:
+    if link == NULL:
+        return
+    if link.fd >= 0:
+        close(link.fd)
+    if link.tls != NULL:
+        link.tls.calls.free(link.tls)
+    free(link)
+
+
+cdef void dial(Fetcher *f) noexcept nogil:
+    """Has the control thread make a connection, unless it does so already."""
+    if f.dial != 0 and f.reactor.now_ms < f.dial_due_ms:
+        if f.connection == NULL:
+            f.retry_ms = f.dial_due_ms
+        return
+    f.dials += 1
+    if dial_order(f.reactor.plane, f.reactor.index, f.leader_id, f.number, f.dials):
+        f.dial = f.dials
+        f.dial_due_ms = f.reactor.now_ms + f.reactor.plane.replication.socket_timeout_ms + DIAL_GRACE_MS
+        if f.connection == NULL:
+            f.retry_ms = f.dial_due_ms
+    elif f.connection == NULL:
+        pause(f, b"no memory")
+
+
+cdef bint take_link(Fetcher *f) noexcept nogil:
+    """Begins to use the connection that the control thread has made."""
+    cdef FollowLink *link = f.link
+    cdef Connection *c = connection_open(f.reactor, link.fd, NO_LISTENER)
+    f.link = NULL
+    link.fd = -1
+    if c == NULL:
+        link_drop(link)
+        pause(f, b"no memory")
+        return False
+    f.renew_ms = link.renew_ms
+    link_drop(link)
+    f.connection = c
+    c.fetcher = f
+    session_begin(f)
+    return True
+
+
+cdef void fetcher_linked(Reactor *r, FollowLink *link) noexcept nogil:
+    cdef Fetcher *f = r.fetchers
+    while f != NULL and (f.leader_id != link.leader_id or f.number != link.number):
+        f = f.next
+    if f == NULL or f.dial != link.dial:                 # the broker has moved
+        link_drop(link)
+        return
+    f.dial = 0
+    if link.fd < 0:
+        if f.connection == NULL and f.count > 0:
+            pause(f, link.why)
+        f.unasked = False                                # they wait for the answer to the request in flight
+        if f.renew_ms > 0:
+            f.renew_ms = r.now_ms + r.plane.replication.backoff_ms
+        link_drop(link)
+    elif f.count == 0 or (f.connection != NULL and not f.unasked and not renews(f)):
+        link_drop(link)                                  # it was made for parts that are fetched already
+    else:
+        link_drop(f.link)
+        f.link = link
+        f.retry_ms = 0
+        if f.connection != NULL and f.unasked:
+            replace(f)
+
+
+cdef bint renews(const Fetcher *f) noexcept nogil:
+    """Whether the login of the connection ends soon."""
+    return f.connection != NULL and 0 < f.renew_ms <= f.reactor.now_ms
+
+
+cdef void replace(Fetcher *f) noexcept nogil:
+    """Closes the connection. The next pass uses another one."""
+    f.hurries = True
+    connection_condemn(f.connection)
 
 # ---------------------------------------------------------------- sending
 
@@ -119,6 +211,12 @@ cdef void fetcher_run(Fetcher *f) noexcept nogil:
         return
     if f.connection != NULL and f.connection.closing:
         return
+    if f.count == 0:
+        link_drop(f.link)
+        f.link = NULL
+    elif f.connection != NULL and f.link != NULL:
+        replace(f)
+        return
     if f.connection == NULL and f.count > 0 and not open_connection(f):
         return
     if f.asking > 0:
@@ -143,9 +241,10 @@ cdef void hurry(Fetcher *f, int64_t *due_ms) noexcept nogil:
     if f.reactor.now_ms < f.ordered_ms + HURRY_MS:
         due_ms[0] = min(due_ms[0], f.ordered_ms + HURRY_MS)
         return
-    f.hurries = True
-    connection_condemn(c)
-    due_ms[0] = f.reactor.now_ms + 1                     # the next pass connects
+    if f.reactor.plane.replication.is_secured:
+        dial(f)
+        return
+    replace(f)
 
 
 cdef void fetchers_run(Reactor *r) noexcept nogil:
@@ -153,6 +252,8 @@ cdef void fetchers_run(Reactor *r) noexcept nogil:
     cdef int64_t due_ms
     r.follow_due_ms = 0
     while f != NULL:
+        if renews(f) and f.link == NULL:
+            dial(f)
         fetcher_run(f)
         due_ms = f.retry_ms
         if f.asks != ASKS_NOTHING:
@@ -160,6 +261,10 @@ cdef void fetchers_run(Reactor *r) noexcept nogil:
             if due_ms <= r.now_ms and f.connection != NULL and not f.connection.closing:
                 connection_condemn(f.connection)         # a leader that hangs, or a link that is cut
             hurry(f, &due_ms)
+        if f.connection != NULL and f.renew_ms > r.now_ms:
+            due_ms = min(due_ms, f.renew_ms)
+        if f.hurries:
+            due_ms = r.now_ms + 1                        # the next pass connects
         if r.now_ms < due_ms < FOLLOW_NEVER and (r.follow_due_ms == 0 or due_ms < r.follow_due_ms):
             r.follow_due_ms = due_ms
         f = f.next
@@ -377,6 +482,9 @@ cdef Fetcher *fetcher_for(Reactor *r, const FollowOrder *order) noexcept nogil:
         f.port = order.port
         if f.connection != NULL:                         # the broker has moved
             connection_condemn(f.connection)
+        link_drop(f.link)
+        f.link = NULL
+        f.dial = 0
         f.failures = 0
     return f
 
@@ -410,6 +518,7 @@ cdef void fetchers_free(Reactor *r) noexcept nogil:
         for i in range(f.count):
             part_free(f.parts[i])
         free(f.parts)
+        link_drop(f.link)
         writer_free(&f.request)
         writer_free(&f.forgotten)
         free(f)

@@ -8,11 +8,14 @@ cdef struct FollowPart
 cdef struct Fetcher
 cdef struct FollowOrder
 cdef struct TruncateJob
+cdef struct Dial
+cdef struct FollowLink
 
 from bowstring._native.server.connection_limits cimport PEER_BYTES
 from bowstring._native.server.connection_types cimport Connection
 from bowstring._native.server.partition_types cimport Partition
 from bowstring._native.server.reactor_types cimport Reactor
+from bowstring._native.tls.stream_types cimport TlsStream
 
 cdef enum FollowState:
     FOLLOW_FETCHING
@@ -58,6 +61,11 @@ cdef struct Fetcher:
     char host[PEER_BYTES]           # numeric
     int32_t port
     Connection *connection          # NULL: not connected
+    FollowLink *link                # the next connection, which the control thread has made; NULL: none
+    int64_t dial                    # the order to make one that is unanswered; 0: none
+    int64_t dials                   # orders so far
+    int64_t dial_due_ms             # its answer is lost then
+    int64_t renew_ms                # the login of `connection` holds until some time later; 0: for good
     int64_t retry_ms                # no request before; FOLLOW_NEVER: nothing to request until something changes
     int64_t failures                # in a row
     int8_t throttled                # parts wait for the follower's quota
@@ -86,6 +94,24 @@ cdef struct FollowOrder:
     int32_t number
     int32_t port
     char host[PEER_BYTES]
+
+cdef struct Dial:
+    # To the control thread: connect to a leader whose listener has TLS or SASL.
+    Dial *next
+    int32_t reactor
+    int32_t leader_id
+    int32_t number
+    int64_t dial                    # Fetcher.dial
+
+cdef struct FollowLink:
+    # From the control thread: the connection of a Dial, or why there is none. Whoever has it owns socket and session.
+    int32_t leader_id
+    int32_t number
+    int64_t dial
+    int fd                          # -1: there is none
+    TlsStream *tls                  # NULL: no TLS
+    int64_t renew_ms                # when to replace it; 0: never
+    char why[300]
 
 cdef struct TruncateJob:
     StorageJob base

@@ -13,6 +13,7 @@ cdef enum MailKind:
     MAIL_SLOW_BATCH                 # data: ProducePart, its entry replaced or its error set
     MAIL_FOLLOW                     # data: FollowOrder
     MAIL_TRUNCATED                  # data: TruncateJob that is done
+    MAIL_LINK                       # data: FollowLink
     MAIL_STOP
 
 cdef struct Admission:

@@ -31,6 +31,7 @@ cdef struct ApiRange
 cdef struct Plane
 
 from bowstring._native.server.control_types cimport ControlMessage
+from bowstring._native.server.follow_types cimport Dial
 from bowstring._native.server.partition_types cimport Partition, Topic
 from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.server.replica_types cimport Endpoint, ReplicaEvent
@@ -95,6 +96,7 @@ cdef struct Plane:
     int32_t endpoint_count
     ReplicaEvent *replica_events    # guarded by control_lock; the oldest first
     ReplicaEvent *replica_events_tail
+    Dial *dials                     # connections that fetchers need; guarded by control_lock
     Partition *advanced             # whose watched offset the high watermark has reached; guarded by control_lock
     int64_t followed_bytes          # appended as a follower
     StoragePool storage

@@ -23,7 +23,7 @@ from bowstring._native.server.connection cimport (
 from bowstring._native.server.fetch cimport fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken
 from bowstring._native.server.fetch_session cimport session_remove
 from bowstring._native.server.fetcher cimport (
-    fetcher_disconnected, fetcher_received, fetchers_free, fetchers_order, fetchers_run)
+    fetcher_disconnected, fetcher_linked, fetcher_received, fetchers_free, fetchers_order, fetchers_run, link_drop)
 from bowstring._native.server.followed_partitions cimport order_drop, part_truncated, truncate_drop
 from bowstring._native.server.request_dispatch cimport cut_frames
 from bowstring._native.server.id_table cimport id_find
@@ -33,10 +33,10 @@ from bowstring._native.server.connection_limits cimport FLUSH_BYTES
 from bowstring._native.server.connection_types cimport (
     PHASE_CERTIFICATE, PHASE_OPEN, STALL_NONE, STALL_SYNC, STALL_WAL, Chunk, Connection, Stall)
 from bowstring._native.server.fetch_types cimport FetchRequest
-from bowstring._native.server.follow_types cimport FollowOrder, TruncateJob
+from bowstring._native.server.follow_types cimport FollowLink, FollowOrder, TruncateJob
 from bowstring._native.server.mail_types cimport (
-    MAIL_ACK, MAIL_ADMIT, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FINISH, MAIL_FOLLOW, MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP,
-    MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
+    MAIL_ACK, MAIL_ADMIT, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FINISH, MAIL_FOLLOW, MAIL_LINK, MAIL_REPLY, MAIL_SLOW_BATCH,
+    MAIL_STOP, MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
 from bowstring._native.server.plane_types cimport Plane
 from bowstring._native.server.produce_types cimport ProducePart
 from bowstring._native.server.reactor_types cimport SESSION_BUCKETS, Reactor, Timer
@@ -252,6 +252,8 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
         fetchers_order(r, <FollowOrder *>mail.data)
     elif mail.kind == MAIL_TRUNCATED:
         part_truncated(r, <TruncateJob *>mail.data)
+    elif mail.kind == MAIL_LINK:
+        fetcher_linked(r, <FollowLink *>mail.data)
     elif mail.kind == MAIL_STOP:
         r.running = False
 
@@ -586,6 +588,8 @@ cdef void drop_mails(Reactor *r) noexcept nogil:
             order_drop(<FollowOrder *>r.mailbox.mails[i].data)
         elif r.mailbox.mails[i].kind == MAIL_TRUNCATED:
             truncate_drop(<TruncateJob *>r.mailbox.mails[i].data)
+        elif r.mailbox.mails[i].kind == MAIL_LINK:
+            link_drop(<FollowLink *>r.mailbox.mails[i].data)
     free(r.mailbox.mails)
 
 

@@ -34,3 +34,28 @@ cdef ReplicaEvent *replica_events_take(Plane *plane) noexcept nogil:
     plane.replica_events = plane.replica_events_tail = NULL
     pthread_mutex_unlock(&plane.control_lock)
     return head
+
+
+cdef bint dial_order(Plane *plane, int32_t reactor, int32_t leader_id, int32_t number, int64_t dial) noexcept nogil:
+    cdef Dial *made = <Dial *>malloc(sizeof(Dial))
+    if made == NULL:
+        return False
+    made.reactor = reactor
+    made.leader_id = leader_id
+    made.number = number
+    made.dial = dial
+    pthread_mutex_lock(&plane.control_lock)
+    made.next = plane.dials
+    plane.dials = made
+    pthread_mutex_unlock(&plane.control_lock)
+    wake(plane.control_fd)
+    return True
+
+
+cdef Dial *dials_take(Plane *plane) noexcept nogil:
+    cdef Dial *head
+    pthread_mutex_lock(&plane.control_lock)
+    head = plane.dials
+    plane.dials = NULL
+    pthread_mutex_unlock(&plane.control_lock)
+    return head

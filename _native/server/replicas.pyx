@@ -3,9 +3,12 @@
 Call all methods on the control thread.
 """
 from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_SetName
 from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+from posix.unistd cimport close
 from bowstring._native.base.atomics cimport add_i32, load_i64, store_i32, store_i64
 from bowstring._native.base.clock cimport monotonic_ms
 from bowstring._native.base.pthread cimport (
@@ -17,16 +20,18 @@ from bowstring._native.replica.in_sync_replicas cimport (
     replicas_low_watermark)
 from bowstring._native.server.data_plane cimport DataPlane
 from bowstring._native.server.mailbox cimport post
-from bowstring._native.server.replica_events cimport replica_events_take
+from bowstring._native.server.replica_events cimport dials_take, replica_events_take
 from bowstring._native.server.replica_leader cimport leader_advance, leader_check_lag
 from bowstring._native.server.topic_table cimport (
     partition_advanced, partition_release, partition_retain, topic_remove)
-from bowstring._native.server.follow_types cimport FollowOrder
-from bowstring._native.server.mail_types cimport MAIL_FOLLOW
+from bowstring._native.server.fetcher cimport link_drop
+from bowstring._native.server.follow_types cimport Dial, FollowLink, FollowOrder
+from bowstring._native.server.mail_types cimport MAIL_FOLLOW, MAIL_LINK
 from bowstring._native.server.partition_types cimport Partition, Topic
 from bowstring._native.server.plane_types cimport Plane
 from bowstring._native.server.replica_types cimport (
     FETCH_FAILED, REPLICA_LAGS, REPLICA_MAY_JOIN, REPLICA_TRUNCATED, Endpoint, ReplicaEvent)
+from bowstring._native.tls.stream_types cimport TlsStream
 
 cdef dict KINDS = {
     REPLICA_MAY_JOIN: "may-join", REPLICA_LAGS: "lags", FETCH_FAILED: "fetch-failed", REPLICA_TRUNCATED: "truncated",
@@ -48,6 +53,7 @@ cdef class Replicas:
         backoff_ms: ``replica.fetch.backoff.ms``.
         socket_timeout_ms: ``replica.socket.timeout.ms``.
         lag_max_ms: ``replica.lag.time.max.ms``.
+        is_secured: Leaders' listeners have TLS or SASL: :meth:`take_dials` says when to connect to one.
     """
 
     cdef DataPlane owner
@@ -59,7 +65,7 @@ cdef class Replicas:
     def __init__(self, DataPlane plane not None, *, int32_t broker_id, int64_t broker_epoch=-1, int32_t fetchers=1,
                  int32_t wait_max_ms=500, int32_t min_bytes=1, int32_t part_max_bytes=1048576,
                  int32_t response_max_bytes=10485760, int64_t backoff_ms=1000, int64_t lag_max_ms=30000,
-                 int64_t socket_timeout_ms=30000):
+                 int64_t socket_timeout_ms=30000, bint is_secured=False):
         if broker_id < 0 or fetchers < 1:
             raise ValueError(f"broker id {broker_id} must not be negative, and fetchers {fetchers} must be at least 1")
         self.owner = plane
@@ -74,6 +80,7 @@ cdef class Replicas:
         self.plane.replication.response_max_bytes = response_max_bytes
         self.plane.replication.backoff_ms = backoff_ms
         self.plane.replication.lag_max_ms = lag_max_ms
+        self.plane.replication.is_secured = is_secured
         self.plane.replication.socket_timeout_ms = max(socket_timeout_ms, wait_max_ms + 1)
         pthread_rwlock_unlock(&self.plane.table_lock)
 
@@ -460,6 +467,70 @@ cdef class Replicas:
         add_i32(&p.refs, -1)
         self._look_again()
         self.owner._sweep(False)
+
+    # ------------------------------------------------------------ secured connections
+
+    def take_dials(self):
+        """Returns the connections to leaders that are needed since the last call; ``control_fd`` of the plane is readable
+        then. Answer each by :meth:`give_link` or :meth:`refuse_dial`.
+
+        Returns:
+            list: ``(leader id, reactor, number, dial)``.
+        """
+        cdef Dial *dial = dials_take(self.plane)
+        cdef Dial *following
+        cdef list found = []
+        while dial != NULL:
+            following = dial.next
+            found.append((dial.leader_id, dial.reactor, dial.number, dial.dial))
+            free(dial)
+            dial = following
+        return found
+
+    def give_link(self, tuple dial not None, int fd, stream, *, int64_t renew_after_ms=0):
+        """Gives a connection to a leader, logged in, with all received bytes read and all written ones sent.
+
+        Args:
+            dial: Of :meth:`take_dials`.
+            fd: A non-blocking socket, owned by this object from now on, also if it fails.
+            stream: What ``TlsSession.release`` returns; None without TLS.
+            renew_after_ms: After this time another one is needed; 0 for never.
+        """
+        cdef FollowLink *link = self._link(dial, fd)
+        if stream is not None:
+            link.tls = <TlsStream *>PyCapsule_GetPointer(stream, b"bowstring.tls.stream")
+            PyCapsule_SetName(stream, b"taken")
+        link.renew_ms = monotonic_ms() + renew_after_ms if renew_after_ms > 0 else 0
+        self._post_link(dial, link)
+
+    def refuse_dial(self, tuple dial not None, str why not None):
+        """Says why there is no connection. The follower pauses, and asks again.
+
+        Args:
+            dial: Of :meth:`take_dials`.
+        """
+        cdef FollowLink *link = self._link(dial, -1)
+        cdef bytes text = why.encode()
+        snprintf(link.why, sizeof(link.why), b"%s", <const char *>text)
+        self._post_link(dial, link)
+
+    cdef FollowLink *_link(self, tuple dial, int fd) except NULL:
+        cdef FollowLink *link = <FollowLink *>calloc(1, sizeof(FollowLink))
+        if link == NULL:
+            if fd >= 0:
+                close(fd)
+            raise MemoryError
+        link.fd = fd
+        link.leader_id = dial[0]
+        link.number = dial[2]
+        link.dial = dial[3]
+        return link
+
+    cdef int _post_link(self, tuple dial, FollowLink *link) except -1:
+        if not post(&self.plane.reactors[<int32_t>dial[1]].mailbox, MAIL_LINK, 0, 0, link):
+            link_drop(link)
+            raise MemoryError
+        return 0
 
     # ------------------------------------------------------------ what happened
 

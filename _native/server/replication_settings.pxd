@@ -13,6 +13,7 @@ cdef struct ReplicationSettings:
     int64_t socket_timeout_ms       # replica.socket.timeout.ms
     int64_t lag_max_ms              # replica.lag.time.max.ms
     int32_t fetchers                # num.replica.fetchers
+    int8_t is_secured               # the control thread connects to leaders: their listeners have TLS or SASL
     int8_t rack_aware               # replica.selector.class: consumers read in their rack
     ReplicaQuota leader_quota       # leader.replication.throttled.rate
     ReplicaQuota follower_quota     # follower.replication.throttled.rate

@@ -80,7 +80,7 @@ NATIVE_PACKAGES = {
     "replica": {"base"},
     "share": {"base", "record"},
     "cleaner": {"base", "disk", "record", "log"},
-    "server": {"base", "disk", "protocol", "record", "replica", "wal", "log"},
+    "server": {"base", "disk", "protocol", "record", "replica", "tls", "wal", "log"},
     "arrow": {"base", "record"},
     "tls": set(),
     "client": {"base", "record", "arrow"},

@@ -1,0 +1,147 @@
+"""Followers of leaders with secured listeners use connections that the control thread has made."""
+
+import select
+import socket
+
+import pytest
+
+from tests.support.plane_requests import batch, only, produce
+from tests.support.replicated_planes import Planes
+from tests.support.waiting import wait_until
+
+
+class SecuredPlanes(Planes):
+    """Their control threads connect to leaders. `refused` and `ignored` are how many orders they do not carry out."""
+
+    def __init__(self, directory, *, renew_after_ms=0, refused=0, ignored=0, **settings):
+        self.renew_after_ms, self.refused, self.ignored = renew_after_ms, refused, ignored
+        self.given = []
+        self.dials = []
+        super().__init__(directory, is_secured=True, wait_max_ms=50, **settings)
+
+    def _control(self, broker):
+        plane = self.served[broker].plane
+        while not self.stopping.is_set():
+            if select.select([plane.control_fd], [], [], 0.05)[0]:
+                plane.take_requests()
+                replicas = self.replicas[broker]
+                self.events[broker] += replicas.take_events()
+                for dial in replicas.take_dials():
+                    self.carry_out(broker, replicas, dial)
+
+    def carry_out(self, broker, replicas, dial):
+        self.dials.append((broker, dial))
+        if self.ignored > 0:
+            self.ignored -= 1
+        elif self.refused > 0:
+            self.refused -= 1
+            replicas.refuse_dial(dial, "the certificate is not trusted: é" + "x" * 500)
+        else:
+            given = self.connect(dial[0])
+            self.given.append(given)
+            replicas.give_link(dial, given, None, renew_after_ms=self.renew_after_ms)
+
+    def connect(self, leader):
+        with socket.create_connection(("127.0.0.1", self.served[leader].port)) as connected:
+            connected.setblocking(False)
+            return connected.detach()
+
+
+@pytest.fixture
+def made():
+    found = []
+    yield found.append
+    for each in found:
+        each.close()
+
+
+@pytest.mark.parametrize("reactors", [1, 2])
+def test_followers_copy_over_given_connections(tmp_path, made, reactors):
+    planes = SecuredPlanes(tmp_path, reactors=reactors)
+    made(planes)
+    planes.elect(0, 1)
+    client = planes.client(0)
+    for _ in range(20):
+        assert only(client.call(produce(batch(b"a"), 9, acks=-1), 9)).error_code == 0
+    planes.await_equal()
+    assert {dial[0] for _, dial in planes.dials} == {0}
+
+
+def test_a_refused_connection_is_asked_for_again_and_logged_once(tmp_path, made):
+    planes = SecuredPlanes(tmp_path, refused=3, count=2)
+    made(planes)
+    planes.elect(0, 1)
+    assert only(planes.client(0).call(produce(batch(b"a"), 9, acks=-1), 9)).error_code == 0
+    planes.await_equal()
+    assert len(planes.dials) == 4
+    events = [each for each in planes.served[1].plane.take_events() if each[1] == "replica-fetch-failed"]
+    assert len(events) == 1 and "no connection to leader 0" in events[0][2]
+    assert "the certificate is not trusted" in events[0][2]
+
+
+def test_connections_are_replaced_before_their_logins_end(tmp_path, made):
+    planes = SecuredPlanes(tmp_path, renew_after_ms=30, count=2)
+    made(planes)
+    planes.elect(0, 1)
+    client = planes.client(0)
+    sent = 0
+
+    def has_renewed():
+        nonlocal sent
+        assert only(client.call(produce(batch(b"%d" % sent), 9, acks=-1), 9)).error_code == 0
+        sent += 1
+        return len(planes.dials) > 5
+
+    wait_until(has_renewed)
+    planes.await_equal()
+    assert planes.log(1).log_end_offset == sent
+
+
+def test_a_change_of_leader_needs_another_connection(tmp_path, made):
+    planes = SecuredPlanes(tmp_path, renew_after_ms=20)
+    made(planes)
+    for epoch, leader in enumerate([0, 1, 2, 0], 1):
+        planes.elect(leader, epoch)
+        assert only(planes.client(leader).call(produce(batch(b"a"), 9, acks=-1), 9)).error_code == 0
+        planes.await_equal()
+
+
+def test_a_connection_for_a_stale_order_is_closed(tmp_path, made):
+    planes = SecuredPlanes(tmp_path, count=2, ignored=1)
+    made(planes)
+    planes.elect(0, 1)
+    wait_until(lambda: planes.dials)
+    broker, (leader, reactor, number, dial) = planes.dials[0]
+    for stale in ((leader, reactor, number, dial + 7), (leader + 5, reactor, number, dial)):
+        ours, given = socket.socketpair()
+        given.setblocking(False)
+        planes.replicas[broker].give_link(stale, given.detach(), None)
+        ours.settimeout(20)
+        assert ours.recv(1) == b""
+        ours.close()
+    planes.carry_out(broker, planes.replicas[broker], (leader, reactor, number, dial))
+    assert only(planes.client(0).call(produce(batch(b"a"), 9, acks=-1), 9)).error_code == 0
+    planes.await_equal()
+
+
+def test_a_connection_that_comes_after_the_end_is_closed(tmp_path):
+    planes = SecuredPlanes(tmp_path, count=2, ignored=1)
+    planes.elect(0, 1)
+    wait_until(lambda: planes.dials)
+    broker, dial = planes.dials[0]
+    replicas = planes.replicas[broker]
+    planes.stopping.set()
+    for thread in planes.threads:
+        thread.join()
+    planes.served[broker].plane.stop()
+    ours, given = socket.socketpair()
+    replicas.give_link(dial, given.detach(), None)
+    replicas.refuse_dial(dial, "it is over")
+    planes.close()
+    planes.replicas.clear()
+    planes.served.clear()
+    planes.threads.clear()
+    del replicas
+    ours.settimeout(20)
+    assert ours.recv(1) == b""
+    ours.close()
