@@ -9,6 +9,7 @@ import typer
 from bowstring.cli.acls import app as acls
 from bowstring.cli.bench import app as bench
 from bowstring.cli.brokers import app as brokers
+from bowstring.cli.certs import app as certs
 from bowstring.cli.cluster import app as cluster
 from bowstring.cli.configs import app as configs
 from bowstring.cli.consume import consume
@@ -81,6 +82,7 @@ app.add_typer(quorum, name="quorum", rich_help_panel=OPERATE)
 app.add_typer(features, name="features", rich_help_panel=OPERATE)
 app.add_typer(users, name="users", rich_help_panel=SECURE)
 app.add_typer(acls, name="acls", rich_help_panel=SECURE)
+app.add_typer(certs, name="certs", rich_help_panel=SECURE)
 app.add_typer(quotas, name="quotas", rich_help_panel=SECURE)
 app.command("spark-jar", rich_help_panel=RECORDS)(spark_jar)
 app.command("dump-log", rich_help_panel=MANAGE)(dump_log)
