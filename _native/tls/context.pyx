@@ -27,6 +27,9 @@ _CIPHERS = ("ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECD
 _CLIENT_AUTH = {"none": SSL_VERIFY_NONE, "requested": SSL_VERIFY_PEER,
                 "required": SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT}
 
+cdef enum:
+    CERTIFICATES_MAX = 2048         # of one PEM text
+
 cdef struct Password:
     const char *text
     int n
@@ -60,7 +63,7 @@ cdef class Key:
 
 cdef class Certificates:
     """Certificates while a context is made."""
-    cdef void *items[1024]
+    cdef void *items[CERTIFICATES_MAX]
     cdef int count
 
     def __dealloc__(self):
@@ -95,7 +98,7 @@ cdef Certificates read_certificates(bytes pem, str what):
     cdef void *bio = memory_bio(pem)
     cdef void *x
     openssl.ERR_clear_error()
-    while found.count < 1024:
+    while found.count < CERTIFICATES_MAX:
         x = openssl.PEM_read_bio_X509(bio, NULL, NULL, NULL)
         if x == NULL:
             break
@@ -104,6 +107,8 @@ cdef Certificates read_certificates(bytes pem, str what):
     openssl.BIO_free(bio)
     reason = last_reason()
     openssl.ERR_clear_error()
+    if found.count == CERTIFICATES_MAX:
+        raise TlsError(f"{what} has more than {CERTIFICATES_MAX - 1} certificates; name fewer")
     if reason and reason != "no start line":
         raise TlsError(f"certificate {found.count + 1} of {what} is unreadable ({reason}); it must be PEM")
     if found.count == 0:
