@@ -104,6 +104,8 @@ cdef bint may_begin(Reactor *r, Connection *c, int api_key) noexcept nogil:
     """Whether the phase of the connection, or its session's lifetime (KIP-368), admits a request of this API."""
     if c.phase == PHASE_OPEN and (c.session_ends_ms == 0 or r.now_ms <= c.session_ends_ms):
         return True
+    if c.phase != PHASE_OPEN and c.head_slot != c.tail_slot:
+        return True                                      # it waits: the answer to an earlier one may end the phase
     return api_key == API_SASL_HANDSHAKE or api_key == API_SASL_AUTHENTICATE or api_key == API_API_VERSIONS
 
 
@@ -161,8 +163,7 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     if body.bad:
         refuse(c, -1, b"truncated request header", header.api_key, header.api_version)
         return True
-    # In the phase, a request behind an unanswered one waits: its answer may end the phase.
-    if (c.phase == PHASE_OPEN or c.head_slot == c.tail_slot) and not may_begin(r, c, header.api_key):
+    if not may_begin(r, c, header.api_key):
         refuse(c, -1, b"the client is not authenticated, or its session has expired", header.api_key, header.api_version)
         return True
     offered = (0 <= header.api_key < MAX_API_KEY and plane.apis[header.api_key].highest >= 0
