@@ -33,6 +33,20 @@ class ResourceType(IntEnum):
     USER = 7
 
 
+class PatternType(IntEnum):
+    """How the name of a rule's resource is read; the numbers are Kafka's."""
+
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Permission(IntEnum):
+    """What a rule does; the numbers are Kafka's."""
+
+    DENY = 2
+    ALLOW = 3
+
+
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 

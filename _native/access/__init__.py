@@ -1,0 +1,5 @@
+"""Access control lists compiled for look-ups, pure.
+
+Imported by: security.
+May import: base.
+"""
