@@ -352,6 +352,26 @@ _ROWS: Final = (
         broker="offset_delete",
     ),
     ServedApi(
+        ApiKeys.DESCRIBE_ACLS,
+        needs=_DESCRIBE_CLUSTER,
+        broker="describe_acls",
+        controller="describe_acls",
+    ),
+    ServedApi(
+        ApiKeys.CREATE_ACLS,
+        needs=_ALTER_CLUSTER,
+        broker=FORWARDED,
+        controller="create_acls",
+        refused=(Part("creations", "results", ()),),
+    ),
+    ServedApi(
+        ApiKeys.DELETE_ACLS,
+        needs=_ALTER_CLUSTER,
+        broker=FORWARDED,
+        controller="delete_acls",
+        refused=(Part("filters", "filter_results", ()),),
+    ),
+    ServedApi(
         ApiKeys.DESCRIBE_CLIENT_QUOTAS,
         needs=(for_request(on_cluster(_DESCRIBE_CONFIGS)),),
         broker="describe_client_quotas",

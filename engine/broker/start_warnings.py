@@ -5,7 +5,6 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.requests.listeners import Listener, told_elsewhere
 from bowstring.protocol.records.cluster_metadata.security import (
-    AccessControlEntryRecord,
     UserScramCredentialRecord,
 )
 
@@ -33,7 +32,7 @@ def warn_at_start(
             listeners=",".join(str(each.host) for each in listeners),
         )
     for what, count in (
-        ("access control entries", sum(1 for _ in image.kept.of(AccessControlEntryRecord))),
+        ("access control entries", len(image.acls)),
         ("SCRAM credentials", sum(1 for _ in image.kept.of(UserScramCredentialRecord))),
         ("client quotas", len(image.client_quotas)),
     ):

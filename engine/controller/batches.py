@@ -8,6 +8,7 @@ from bowstring.engine.metadata.features import TRANSACTIONS_SINCE
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.records.cluster_metadata.markers import BeginTransactionRecord, EndTransactionRecord
 from bowstring.protocol.records.cluster_metadata.nodes import RegisterBrokerRecord
+from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.records.cluster_metadata.topics import PartitionChangeRecord, PartitionRecord
 from bowstring.protocol.schema import MetadataRecord
@@ -67,6 +68,8 @@ def bytes_most(record: MetadataRecord) -> int:
     if isinstance(record, ConfigRecord):
         letters = len(record.resource_name) + len(record.name) + len(record.value or "")
         return _SMALL + _LETTER_BYTES * letters
+    if isinstance(record, AccessControlEntryRecord):
+        return _SMALL + _LETTER_BYTES * (len(record.resource_name) + len(record.principal) + len(record.host))
     if isinstance(record, RegisterBrokerRecord):
         parts = len(record.end_points) + len(record.features)
         return _SMALL * (2 + parts) + _DIRECTORY_BYTES * len(record.log_dirs)

@@ -28,6 +28,8 @@ ELR_SINCE: Final = 23
 """... partitions name their eligible leader replicas (KIP-966)."""
 CORDONED_DIRECTORIES_SINCE: Final = 30
 """... brokers name directories that take no new replicas (KIP-1066)."""
+ADDRESS_BLOCKS_SINCE: Final = 32
+"""... hosts of access control entries can be blocks of addresses."""
 CONTROLLER_UNREGISTRATIONS_SINCE: Final = 33
 """... registrations of controllers can be removed (KIP-1312)."""
 CHANGED_METADATA: Final = (7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33)

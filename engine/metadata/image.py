@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple, Protocol
 
+from bowstring.engine.metadata.acls_image import AclsImage
 from bowstring.engine.metadata.client_quotas_image import ClientQuotasImage
 from bowstring.engine.metadata.names import unified
 from bowstring.engine.metadata.unsupported_records import KEPT_RECORDS, UnsupportedRecords
-from bowstring.protocol.records.cluster_metadata import markers, nodes, settings, topics
+from bowstring.protocol.records.cluster_metadata import markers, nodes, security, settings, topics
 from bowstring.protocol.schema import MetadataRecord
 
 TOPIC_RESOURCE: Final = 2
@@ -114,11 +115,11 @@ class MetadataError(Exception):
 
 
 class ClusterImage:
-    """Topics, brokers, configs, client quotas, features and producer id blocks, and all other records, which
+    """Topics, brokers, configs, client quotas, access control, features and producer id blocks, and all other records, which
     are only kept.
 
     Attributes:
-        kept: Records of features that this version does not implement yet (access control, ...).
+        kept: Records of features that this version does not implement yet (SCRAM credentials, ...).
         topics_version: Changes when a topic is created or deleted, or gets other partitions or replicas. No
             two images have the same version with different topics.
         created_version: The `topics_version` of the last creation of a topic.
@@ -136,6 +137,7 @@ class ClusterImage:
         self.next_producer_id = 0
         self.partition_count = 0
         self.client_quotas = ClientQuotasImage()
+        self.acls = AclsImage()
         self.kept = UnsupportedRecords()
         self._partition_kinds: dict[PartitionImage, PartitionImage] = {}
         # Records of a metadata transaction (KIP-868) that has begun and not ended; None outside a
@@ -157,6 +159,7 @@ class ClusterImage:
         new.next_producer_id = self.next_producer_id
         new.partition_count = self.partition_count
         new.client_quotas = self.client_quotas.copy()
+        new.acls = self.acls.copy()
         new.kept = self.kept.copy()
         new._partition_kinds = self._partition_kinds.copy()
         new._transaction = None if self._transaction is None else self._transaction.copy()
@@ -339,6 +342,12 @@ class ClusterImage:
     def _set_client_quota(self, record: settings.ClientQuotaRecord) -> None:
         self.client_quotas.apply(record)
 
+    def _add_acl(self, record: security.AccessControlEntryRecord) -> None:
+        self.acls.add(record)
+
+    def _remove_acl(self, record: security.RemoveAccessControlEntryRecord) -> None:
+        self.acls.remove(record)
+
     # ------------------------------------------------------------ brokers
 
     def _register_broker(self, record: nodes.RegisterBrokerRecord) -> None:
@@ -435,6 +444,8 @@ _ACTIONS: Final[dict[type[MetadataRecord], Callable[[ClusterImage, Any], None]]]
     settings.FeatureLevelRecord: ClusterImage._set_feature,
     settings.ProducerIdsRecord: ClusterImage._set_producer_ids,
     settings.ClientQuotaRecord: ClusterImage._set_client_quota,
+    security.AccessControlEntryRecord: ClusterImage._add_acl,
+    security.RemoveAccessControlEntryRecord: ClusterImage._remove_acl,
     nodes.RegisterBrokerRecord: ClusterImage._register_broker,
     nodes.UnregisterBrokerRecord: ClusterImage._unregister_broker,
     nodes.BrokerRegistrationChangeRecord: ClusterImage._change_broker,

@@ -70,6 +70,7 @@ def image_records(image: ClusterImage) -> Iterator[MetadataRecord]:
     yield from image.client_quotas.records()
     if image.next_producer_id > 0:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
+    yield from image.acls.records()
     for kept in KEPT_IN_ORDER:
         yield from image.kept.of(kept)
 

@@ -14,7 +14,6 @@ _KEYS: Final[dict[type[MetadataRecord], Callable[[Any], Hashable]]] = {
     nodes.RegisterControllerRecord: lambda record: record.controller_id,
     security.UserScramCredentialRecord: lambda record: (record.name, record.mechanism),
     security.DelegationTokenRecord: lambda record: record.token_id,
-    security.AccessControlEntryRecord: lambda record: record.id,
 }
 _REMOVALS: Final[dict[type[MetadataRecord], tuple[type[MetadataRecord], Callable[[Any], Hashable]]]] = {
     nodes.UnregisterControllerRecord: (nodes.RegisterControllerRecord, lambda record: record.controller_id),
@@ -23,17 +22,12 @@ _REMOVALS: Final[dict[type[MetadataRecord], tuple[type[MetadataRecord], Callable
         lambda record: (record.name, record.mechanism),
     ),
     security.RemoveDelegationTokenRecord: (security.DelegationTokenRecord, lambda record: record.token_id),
-    security.RemoveAccessControlEntryRecord: (
-        security.AccessControlEntryRecord,
-        lambda record: record.id,
-    ),
 }
 
 KEPT_RECORDS: Final[tuple[type[MetadataRecord], ...]] = (*_KEYS, *_REMOVALS)
 """Record types that `UnsupportedRecords.apply` accepts."""
 
 KEPT_IN_ORDER: Final[tuple[type[MetadataRecord], ...]] = (
-    security.AccessControlEntryRecord,
     security.UserScramCredentialRecord,
     security.DelegationTokenRecord,
 )

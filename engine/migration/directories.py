@@ -39,7 +39,6 @@ from bowstring.protocol.features import (
     METADATA_VERSION,
 )
 from bowstring.protocol.records.cluster_metadata.nodes import BrokerRegistrationChangeRecord
-from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.schema import MetadataRecord
 
@@ -189,7 +188,7 @@ def _describe(done: Migration, state: MetadataState, paths: Sequence[Path]) -> N
     done.metadata_version = image.features.get(METADATA_VERSION, 0)
     done.topics, done.partitions = len(image.topics), image.partition_count
     if done.to == "bowstring":
-        if rules := sum(1 for _ in image.kept.of(AccessControlEntryRecord)):
+        if rules := len(image.acls):
             done.warnings.append(
                 f"{rules} access control entries are kept, but Bowstring does not enforce them"
             )

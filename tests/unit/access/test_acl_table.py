@@ -90,7 +90,17 @@ def native(rule):
 
 
 ADDRESSES = ["127.0.0.1", "10.1.2.3", "10.1.200.3", "::1", "2001:db8::7", ""]
-HOSTS = ["*", "127.0.0.1", "10.1.2.3", "10.1.0.0/16", "10.1.2.0/23", "::1", "2001:db8::/32", "no.host", "0.0.0.0/0"]
+HOSTS = [
+    "*",
+    "127.0.0.1",
+    "10.1.2.3",
+    "10.1.0.0/16",
+    "10.1.2.0/23",
+    "::1",
+    "2001:db8::/32",
+    "no.host",
+    "0.0.0.0/0",
+]
 NAMES = ["a", "ab", "abc", "abd", "b", "*", "*x", "ä", "äb"]
 PRINCIPALS = ["User:alice", "User:bob", "User:*", "Group:alice", "User:"]
 OPERATIONS = [ALL, *Op]
@@ -159,7 +169,9 @@ def test_until_the_rules_are_loaded_only_super_users_may_do_anything():
     assert table.allows(b"User:bob", b"::1", Op.READ, TOPIC, b"t")
 
 
-@pytest.mark.parametrize("host", ["10.0.0.0/33", "10.0.0.0/x", "10.0.0.0/", "/8", "x" * 300, "", "fe80::1%eth0/8"])
+@pytest.mark.parametrize(
+    "host", ["10.0.0.0/33", "10.0.0.0/x", "10.0.0.0/", "/8", "x" * 300, "", "fe80::1%eth0/8"]
+)
 def test_a_malformed_host_fits_nobody(host):
     table = AclTable()
     table.is_loaded = True
@@ -185,7 +197,17 @@ def test_types_of_a_later_kafka_have_no_effect():
 
 def test_ten_thousand_rules_are_small_and_removable():
     rules = [
-        native((TOPIC, PREFIXED if n % 5 == 0 else LITERAL, f"team-{n % 997}-topic-{n}", f"User:u{n % 331}", "*", ALL, ALLOW))
+        native(
+            (
+                TOPIC,
+                PREFIXED if n % 5 == 0 else LITERAL,
+                f"team-{n % 997}-topic-{n}",
+                f"User:u{n % 331}",
+                "*",
+                ALL,
+                ALLOW,
+            )
+        )
         for n in range(10_000)
     ]
     table = AclTable()
