@@ -1,5 +1,5 @@
 """Access control lists compiled for look-ups, pure.
 
-Imported by: security.
-May import: base.
+Imported by: nobody.
+May import: nothing.
 """

@@ -1,7 +1,7 @@
 """Keeps the rules of access control and decides by them, see acl_table.pxd."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset, strchr, strlen
 
 cdef extern from *:
@@ -16,7 +16,7 @@ cdef enum:
     PATTERN_PREFIXED = 4            # Kafka's PatternType; LITERAL is 3
     ANY_HOST = 1                    # AclHost.family
     HOST_BYTES_MAX = 64             # longer texts are no address
-    BUCKETS_MIN = 64
+    TABLE_MIN = 64
 
 # ---------------------------------------------------------------- hashes
 
@@ -287,7 +287,7 @@ cdef bint decide_some(const AclRules *rules, const AclSubject *subject, int8_t o
 
 
 cdef bint grow_patterns(AclRules *rules) noexcept nogil:
-    cdef uint32_t size = max(BUCKETS_MIN, 2 * (rules.pattern_mask + 1)), i
+    cdef uint32_t size = max(TABLE_MIN, 2 * (rules.pattern_mask + 1)), i
     cdef AclPattern **grown = <AclPattern **>calloc(size, sizeof(AclPattern *))
     cdef AclPattern *pattern
     cdef AclPattern *following
@@ -308,7 +308,7 @@ cdef bint grow_patterns(AclRules *rules) noexcept nogil:
 
 
 cdef bint grow_principals(AclRules *rules) noexcept nogil:
-    cdef uint32_t size = max(BUCKETS_MIN, 2 * (rules.principal_mask + 1)), i
+    cdef uint32_t size = max(TABLE_MIN, 2 * (rules.principal_mask + 1)), i
     cdef AclPrincipal **grown = <AclPrincipal **>calloc(size, sizeof(AclPrincipal *))
     cdef AclPrincipal *principal
     cdef AclPrincipal *following

@@ -47,7 +47,7 @@ async def handle(
         correlation_id=header.correlation_id,
         client_id=header.client_id,
         principal=_principal(body.request_principal),
-        peer=_address(body.client_host_address),
+        peer=f"{_address(body.client_host_address)}:0",
         connection_id=request.connection_id,
         slot=request.slot,
         received_ns=request.received_ns,

@@ -24,6 +24,7 @@ from bowstring.engine.broker.lifecycle import BrokerLifecycle
 from bowstring.engine.broker.node import (
     NodeLostError,
     behind,
+    caught_up,
     check_formatted,
     make_plane,
     new_log_directories,
@@ -186,6 +187,7 @@ class Broker:
                 self.node_id,
                 self.directories,
                 self.quorum,
+                self.authorizer,
                 may_lack_listeners=self._may_format,
             )
 
@@ -228,6 +230,7 @@ class Broker:
             if not only_to_recover:
                 self._bind_local()
             self._make_workers()
+            self.authorizer.follow(self.quorum, caught_up(self.quorum))
             self._committed_configs.load(self.metadata.image)
             if not only_to_recover:
                 self._refuse_unenforced()
@@ -430,6 +433,7 @@ class Broker:
         self._not_ready = "the broker waits until the controller unfences it"
         await self.lifecycle.unfence(deadline_s)
         self.quorum.works_inline = False
+        self.authorizer.loaded()
         self.plane.accept()
         self._not_ready = None
 

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.api.table import BY_CONTROLLER
 from bowstring.engine.broker.dispatcher import Dispatcher
-from bowstring.engine.broker.node import behind, check_formatted, make_plane, new_log_directories, node_id_of
+from bowstring.engine.broker.node import (
+    behind,
+    caught_up,
+    check_formatted,
+    make_plane,
+    new_log_directories,
+    node_id_of,
+)
 from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.controller.service import QuorumController
@@ -78,12 +85,13 @@ class ControllerServer:
         node_id: int,
         directories: LogDirectories,
         quorum: QuorumService,
+        authorizer: Authorizer,
         *,
         may_lack_listeners: bool = False,
     ) -> None:
         """`may_lack_listeners`: No setting names another node that would have to reach this one."""
         self.configs = configs
-        self.authorizer = Authorizer(configs)
+        self.authorizer = authorizer
         self.node_id = node_id
         self.directories = directories
         self.quorum = quorum
@@ -191,7 +199,10 @@ class ControllerNode:
             node_id=self.node_id,
         )
         self.metadata = self.quorum
-        self.server = ControllerServer(self.configs, self.node_id, self.directories, self.quorum)
+        self.authorizer = Authorizer(self.configs)
+        self.server = ControllerServer(
+            self.configs, self.node_id, self.directories, self.quorum, self.authorizer
+        )
         self.descriptors = DescriptorReserve()
         self._metrics: MetricsServer | None = None
         self._not_ready: str | None = "the controller is starting"
@@ -217,6 +228,7 @@ class ControllerNode:
             self.server.bind()
             undo.callback(self.quorum.close)
             self.quorum.open()
+            self.authorizer.follow(self.quorum, caught_up(self.quorum))
             undo.pop_all()
 
     async def start(self) -> None:

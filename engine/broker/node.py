@@ -1,6 +1,7 @@
 """What nodes of all roles have: id, directories, data plane, listeners of controllers, metadata."""
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.server.data_plane import DataPlane
@@ -95,3 +96,16 @@ def behind(quorum: "QuorumService") -> str | None:
     if quorum.end_offset >= quorum.high_watermark:
         return None
     return f"the node has applied its metadata up to offset {quorum.end_offset} of {quorum.high_watermark}"
+
+
+def caught_up(quorum: "QuorumService") -> Callable[[], bool]:
+    """Returns what says whether this node has had all committed metadata once since now."""
+    begun = quorum.high_watermark
+
+    def ask() -> bool:
+        if quorum.is_leader:
+            return True
+        known = quorum.leader_id >= 0 and quorum.high_watermark > begun
+        return known and quorum.end_offset >= quorum.high_watermark
+
+    return ask

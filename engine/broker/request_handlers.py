@@ -16,6 +16,7 @@ from bowstring.engine.requests.binding import Handler, bound
 from bowstring.engine.requests.listeners import WITHIN
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.engine.security.acl_types import OWN_NODE
 from bowstring.protocol import API_VERSIONS, ProtocolError
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.schema import Request as AnyRequest
@@ -68,6 +69,7 @@ class RequestHandlers:
             version=version,
             body=body,
             listener=WITHIN,
+            principal=OWN_NODE,
             received_ns=time.monotonic_ns(),
         )
         failed = True

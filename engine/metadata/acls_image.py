@@ -1,4 +1,4 @@
-"""Holds the access control entries of the cluster (KIP-801), as the records of the metadata log set them. Pure."""
+"""Holds the access control entries of the cluster (KIP-801), as the metadata log sets them. Pure."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -115,8 +115,8 @@ class MetadataError(Exception):
 
 
 class ClusterImage:
-    """Topics, brokers, configs, client quotas, access control, features and producer id blocks, and all other records, which
-    are only kept.
+    """Topics, brokers, configs, client quotas, rules of access control, features and producer id blocks, and
+    all other records, which are only kept.
 
     Attributes:
         kept: Records of features that this version does not implement yet (SCRAM credentials, ...).

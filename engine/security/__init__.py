@@ -1,5 +1,5 @@
 """Decides who may do what: access control lists and super users (KIP-11).
 
 Imported by: api, broker.
-May import: configs, protocol.
+May import: _native.access, configs, engine, metadata, protocol.
 """

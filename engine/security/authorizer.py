@@ -1,11 +1,15 @@
 """Answers whether a principal may do an operation on a resource."""
 
-from collections.abc import Iterable
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
 
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.engine.security.acl_types import OWN_NODE, AclOperation, ResourceType
+from bowstring.engine.security.decided import Decided
 from bowstring.protocol.errors import Error, Errors, KafkaError
+
+if TYPE_CHECKING:
+    from bowstring.engine.security.access_rules import AccessRules, Followed, Plane
 
 _ERRORS: Final = {
     ResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
@@ -50,10 +54,33 @@ class Authorizer:
 
     Attributes:
         is_on: Whether an authorizer is configured.
+        rules: What it decides by; None: it is off.
     """
 
     def __init__(self, configs: BrokerConfigs) -> None:
-        self.is_on = False
+        """Reads the configs.
+
+        Raises:
+            ConfigError: Another authorizer is configured than Kafka's own, or super.users is malformed.
+        """
+        self.is_on = bool(configs.value("authorizer.class.name"))
+        self.rules: AccessRules | None = None
+        if self.is_on:
+            from bowstring.engine.security import access_rules
+
+            self.rules = access_rules.AccessRules(configs)
+
+    def follow(
+        self, source: "Followed", is_complete: Callable[[], bool], plane: "Plane | None" = None
+    ) -> None:
+        """Follows the rules of the image from now on; as `AccessRules.follow`."""
+        if self.rules is not None:
+            self.rules.follow(source, is_complete, plane)
+
+    def loaded(self) -> None:
+        """Notes that the node has all rules: before, super users alone may do anything."""
+        if self.rules is not None:
+            self.rules.loaded()
 
     def allows(
         self,
@@ -64,27 +91,54 @@ class Authorizer:
         *,
         counts: bool = True,
     ) -> bool:
-        """Returns whether the sender of a request may do an operation on a resource (`allows_some`: on any).
+        """Returns whether the sender of a request may do an operation on a resource.
 
         Args:
-            counts: Whether a denial is counted, logged and audited. False for a question whose denial refuses
-                nothing, such as what may be seen in a list (Kafka's ``logIfDenied``).
+            counts: Whether the decision is reported: a denial is counted and logged, and both are audited.
+                False for a question whose denial refuses nothing, such as what may be seen in a list
+                (Kafka's ``logIfDenied``).
+
+        Raises:
+            KafkaError: The node does not have the rules yet.
         """
-        return True
+        rules = self.rules
+        if rules is None or request.principal is OWN_NODE:
+            return True
+        host = host_of(request.peer)
+        allowed = rules.decides(request.principal, host, operation, resource_type, name)
+        if counts:
+            reports = rules.reports
+            if not allowed:
+                reports.denied[operation, resource_type] += 1
+            if not allowed or reports.audit is not None:
+                api = getattr(request, "api_key", -1)
+                reports.note(Decided(request.principal, host, operation, resource_type, name, allowed, api))
+        return allowed
 
     def allowed(
-        self, request: Sender, operation: AclOperation, resource_type: ResourceType, names: Iterable[str]
+        self,
+        request: Sender,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        names: Iterable[str],
+        *,
+        counts: bool = True,
     ) -> set[str]:
-        """Returns those of the names on which the sender may do an operation. Denials count."""
+        """Returns those of the names on which the sender may do an operation; `counts` as for `allows`."""
+        distinct = set(names)
         if not self.is_on:
-            return set(names)
-        return {name for name in set(names) if self.allows(request, operation, resource_type, name)}
+            return distinct
+        return {
+            name for name in distinct if self.allows(request, operation, resource_type, name, counts=counts)
+        }
 
     def allows_some(self, request: Sender, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Returns whether the sender may do an operation on any resource of a type, whichever it is (Kafka's
-        ``authorizeByResourceType``, KIP-679).
+        ``authorizeByResourceType``, KIP-679). Denials do not count.
         """
-        return True
+        if self.rules is None or request.principal is OWN_NODE:
+            return True
+        return self.rules.decides_some(request.principal, host_of(request.peer), operation, resource_type)
 
     def operations(self, request: Sender, resource_type: ResourceType, name: str) -> int:
         """Returns the operations that the sender may do on a resource; bit n is operation n (KIP-430).
@@ -118,3 +172,8 @@ class Authorizer:
         """
         if self.is_on and not self.allows(request, operation, resource_type, name):
             raise KafkaError(error or _ERRORS[resource_type])
+
+
+def host_of(peer: str) -> str:
+    """Returns the address of a peer, ``host:port`` with or without brackets."""
+    return peer.rpartition(":")[0].removeprefix("[").removesuffix("]")

@@ -78,6 +78,7 @@ NATIVE_PACKAGES = {
     "wal": {"base", "disk"},
     "log": {"base", "disk", "record", "wal"},
     "replica": {"base"},
+    "access": set(),
     "share": {"base", "record"},
     "cleaner": {"base", "disk", "record", "log"},
     "server": {"base", "disk", "protocol", "record", "replica", "tls", "wal", "log"},
@@ -140,7 +141,9 @@ ENGINE_PACKAGES = {
         *("engine.configs", "engine.metadata", "engine.storage", "protocol", "_native.log"),
         "_native.protocol",
     },
-    "engine.security": {"engine.configs", "protocol"},
+    "engine.security": {
+        *("engine", "engine.configs", "engine.metadata", "protocol", "_native.access"),
+    },
     "engine.local": {
         *("engine", "engine.configs", "engine.metadata", "protocol", "engine.requests"),
         *("_native.log", "_native.server"),

@@ -34,7 +34,7 @@ class Deliberate(NamedTuple):
 
 
 _NOT_OFFERED: Final = {
-    "security comes with a later issue": (17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51),
+    "security comes with a later issue": (17, 36, 38, 39, 40, 41, 50, 51),
 }
 
 _BROKER_CONFIGS = "test_configs::test_d*"

@@ -1,7 +1,6 @@
 """The native rules of access control against an obvious model of Kafka's StandardAuthorizer."""
 
 import ipaddress
-import time
 
 import pytest
 from hypothesis import given, settings

@@ -15,8 +15,10 @@ from bowstring.protocol import API_VERSIONS, decode_response, encode_response
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import alter_client_quotas as acq
 from bowstring.protocol.messages import alter_configs as ac
+from bowstring.protocol.messages import create_acls as ca
 from bowstring.protocol.messages import create_partitions as cp
 from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import delete_acls as da
 from bowstring.protocol.messages import delete_topics as dt
 from bowstring.protocol.messages import elect_leaders as el
 from bowstring.protocol.messages import incremental_alter_configs as iac
@@ -39,6 +41,10 @@ def body_of(key: int, version: int):
         return dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name=name) for name in "ab"])
     if key == 20:
         return dt.DeleteTopicsRequest(topic_names=["a", "b"])
+    if key == 30:
+        return ca.CreateAclsRequest(creations=[ca.AclCreation(), ca.AclCreation()])
+    if key == 31:
+        return da.DeleteAclsRequest(filters=[da.DeleteAclsFilter(), da.DeleteAclsFilter()])
     if key == 33:
         return ac.AlterConfigsRequest(
             resources=[ac.AlterConfigsResource(resource_type=2, resource_name=name) for name in "ab"]
@@ -68,7 +74,7 @@ def body_of(key: int, version: int):
 def errors_of(answer) -> list[int]:
     if isinstance(answer, el.ElectLeadersResponse):
         return [answer.replica_election_results[0].partition_result[0].error_code]
-    for name in ("topics", "responses", "results", "entries"):
+    for name in ("topics", "responses", "results", "filter_results", "entries"):
         found = getattr(answer, name, None)
         if found:
             return [each.error_code for each in found]
@@ -98,5 +104,5 @@ def test_the_answer_has_the_error_for_each_part(key: int, version: int):
     for answer in (refusal(key, version, body, BUSY), asyncio.run(handling)):
         assert answer is not None
         _, decoded = decode_response(key, version, bytes(encode_response(key, version, 1, answer)))
-        expected = 2 if key in (19, 20, 33, 37, 44, 49) else 1
+        expected = 2 if key in (19, 20, 30, 31, 33, 37, 44, 49) else 1
         assert errors_of(decoded) == [Errors.REQUEST_TIMED_OUT.code] * expected

@@ -1,0 +1,206 @@
+"""Follows the access control entries of the image, and decides by them. Imported only with an authorizer."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+from bowstring._native.access.acl_table import AclTable
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.metadata.acls_image import Acl
+from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.security.access_reports import AccessReports
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.records.cluster_metadata.markers import EndTransactionRecord
+from bowstring.protocol.records.cluster_metadata.security import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
+from bowstring.protocol.schema import MetadataRecord
+
+STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_ANEW_FROM: Final = 1000
+"""So many changes go to a new table, which then replaces the other one: reactors do not wait for them."""
+
+
+class Followed(Protocol):
+    """What is needed of this node's replica of the metadata log."""
+
+    @property
+    def image(self) -> ClusterImage: ...  # noqa: D102
+
+    @property
+    def on_applied(self) -> list[Callable[[Sequence[MetadataRecord], int, int], None]]: ...  # noqa: D102
+
+    @property
+    def on_snapshot(self) -> list[Callable[[ClusterImage, int, int], None]]: ...  # noqa: D102
+
+
+class Plane(Protocol):
+    """What reactors look rules up in."""
+
+    def set_access(self, table: AclTable) -> None:
+        """Has the reactors use a table from now on."""
+
+    def change_access(
+        self, added: Sequence[tuple[object, ...]], removed: Sequence[tuple[object, ...]]
+    ) -> None:
+        """Changes the table that they use."""
+
+
+def super_users(configs: BrokerConfigs) -> list[str]:
+    """Returns the principals of super.users.
+
+    Raises:
+        ConfigError: One is no principal.
+    """
+    names = [name.strip() for name in configs.value("super.users").split(";")]
+    for name in filter(None, names):
+        if ":" not in name:
+            raise ConfigError(
+                f"super.users names '{name}', which is no principal; write User:{name}, and separate "
+                "principals by semicolons"
+            )
+    return [name for name in names if name]
+
+
+class AccessRules:
+    """The rules that a node follows.
+
+    Attributes:
+        reports: Denials, counted and logged.
+        table: The rules. Changed in place or replaced.
+    """
+
+    def __init__(self, configs: BrokerConfigs) -> None:
+        """Reads the configs.
+
+        Raises:
+            ConfigError: Another authorizer is configured, or super.users is malformed.
+        """
+        wanted = configs.value("authorizer.class.name")
+        if wanted != STANDARD:
+            raise ConfigError(
+                f"authorizer.class.name is {wanted}, but Bowstring cannot run Java classes; set it to "
+                f"{STANDARD}, which Bowstring has built in"
+            )
+        self._super_users = super_users(configs)
+        self._is_open_without_rules = bool(configs.value("allow.everyone.if.no.acl.found"))
+        self._applied: dict[bytes, Acl] = {}
+        self._plane: Plane | None = None
+        self._is_complete: Callable[[], bool] = lambda: False
+        self.reports = AccessReports()
+        self.table = self._new_table()
+
+    def _new_table(self) -> AclTable:
+        table = AclTable()
+        table.allows_without_rules = self._is_open_without_rules
+        table.set_super_users([name.encode() for name in self._super_users])
+        return table
+
+    def is_super_user(self, principal: str) -> bool:
+        """Returns whether super.users has the principal."""
+        return principal in self._super_users
+
+    def __len__(self) -> int:
+        return len(self._applied)
+
+    # ------------------------------------------------------------ following
+
+    def follow(self, source: Followed, is_complete: Callable[[], bool], plane: Plane | None = None) -> None:
+        """Follows the image from now on. Until `is_complete` returns True once, super users alone may do
+        anything.
+
+        Args:
+            plane: The reactors that look rules up.
+        """
+        self._is_complete = is_complete
+        self._plane = plane
+        source.on_applied.append(lambda records, end_offset, epoch: self._look(source.image, records))
+        source.on_snapshot.append(lambda image, end_offset, epoch: self.load(image.acls.entries))
+        self.load(source.image.acls.entries)
+
+    def _look(self, image: ClusterImage, records: Sequence[MetadataRecord]) -> None:
+        touched: list[bytes] = []
+        for record in records:
+            kind = type(record)
+            if kind is AccessControlEntryRecord or kind is RemoveAccessControlEntryRecord:
+                touched.append(record.id)  # type: ignore[attr-defined]
+            elif kind is EndTransactionRecord:
+                self.load(image.acls.entries)
+                return
+        if touched:
+            self._update(image.acls.entries, dict.fromkeys(touched))
+
+    def load(self, entries: dict[bytes, Acl]) -> None:
+        """Takes over all rules."""
+        self._update(entries, dict.fromkeys([*self._applied, *entries]))
+
+    def _update(self, entries: dict[bytes, Acl], ids: Iterable[bytes]) -> None:
+        added, removed = [], []
+        for id in ids:
+            old, new = self._applied.get(id), entries.get(id)
+            if old == new:
+                continue
+            if old is not None:
+                removed.append(_native(old))
+                del self._applied[id]
+            if new is not None:
+                added.append(_native(new))
+                self._applied[id] = new
+        if len(added) + len(removed) >= _ANEW_FROM:
+            self._replace()
+        elif self._plane is not None:
+            self._plane.change_access(added, removed)
+        else:
+            for rule in removed:
+                self.table.remove(rule)
+            for rule in added:
+                self.table.add(rule)
+
+    def _replace(self) -> None:
+        table = self._new_table()
+        table.is_loaded = self.table.is_loaded
+        for acl in self._applied.values():
+            table.add(_native(acl))
+        self.table = table
+        if self._plane is not None:
+            self._plane.set_access(table)
+
+    def loaded(self) -> None:
+        """Notes that all rules are here."""
+        self.table.is_loaded = True
+
+    def _check_loaded(self) -> bool:
+        if self._is_complete():
+            self.loaded()
+            return True
+        return False
+
+    # ------------------------------------------------------------ decisions
+
+    def decides(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
+        """Returns whether a principal may do an operation on a resource from a host.
+
+        Raises:
+            KafkaError: UNKNOWN_SERVER_ERROR: the rules are not loaded yet (Kafka's
+                AuthorizerNotReadyException).
+        """
+        table = self.table
+        if not table.is_loaded and not self.is_super_user(principal) and not self._check_loaded():
+            raise KafkaError(Errors.UNKNOWN_SERVER_ERROR, "The rules of access control are not loaded yet.")
+        return table.allows(principal.encode(), host.encode(), operation, resource_type, name.encode())
+
+    def decides_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+        """Returns whether a principal may do an operation on any resource of a type from a host."""
+        return self.table.allows_some(principal.encode(), host.encode(), operation, resource_type)
+
+
+def _native(acl: Acl) -> tuple[int, int, bytes, bytes, bytes, int, int]:
+    return (
+        acl.resource_type,
+        acl.pattern_type,
+        acl.resource_name.encode(),
+        acl.principal.encode(),
+        acl.host.encode(),
+        acl.operation,
+        acl.permission,
+    )
