@@ -4,6 +4,7 @@ from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.requests.listeners import Listener, told_elsewhere
+from bowstring.engine.security.exposed_files import exposed_files
 from bowstring.protocol.records.cluster_metadata.security import (
     UserScramCredentialRecord,
 )
@@ -23,6 +24,13 @@ def warn_at_start(
         event_log.warning(
             "a config is accepted and reported, but has no effect yet; remove it to silence this warning",
             config=name,
+        )
+    for name, path in exposed_files(configs.static).items():
+        event_log.warning(
+            "other users of this machine can read a file with a private key; take the right from them with "
+            "chmod o-r",
+            config=name,
+            file=path,
         )
     for told in told_elsewhere(listeners, advertised):
         event_log.warning(

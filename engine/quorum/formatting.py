@@ -24,7 +24,11 @@ from bowstring.engine.raft.keys import ReplicaKey
 from bowstring.engine.raft.voters import Endpoint, Endpoints, Voter, VoterSet
 from bowstring.engine.storage.checkpoints import replace_file, sync_directory, write_whole
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_directory import META_PROPERTIES, METADATA_PARTITION_DIRECTORY
+from bowstring.engine.storage.log_directory import (
+    META_PROPERTIES,
+    METADATA_PARTITION_DIRECTORY,
+    OWNER_ONLY,
+)
 from bowstring.protocol.features import (
     ELIGIBLE_LEADER_REPLICAS,
     HIGHEST_METADATA_VERSION,
@@ -126,7 +130,7 @@ def carry_out(plan: FormatPlan) -> None:
         OSError: A directory cannot be written.
     """
     for path in plan.new:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         directory_id = random_uuid()
         if path == plan.metadata:
             directory_id = plan.metadata_directory_id
@@ -148,7 +152,7 @@ def _write_first_metadata(plan: FormatPlan) -> None:
     write_whole(plan.metadata / BOOTSTRAP_CHECKPOINT, batches, ".tmp")
     if plan.voters is not None:
         partition = plan.metadata / METADATA_PARTITION_DIRECTORY
-        partition.mkdir(exist_ok=True)
+        partition.mkdir(mode=OWNER_ONLY, exist_ok=True)
         facts = QuorumFacts()
         facts.kraft_version, facts.voters = plan.features[KRAFT_VERSION], plan.voters.to_record()
         batches = encode_snapshot(ClusterImage(), facts, _FIRST, now_ms, now_ms)

@@ -22,7 +22,7 @@ from bowstring.engine.raft.keys import BOOTSTRAP_SNAPSHOT, OffsetAndEpoch
 from bowstring.engine.raft.log import NotAppendedError
 from bowstring.engine.storage.checkpoints import sync_directory
 from bowstring.engine.storage.directory_lock import DataDirectoryError
-from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY, LogDirectory
+from bowstring.engine.storage.log_directory import METADATA_PARTITION_DIRECTORY, OWNER_ONLY, LogDirectory
 from bowstring.engine.storage.open_files import open_file, with_reserve
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.ids import METADATA_TOPIC_ID
@@ -55,7 +55,7 @@ class MetadataRaftLog:
         self.path = path = directory.path / METADATA_PARTITION_DIRECTORY
         self._is_only_copy = is_only_copy
         is_new = not path.exists()
-        path.mkdir(exist_ok=True)
+        path.mkdir(mode=OWNER_ONLY, exist_ok=True)
         if is_new or not any(path.glob("partition.metadata")):
             directory.write_partition_metadata(METADATA_PARTITION_DIRECTORY, METADATA_TOPIC_ID)
             sync_directory(directory.path)

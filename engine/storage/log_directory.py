@@ -19,6 +19,8 @@ META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 PARTITION_METADATA: Final = "partition.metadata"
 METADATA_PARTITION_DIRECTORY: Final = "__cluster_metadata-0"
+OWNER_ONLY: Final = 0o700
+"""The mode of directories that a node creates: logs hold records, and hashes of passwords."""
 DELETED_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
 FUTURE_SUFFIX: Final = "-future"
@@ -53,11 +55,11 @@ def _epoch_in(marker: bytes) -> int:
         return NO_EPOCH
 
 
-def _make(path: Path) -> None:
+def _make(path: Path, mode: int = 0o777) -> None:
     """Creates a directory and its missing parents, and makes their names durable."""
     if not path.is_dir():
         _make(path.parent)
-        path.mkdir(exist_ok=True)
+        path.mkdir(mode=mode, exist_ok=True)
         sync_directory(path.parent)
 
 
@@ -102,7 +104,7 @@ class LogDirectory:
             DataDirectoryError: Another broker uses it, or it belongs to another node.
         """
         try:
-            _make(self.path)
+            _make(self.path, OWNER_ONLY)
             cure = "stop that broker, or name another directory with --data"
             self._lock_fd = take_lock(self.path, cure)
         except OSError as error:

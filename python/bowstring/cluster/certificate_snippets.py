@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from bowstring.cluster.certificates import AUTHORITY, BROKER, write_secret
+from bowstring.cluster.certificates import AUTHORITY, BROKER
+from bowstring.cluster.secret_files import write_secret
 
 SERVER = """\
 # Add this to server.properties: clients reach the broker through TLS at port 9093.

@@ -7,14 +7,13 @@ that is there is used again, so that certificates can be renewed, and hosts and 
 from __future__ import annotations
 
 import ipaddress
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring.clients.errors import ConfigError, MissingPackageError
+from bowstring.cluster.secret_files import write_public, write_secret
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -105,7 +104,7 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         self._certificate = _signed(builder.add_extension(usage, critical=True), self._key)
         write_secret(self.directory / AUTHORITY_KEY, _key_pem(self._key))
-        _write(self.directory / AUTHORITY, _pem(self._certificate))
+        write_public(self.directory / AUTHORITY, _pem(self._certificate))
 
     def _load(self) -> None:
         from cryptography import x509
@@ -229,30 +228,6 @@ def _key_text(key: object) -> str:
     if isinstance(key, rsa.RSAPublicKey):
         return f"RSA {key.key_size} bits"
     return type(key).__name__.removesuffix("PublicKey")
-
-
-def write_secret(path: Path, data: bytes) -> None:
-    """Writes a file that only its owner can read, in place of an older one. It is never there half, nor with
-    another mode.
-    """
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 600
-    _replace(descriptor, name, data, path)
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    os.fchmod(descriptor, 0o644)
-    _replace(descriptor, name, data, path)
-
-
-def _replace(descriptor: int, name: str, data: bytes, path: Path) -> None:
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def _now() -> datetime:

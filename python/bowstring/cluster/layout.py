@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bowstring.cluster.secret_files import write_secret
 from bowstring.engine.broker.node_format import format_plan
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.configs.files import load
@@ -272,9 +273,10 @@ def prepare(
         ConfigError, DataDirectoryError, OSError: The message says what is wrong and what to do.
     """
     plan = format_plan(settings, options or FormatOptions(cluster_id=cluster_id, ignore_formatted=True))
-    node.directory.mkdir(parents=True, exist_ok=True)
+    node.directory.parent.mkdir(parents=True, exist_ok=True)
+    node.directory.mkdir(mode=0o700, exist_ok=True)
     lines = "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
-    node.config_file.write_text(_WRITTEN + lines, encoding="utf-8")
+    write_secret(node.config_file, (_WRITTEN + lines).encode())
     carry_out(plan)
     return bool(plan.new)
 

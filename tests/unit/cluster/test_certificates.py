@@ -8,7 +8,8 @@ import pytest
 
 from bowstring.clients.errors import ConfigError, MissingPackageError
 from bowstring.cluster.certificate_snippets import write_snippets
-from bowstring.cluster.certificates import Authority, read_certificates, write_secret
+from bowstring.cluster.certificates import Authority, read_certificates
+from bowstring.cluster.secret_files import write_secret
 
 
 @pytest.fixture
