@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 from bowstring._native.client.accumulator cimport Accumulator
 from bowstring._native.client.produce_requests cimport SendCounters
+from bowstring._native.client.tls_channel cimport TlsChannel
 
 
 cdef class SentBatches:
@@ -17,12 +18,15 @@ cdef class ProduceChannel:
     cdef object out
     cdef bytearray received
     cdef int descriptor
+    cdef TlsChannel tls                  # None: plain text
     cdef bytes head
     cdef readonly int version
     cdef dict topic_heads                # topics as requests name them, by name
     cdef bint unread                     # something has come that the connection has to look at
 
     cpdef bint knows(self, topic)
+    cdef int flush(self, bint keep_gil) except -1
+    cdef Py_ssize_t receive(self, Py_ssize_t at) except -2
     cdef list pieces(self, int32_t correlation_id, list batches)
 
 

@@ -59,6 +59,7 @@ cdef class ProduceChannel:
         self.out = connection.out
         self.received = connection.received
         self.descriptor = connection.socket.fileno()
+        self.tls = connection.tls
         self.version = version
         self.head = head
         self.topic_heads = {}
@@ -70,6 +71,18 @@ cdef class ProduceChannel:
     def introduce(self, str topic not None, bytes head not None):
         """Sets how requests name a topic: their bytes up to its partitions."""
         self.topic_heads[topic] = head
+
+    cdef int flush(self, bint keep_gil) except -1:
+        """Writes what is queued, as far as the socket takes it."""
+        if self.tls is not None:
+            return self.tls.send_queue(self.out, keep_gil)
+        return send_queue(self.descriptor, self.out, keep_gil)
+
+    cdef Py_ssize_t receive(self, Py_ssize_t at) except -2:
+        """Receives into the connection's buffer from `at` on, as receive_some."""
+        if self.tls is not None:
+            return self.tls.receive_some(self.received, at)
+        return receive_some(self.descriptor, self.received, at)
 
     cdef list pieces(self, int32_t correlation_id, list batches):
         """The buffers of a request with these batches, which are sealed and whose topics the channel has."""
@@ -171,7 +184,7 @@ cdef class ProduceChannels:
         for channel in self.by_node.values():
             if len(channel.out):
                 try:
-                    send_queue(channel.descriptor, channel.out, False)
+                    channel.flush(False)
                 except OSError as error:
                     self.broken.append((channel.connection, error))
                     continue
@@ -192,7 +205,7 @@ cdef class ProduceChannels:
         room = PyByteArray_GET_SIZE(channel.received)
         while more:
             try:
-                received = receive_some(channel.descriptor, channel.received, at)
+                received = channel.receive(at)
             except (OSError, EOFError) as error:
                 self.broken.append((connection, error))
                 return True

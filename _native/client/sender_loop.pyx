@@ -18,7 +18,7 @@ from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.client.accumulator cimport Accumulator, PartitionQueue
 from bowstring._native.client.produce_channel cimport ProduceChannel, ProduceChannels
 from bowstring._native.client.producer_batch cimport Batch
-from bowstring._native.client.socket_io cimport Poller, send_queue
+from bowstring._native.client.socket_io cimport Poller
 
 import select
 import threading
@@ -328,7 +328,7 @@ cdef class SenderLoop:
             return False
         self.sent_by_callers += 1
         try:
-            send_queue(channel.descriptor, channel.out, True)
+            channel.flush(True)
         except Exception:
             return False                                 # the sender finds what is left, tries it, and sees why
         return len(channel.out) == 0 and deadline >= self.poller.wakes_at

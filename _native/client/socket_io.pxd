@@ -28,3 +28,12 @@ cdef class Poller:
 
 cpdef int send_queue(int descriptor, out, bint keep_gil=?) except -1
 cpdef Py_ssize_t receive_some(int descriptor, buffer, Py_ssize_t at) except -2
+
+# For I/O in other modules. Calls without the GIL end with gil_wanted(), and gil_back() follows when it is there.
+cdef void gil_wanted() noexcept nogil
+cdef void gil_back() noexcept nogil
+# One recv(2) or send(2) that does not wait; return 0 or errno. `received` is 0 at the end.
+cdef int recv_now(int descriptor, void *data, Py_ssize_t size, Py_ssize_t *received) noexcept nogil
+cdef int send_now(int descriptor, const void *data, Py_ssize_t size, Py_ssize_t *sent) noexcept nogil
+# Waits for the next piece of a response; False when none comes soon.
+cdef bint wait_readable(int descriptor) noexcept nogil

@@ -37,6 +37,7 @@ cdef extern from "<sys/socket.h>" nogil:
         iovec *msg_iov
         size_t msg_iovlen
     ssize_t c_sendmsg "sendmsg"(int fd, const msghdr *message, int flags)
+    ssize_t c_send "send"(int fd, const void *data, size_t n, int flags)
     enum:
         MSG_NOSIGNAL
         MSG_DONTWAIT
@@ -279,3 +280,36 @@ def receive_rest(int descriptor, buffer not None, Py_ssize_t at):
     if failure and failure != EAGAIN and failure != EINTR:
         raise OSError(failure, os.strerror(failure))
     return at
+
+
+# ------------------------------------------------------------ for other modules
+
+
+cdef void gil_wanted() noexcept nogil:
+    add_i32(&wanting, 1)
+
+
+cdef void gil_back() noexcept nogil:
+    add_i32(&wanting, -1)
+
+
+cdef int recv_now(int descriptor, void *data, Py_ssize_t size, Py_ssize_t *received) noexcept nogil:
+    received[0] = c_recv(descriptor, data, size, MSG_DONTWAIT)
+    return errno if received[0] < 0 else 0
+
+
+cdef int send_now(int descriptor, const void *data, Py_ssize_t size, Py_ssize_t *sent) noexcept nogil:
+    while True:
+        sent[0] = c_send(descriptor, data, size, MSG_NOSIGNAL | MSG_DONTWAIT)
+        if sent[0] >= 0:
+            return 0
+        if errno != EINTR:
+            return errno
+
+
+cdef bint wait_readable(int descriptor) noexcept nogil:
+    cdef pollfd one
+    one.fd = descriptor
+    one.events = POLLIN
+    one.revents = 0
+    return c_poll(&one, 1, PATIENCE_MS) > 0

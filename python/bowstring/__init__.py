@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin as Admin
     from bowstring.clients.admin.results import NewTopic as NewTopic
     from bowstring.clients.consumer.consumer import Consumer as Consumer
+    from bowstring.clients.errors import AuthenticationError as AuthenticationError
     from bowstring.clients.errors import AuthorizationError as AuthorizationError
     from bowstring.clients.errors import BootstrapResolutionError as BootstrapResolutionError
     from bowstring.clients.errors import BrokerError as BrokerError
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from bowstring.clients.errors import ProtocolError as ProtocolError
     from bowstring.clients.errors import RecordTooLargeError as RecordTooLargeError
     from bowstring.clients.errors import RequestTimedOutError as RequestTimedOutError
+    from bowstring.clients.errors import TlsError as TlsError
     from bowstring.clients.errors import TopicExistsError as TopicExistsError
     from bowstring.clients.errors import TransactionAbortedError as TransactionAbortedError
     from bowstring.clients.errors import TransactionFailedError as TransactionFailedError
@@ -71,6 +73,7 @@ from bowstring.version import __version__
 
 _MODULES = {
     "Admin": "clients.admin.admin",
+    "AuthenticationError": "clients.errors",
     "AuthorizationError": "clients.errors",
     "Avro": "values",
     "BootstrapResolutionError": "clients.errors",
@@ -112,6 +115,7 @@ _MODULES = {
     "ShareConsumer": "clients.share.consumer",
     "ShareRecord": "clients.share.records",
     "SubscriptionPattern": "clients.records",
+    "TlsError": "clients.errors",
     "TopicExistsError": "clients.errors",
     "TopicPartition": "clients.records",
     "TransactionAbortedError": "clients.errors",
@@ -128,6 +132,7 @@ _MODULES = {
 _PACKAGES = ("aio", "spark")
 __all__ = [
     "Admin",
+    "AuthenticationError",
     "AuthorizationError",
     "Avro",
     "BootstrapResolutionError",
@@ -169,6 +174,7 @@ __all__ = [
     "ShareConsumer",
     "ShareRecord",
     "SubscriptionPattern",
+    "TlsError",
     "TopicExistsError",
     "TopicPartition",
     "TransactionAbortedError",

@@ -84,13 +84,13 @@ NATIVE_PACKAGES = {
     "server": {"base", "disk", "protocol", "record", "replica", "tls", "wal", "log"},
     "arrow": {"base", "record"},
     "tls": set(),
-    "client": {"base", "record", "arrow"},
+    "client": {"base", "record", "arrow", "tls"},
 }
 # The same of the Python packages; `_native.log` stands for all of a native package. A module beside the packages, as
 # serve.py, is a package of its own here.
 GROUND_PACKAGES: dict[str, set[str]] = {
     "version": set(),
-    "security": {"_native.tls"},
+    "security": {"protocol", "_native.tls"},
     "protocol": {"_native.protocol"},
 }
 ENGINE_PACKAGES = {
@@ -170,14 +170,15 @@ ENGINE_PACKAGES = {
 }
 CLIENT_PACKAGES = {
     "clients": {"protocol"},
-    "clients.config": {"clients"},
+    "clients.config": {"clients", "security"},
     "clients.net": {
-        *("clients", "protocol", "version", "_native.arrow", "_native.client", "_native.protocol"),
+        *("clients", "protocol", "security", "version", "_native.arrow", "_native.client"),
+        *("_native.protocol", "_native.tls"),
     },
-    "clients.group": {"clients", "clients.net", "protocol", "_native.protocol"},
+    "clients.group": {"clients", "clients.net", "protocol", "security", "_native.protocol"},
     "clients.admin": {"clients", "clients.config", "clients.group", "clients.net", "protocol"},
     "clients.producer": {
-        *("clients", "clients.config", "clients.group", "clients.net", "protocol"),
+        *("clients", "clients.config", "clients.group", "clients.net", "protocol", "security"),
         *("_native.client", "_native.record"),
     },
     "values": {"clients", "_native.values"},

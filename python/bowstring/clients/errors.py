@@ -49,6 +49,39 @@ class UnresolvedNameError(BrokerUnreachableError):
     """The name of a broker's host does not resolve."""
 
 
+class AuthenticationError(ClientError):
+    """A broker refused the login, or did not prove who it is. Clients do not repeat it: another attempt needs
+    other settings, or a change at the broker.
+
+    Args:
+        node: the broker's address.
+        reason: why, and what to do. It never has a secret.
+        code: Kafka's error code, if the broker answered with one.
+
+    Attributes:
+        code: Kafka's error code; else librdkafka's, as in confluent-kafka: -169.
+    """
+
+    OTHERWISE = -169
+
+    def __init__(self, node: Node, reason: str, code: int = 0):
+        super().__init__(reason)
+        self.node = node
+        self.reason = reason
+        self.code = code or self.OTHERWISE
+
+
+class TlsError(AuthenticationError):
+    """TLS could not be set up: a certificate is not trusted, has expired or is of another host, or the
+    sides have no version or cipher in common.
+
+    Attributes:
+        code: librdkafka's, as in confluent-kafka: -181.
+    """
+
+    OTHERWISE = -181
+
+
 class BootstrapResolutionError(ClientError):
     """No name of the bootstrap servers resolved in time (KIP-909). The client is unusable from then on.
 

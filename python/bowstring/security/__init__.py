@@ -1,5 +1,5 @@
 """Keys, passwords and log-ins of TLS and SASL, for the broker and for clients.
 
-Imported by: nobody but Python.
-May import: _native.tls.
+Imported by: clients.*.
+May import: protocol, _native.tls.
 """

@@ -33,6 +33,7 @@ from bowstring.clients.arguments import checked_methods
 from bowstring.clients.config.aliases import AdminAliases
 from bowstring.clients.config.client import ADMIN
 from bowstring.clients.config.config_table import configurable
+from bowstring.clients.config.security import client_security
 from bowstring.clients.descriptions import description
 from bowstring.clients.errors import ClientError, ConfigError, ForkedError, broker_error
 from bowstring.clients.group import offset_queries
@@ -126,6 +127,9 @@ class Admin(
             default, looks them up with every connection, for as long as each call may take (KIP-909).
         metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
             broker or cluster, and the client returns to the bootstrap servers (KIP-1242).
+        security: settings of TLS and SASL by Kafka's, librdkafka's or kafka-python's names, such as
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", …}; each may also be
+            given as a keyword (security_protocol="SSL"). None: plain text.
         on_error: called during calls with each problem that the client logs and retries, such as a broker
             that is down. An exception that it raises is raised by the call.
 
@@ -148,13 +152,19 @@ class Admin(
         client_id: str = "bowstring-admin",
         bootstrap_resolve_timeout_ms: int | None = None,
         metadata_cluster_check_enable: bool = True,
+        security: Mapping[str, Any] | None = None,
         on_error: OnError | None = None,
         **_aliases: Unpack[AdminAliases],
     ):
         self._timeout_s = timeout_ms / 1000
         self.troubles = Troubles(_log)
         self.listener = self.troubles.listen(on_error)
-        self._client = NetworkClient(client_id, request_timeout_ms=timeout_ms, troubles=self.troubles)
+        self._client = NetworkClient(
+            client_id,
+            request_timeout_ms=timeout_ms,
+            troubles=self.troubles,
+            security=client_security(security),
+        )
         self._cluster = ClusterMetadata(
             self._client,
             parse_bootstrap(bootstrap_servers),

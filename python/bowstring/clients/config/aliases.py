@@ -10,7 +10,61 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
 
-class ProducerAliases(TypedDict, total=False):
+class SecurityAliases(TypedDict, total=False):
+    """Keywords of TLS and SASL of every client; see bowstring.security.security_names."""
+
+    enable_ssl_certificate_verification: bool | str | None
+    https_ca_location: str | None
+    https_ca_pem: str | None
+    oauth_cb: Any
+    sasl_jaas_config: str | None
+    sasl_login_read_timeout_ms: int | None
+    sasl_mechanism: str | None
+    sasl_mechanisms: str | None
+    sasl_oauth_token_provider: Any
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    sasl_oauthbearer_client_id: str | None
+    sasl_oauthbearer_client_secret: str | None
+    sasl_oauthbearer_extensions: str | None
+    sasl_oauthbearer_method: str | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_token: str | None
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_token_function: Any
+    sasl_password: str | None
+    sasl_plain_password: str | None
+    sasl_plain_username: str | None
+    sasl_username: str | None
+    security_protocol: str | None
+    ssl_ca_location: str | None
+    ssl_ca_pem: str | None
+    ssl_cafile: str | None
+    ssl_certfile: str | None
+    ssl_certificate_location: str | None
+    ssl_certificate_pem: str | None
+    ssl_check_hostname: bool | str | None
+    ssl_cipher_suites: str | None
+    ssl_ciphers: str | None
+    ssl_enabled_protocols: str | None
+    ssl_endpoint_identification_algorithm: str | None
+    ssl_key_location: str | None
+    ssl_key_password: str | None
+    ssl_key_pem: str | None
+    ssl_keyfile: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | None
+    ssl_keystore_location: str | None
+    ssl_keystore_password: str | None
+    ssl_keystore_type: str | None
+    ssl_password: str | None
+    ssl_truststore_certificates: str | None
+    ssl_truststore_location: str | None
+    ssl_truststore_password: str | None
+    ssl_truststore_type: str | None
+
+
+class ProducerAliases(SecurityAliases, total=False):
     """Keywords of Producer."""
 
     metadata_broker_list: str
@@ -35,7 +89,7 @@ class ProducerAliases(TypedDict, total=False):
     partitioner_class: str
 
 
-class ConsumerAliases(TypedDict, total=False):
+class ConsumerAliases(SecurityAliases, total=False):
     """Keywords of Consumer."""
 
     metadata_broker_list: str
@@ -50,7 +104,7 @@ class ConsumerAliases(TypedDict, total=False):
     allow_auto_create_topics: bool
 
 
-class ShareConsumerAliases(TypedDict, total=False):
+class ShareConsumerAliases(SecurityAliases, total=False):
     """Keywords of ShareConsumer."""
 
     metadata_broker_list: str
@@ -62,7 +116,7 @@ class ShareConsumerAliases(TypedDict, total=False):
     default_api_timeout_ms: int
 
 
-class AdminAliases(TypedDict, total=False):
+class AdminAliases(SecurityAliases, total=False):
     """Keywords of Admin."""
 
     metadata_broker_list: str

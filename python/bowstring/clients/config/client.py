@@ -29,8 +29,10 @@ from bowstring.clients.config.config_table import (
     text,
 )
 from bowstring.clients.errors import ConfigError
+from bowstring.security.security_names import CANONICAL
 
-_NO_TLS = "TLS and SASL are not supported yet: use a PLAINTEXT listener"
+_NO_CRL = "lists of revoked certificates are not read: use certificates that end soon"
+_NO_KERBEROS = "GSSAPI is not supported: use SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or PLAIN"
 _LOGGING = "clients log with Python's logging, under the logger `bowstring`"
 _METRICS = "use Producer.metrics() and Consumer.lag(); there are no callbacks for metrics"
 _ERRORS = "errors are raised by calls and futures; there are no callbacks for them"
@@ -42,23 +44,15 @@ _READ_AHEAD = "prefetch_max_bytes and max_partition_fetch_bytes limit how far fe
 _OF_GROUP = "the group's config {} says it, for all of its members"
 
 _NO_EFFECT: tuple[ConfigName, ...] = (
-    refused("security.protocol", _NO_TLS, "PLAINTEXT"),
-    refused("sasl.mechanism", _NO_TLS, "None"),
-    refused("sasl.mechanisms", _NO_TLS),
-    refused("sasl.username", _NO_TLS),
-    refused("sasl.password", _NO_TLS),
-    refused("sasl.jaas.config", _NO_TLS),
-    refused("sasl.plain.username", _NO_TLS, "None"),
-    refused("sasl.plain.password", _NO_TLS, "None"),
-    refused("ssl.context", _NO_TLS, "None"),
-    refused("ssl.cafile", _NO_TLS, "None"),
-    refused("ssl.certfile", _NO_TLS, "None"),
-    refused("ssl.keyfile", _NO_TLS, "None"),
-    refused("ssl.ca.location", _NO_TLS),
-    refused("ssl.certificate.location", _NO_TLS),
-    refused("ssl.key.location", _NO_TLS),
-    refused("ssl.truststore.location", _NO_TLS),
-    refused("ssl.keystore.location", _NO_TLS),
+    refused(
+        "ssl.context", "give ssl_cafile, ssl_certfile and ssl_keyfile: TLS does not use Python's ssl", "None"
+    ),
+    refused("ssl.crlfile", _NO_CRL, "None"),
+    refused("ssl.crl.location", _NO_CRL),
+    refused("sasl.kerberos.service.name", _NO_KERBEROS, "kafka"),
+    refused("sasl.kerberos.principal", _NO_KERBEROS, "kafkaclient"),
+    refused("sasl.kerberos.keytab", _NO_KERBEROS),
+    refused("sasl.oauthbearer.config", "give oauth_cb, sasl.oauthbearer.token or a token endpoint", ""),
     refused("throttle.cb", _ERRORS, "None"),
     refused("stats.cb", _METRICS, "None"),
     refused("statistics.interval.ms", _METRICS, "0"),
@@ -112,6 +106,8 @@ def connection(client_id: str) -> tuple[Setting | ConfigName, ...]:
             check=in_range(0, LONG_MAX),
         ),
         setting("metadata_cluster_check_enable", True, boolean, "metadata.cluster.check.enable"),
+        setting("security", None, as_given),
+        *(ConfigName(name, "security", as_given, collected=True) for name in CANONICAL),
         *_NO_EFFECT,
     )
 

@@ -39,12 +39,14 @@ class ConfigName(NamedTuple):
         read: converts a value given under this name to the argument's value.
         reason: why the setting has no effect here and what to do instead. Such a name is refused, unless
             `read` accepts the value because it requests what the client does anyway.
+        collected: the argument is a mapping, of this name and others to values.
     """
 
     name: str
     argument: str
     read: Reader
     reason: str = ""
+    collected: bool = False
 
 
 class Setting(NamedTuple):
@@ -250,6 +252,10 @@ class ConfigTable:
             except ConfigError as error:
                 wrong.append(str(error))
                 continue
+            if row.collected:
+                if read is not None:
+                    found.setdefault(row.argument, {})[row.name] = read
+                continue
             if row.argument in found and found[row.argument] != read:
                 wrong.append(f"{set_by[row.argument]} and {name} both set {row.argument} to different values")
             found[row.argument] = read
@@ -259,7 +265,8 @@ class ConfigTable:
         return found
 
     def _by_argument(self, name: str) -> ConfigName | None:
-        return next((row for row in self.rows.values() if row.argument == name), None)
+        named = (row for row in self.rows.values() if row.argument == name and not row.collected)
+        return next(named, None)
 
     def _unknown(self, name: str) -> str:
         known = {**{row.name: row.name for row in self.rows.values()}}
@@ -282,6 +289,16 @@ def _check_first(client: str, given: tuple[Any, ...], keywords: Mapping[str, Any
         raise ConfigError(f"{client} takes one argument without a name, not {len(given)}: {where}")
     if "bootstrap_servers" in keywords or "bootstrap.servers" in keywords:
         raise ConfigError(f"bootstrap_servers is given twice, {given[0]!r} without a name: {where}")
+
+
+def _add(config: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Adds arguments; mappings of settings are joined, and later ones win."""
+    for name, value in more.items():
+        known = config.get(name)
+        if isinstance(known, Mapping) and isinstance(value, Mapping):
+            config[name] = {**known, **value}
+        else:
+            config[name] = value
 
 
 def _plain(name: str) -> str:
@@ -314,8 +331,8 @@ def configurable(table: ConfigTable) -> Callable[[Callable[P, None]], Callable[P
                 twice = next((name for name in more if name in keywords), None)
                 if twice is not None:
                     raise ConfigError(f"{twice} is given twice, once under another client's name; remove one")
-                config.update(more)
-            config.update(keywords)
+                _add(config, more)
+            _add(config, keywords)
             check((self, *given), config)
             table.check(**config)
             init(self, *given, **config)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES
 from bowstring.clients.arguments import checked_methods
@@ -15,6 +15,7 @@ from bowstring.clients.choices import Assignor, AutoOffsetReset, GroupProtocol, 
 from bowstring.clients.config.aliases import ConsumerAliases
 from bowstring.clients.config.client import CONSUMER
 from bowstring.clients.config.config_table import configurable
+from bowstring.clients.config.security import client_security
 from bowstring.clients.consumer.arrow_reading import ArrowReading
 from bowstring.clients.consumer.committed_offsets import CommittedOffsets
 from bowstring.clients.consumer.consumer_positions import ConsumerPositions
@@ -107,6 +108,9 @@ class Consumer(
             default, looks them up with every connection, for as long as each call may take (KIP-909).
         metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
             broker or cluster, and the client returns to the bootstrap servers (KIP-1242).
+        security: settings of TLS and SASL by Kafka's, librdkafka's or kafka-python's names, such as
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", …}; each may also be
+            given as a keyword (security_protocol="SSL"). None: plain text.
         allow_auto_create: lets brokers create the topics that are read, if their configs allow it.
         on_error: called during `poll` with each problem that the consumer logs and retries, such as a broker
             that is down. An exception that it raises is raised by `poll`.
@@ -159,6 +163,7 @@ class Consumer(
         metadata_max_age_ms: int = 300_000,
         bootstrap_resolve_timeout_ms: int | None = None,
         metadata_cluster_check_enable: bool = True,
+        security: Mapping[str, Any] | None = None,
         allow_auto_create: bool = True,
         on_error: OnError | None = None,
         **_aliases: Unpack[ConsumerAliases],
@@ -167,9 +172,7 @@ class Consumer(
         self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
         self._owner = SingleThread("Consumer")
-        self.troubles = Troubles(_log)
-        self.listener = self.troubles.listen(self._owner.lending(on_error))
-        self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms, troubles=self.troubles)
+        self._begin(client_id, request_timeout_ms, security, on_error)
         topics = (metadata_max_age_ms, allow_auto_create)
         finding = Finding(*topics, metadata_cluster_check_enable, bootstrap_resolve_timeout_ms)
         self._cluster = finding.cluster(self._client, bootstrap_servers)
@@ -186,9 +189,29 @@ class Consumer(
             config = group_config(group_protocol, group, classic, group_remote_assignor)
             self._join_group(config, auto_commit_interval_ms / 1000 if enable_auto_commit else None)
 
+    def _begin(
+        self,
+        client_id: str,
+        request_timeout_ms: int,
+        security: Mapping[str, Any] | None,
+        on_error: OnError | None,
+    ) -> None:
+        self.troubles = Troubles(_log)
+        self.listener = self.troubles.listen(self._owner.lending(on_error))
+        self._client = NetworkClient(
+            client_id,
+            request_timeout_ms=request_timeout_ms,
+            troubles=self.troubles,
+            security=client_security(security),
+        )
+
     def _join_group(self, config: GroupConfig, auto_commit_s: float | None) -> None:
         threads = HeartbeatThreads(
-            self._client.client_id, config, self._client.request_timeout_s, self._client.wakeup
+            self._client.client_id,
+            config,
+            self._client.request_timeout_s,
+            self._client.wakeup,
+            self._client.security,
         )
         self._group = ConsumerCoordinator(
             self._fetcher, self._owner, config, threads=threads, auto_commit_s=auto_commit_s
@@ -308,7 +331,7 @@ class Consumer(
         """Runs all periodic work except reading; returns seconds until the next step is due."""
         self._raise_errors()
         wait_s = self._cluster.maintain()
-        self._cluster.resolution.check()
+        self._cluster.check()
         if self._group is not None:
             wait_s = min(wait_s, self._group.step())
         else:

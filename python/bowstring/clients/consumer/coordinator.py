@@ -291,7 +291,7 @@ class ConsumerCoordinator:
 
     def _await_coordinator(self, deadline: float, timeout_s: float) -> None:
         while self._member.coordinator is None:
-            self._cluster.resolution.check()
+            self._cluster.check()
             left = deadline - time.monotonic()
             if left <= 0:
                 raise self._cluster.unreachable(timeout_s)

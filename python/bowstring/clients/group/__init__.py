@@ -1,5 +1,5 @@
 """Implements membership of a consumer group, and its offsets.
 
 Imported by: clients.*, spark.
-May import: _native.protocol, clients, net, protocol.
+May import: _native.protocol, clients, net, protocol, security.
 """

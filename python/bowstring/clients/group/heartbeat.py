@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bowstring.clients import forks
 from bowstring.clients.errors import ClientError, ConfigError, ForkedError
@@ -15,6 +16,9 @@ from bowstring.clients.records import Node
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+
+if TYPE_CHECKING:
+    from bowstring.security.client_settings import ClientSecurity
 
 DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
 SESSION_TIMEOUT_MS = 45_000
@@ -99,8 +103,14 @@ class Heartbeat:
     `overdue` (max_poll_interval_ms passed without a poll).
     """
 
-    def __init__(self, client_id: str, config: GroupConfig, on_news: Callable[[], None]):
-        self._client_id = client_id
+    def __init__(
+        self,
+        client_id: str,
+        config: GroupConfig,
+        on_news: Callable[[], None],
+        security: ClientSecurity | None = None,
+    ):
+        self._client_id, self._security = client_id, security
         self._group = config.group_id
         self._interval_s = config.heartbeat_interval_s
         self._session_timeout_s = config.session_timeout_s
@@ -149,7 +159,11 @@ class Heartbeat:
             self._thread.join(self._session_timeout_s)
 
     def _run(self) -> None:
-        client = NetworkClient(self._client_id, request_timeout_ms=int(self._session_timeout_s * 1000))
+        client = NetworkClient(
+            self._client_id,
+            request_timeout_ms=int(self._session_timeout_s * 1000),
+            security=self._security,
+        )
         try:
             while not self._ended:
                 with self._wake:

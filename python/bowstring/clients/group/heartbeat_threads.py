@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from bowstring.clients.group.heartbeat import GroupConfig, Heartbeat
 from bowstring.clients.group.member_thread import MemberThread
 from bowstring.clients.group.membership import ConsumerMembership
+
+if TYPE_CHECKING:
+    from bowstring.security.client_settings import ClientSecurity
 
 
 class HeartbeatThreads:
@@ -16,12 +20,18 @@ class HeartbeatThreads:
     Args:
         request_timeout_s: a request of the protocol "consumer" is repeated without an answer for this long.
         on_news: called on a thread when the next poll has something to do.
+        security: TLS and SASL of their connections.
     """
 
     def __init__(
-        self, client_id: str, config: GroupConfig, request_timeout_s: float, on_news: Callable[[], None]
+        self,
+        client_id: str,
+        config: GroupConfig,
+        request_timeout_s: float,
+        on_news: Callable[[], None],
+        security: ClientSecurity | None,
     ):
-        self.classic = Heartbeat(client_id, config, on_news)
+        self.classic = Heartbeat(client_id, config, on_news, security)
         membership = ConsumerMembership(
             config.group_id,
             str(uuid.uuid4()),
@@ -36,6 +46,7 @@ class HeartbeatThreads:
             max_poll_interval_s=config.max_poll_interval_s,
             request_timeout_s=request_timeout_s,
             on_news=on_news,
+            security=security,
         )
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bowstring.clients import forks
 from bowstring.clients.errors import ClientError, ForkedError
@@ -19,6 +19,9 @@ from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.coordinators import coordinator_request, found_coordinator
 from bowstring.clients.records import Node
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+
+if TYPE_CHECKING:
+    from bowstring.security.client_settings import ClientSecurity
 
 REQUEST_TIMEOUT_S = 10.0
 LEAVE_TIMEOUT_S = 2.0
@@ -32,6 +35,7 @@ class MemberThread:
         max_poll_interval_s: the member leaves when its consumer does not poll for this long.
         request_timeout_s: a request without an answer is repeated after this; at most REQUEST_TIMEOUT_S.
         on_news: called on the thread when the next poll has something to do.
+        security: TLS and SASL of its connections.
     """
 
     def __init__(
@@ -42,8 +46,9 @@ class MemberThread:
         max_poll_interval_s: float,
         request_timeout_s: float,
         on_news: Callable[[], None],
+        security: ClientSecurity | None = None,
     ):
-        self._client_id = client_id
+        self._client_id, self._security = client_id, security
         self._membership = membership
         self._max_poll_interval_s = max_poll_interval_s
         self._request_timeout_s = min(request_timeout_s, REQUEST_TIMEOUT_S)
@@ -137,7 +142,11 @@ class MemberThread:
     # ------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        client = NetworkClient(self._client_id, request_timeout_ms=int(self._request_timeout_s * 1000))
+        client = NetworkClient(
+            self._client_id,
+            request_timeout_ms=int(self._request_timeout_s * 1000),
+            security=self._security,
+        )
         try:
             while (asked := self._next()) is not None:
                 if self._tell(client, *asked):

@@ -9,16 +9,18 @@ there. Replies complete `Pending` objects inside `poll`.
 
 from __future__ import annotations
 
+import errno
 import functools
 import select
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bowstring._native.client.socket_io import Poller
 from bowstring.clients import forks
 from bowstring.clients.errors import (
+    AuthenticationError,
     BrokerUnreachableError,
     ClientError,
     ClosedError,
@@ -27,12 +29,16 @@ from bowstring.clients.errors import (
     ForkedError,
     MisroutedError,
     RequestTimedOutError,
+    TlsError,
 )
 from bowstring.clients.net import frames
 from bowstring.clients.net.connection import CLOSED, CONNECTING, Api, Body, Connection, Pending
 from bowstring.clients.net.purposes import Purpose, purpose_of
 from bowstring.clients.records import Node
 from bowstring.clients.troubles import Troubles, broker_name
+
+if TYPE_CHECKING:
+    from bowstring.security.client_settings import ClientSecurity
 
 ALARM_MAX_S = 3600.0
 # Brokers close connections that are idle for minutes (connections.max.idle.ms).
@@ -51,8 +57,10 @@ class NetworkClient:
         reconnect_backoff_ms, reconnect_backoff_max_ms: pause before reconnecting to a broker that refused.
         troubles: called when brokers cannot be reached or disconnect, and when they answer again.
         transactional: uses only versions that fit the brokers' transaction.version (KIP-890).
+        security: TLS and SASL; None for plain text.
 
     Attributes:
+        losses: connections that broke, could not be opened, or log in again.
         meant: returns which broker a connection to a node is to reach; None where that is not checked.
         misrouted: is called when a connection has reached another one, before all connections are closed.
 
@@ -70,12 +78,14 @@ class NetworkClient:
         reconnect_backoff_max_ms: int = 1_000,
         troubles: Troubles | None = None,
         transactional: bool = False,
+        security: ClientSecurity | None = None,
     ):
         if len(client_id.encode()) > CLIENT_ID_BYTES_MAX:
             raise ConfigError(
                 f"client_id has {len(client_id.encode())} bytes, at most {CLIENT_ID_BYTES_MAX} are allowed"
             )
         self.client_id = client_id
+        self.security = security
         self._transactional = transactional
         self._transaction_version = 0
         self.troubles = troubles or Troubles()
@@ -99,7 +109,7 @@ class NetworkClient:
         self._names_checked = True
         self._closed = False
         self._forked: ForkedError | None = None
-        self.losses = 0  # connections that broke or could not be opened
+        self.losses = 0
         self.early: list[Callable[[], None]] = []  # callbacks of requests that failed before they were sent
         forks.watch(self)
 
@@ -141,6 +151,8 @@ class NetworkClient:
             pending.complete(None, error)
         else:
             self.poller.alarm = min(self.poller.alarm, pending.deadline)
+            if connection.renew_at is not None and time.monotonic() >= connection.renew_at:
+                self._renew(connection)
             self._guarded(connection, connection.send, pending)
         if not pending.done:
             pending.callback = callback
@@ -210,13 +222,13 @@ class NetworkClient:
         for connection in list(self._connections.values()):
             if connection.corked:
                 connection.corked = False
-                if connection.wants_write and connection.ready:
+                if connection.wants_write and connection.is_open:
                     self._guarded(connection, connection.flush)
 
     def flush_left(self) -> None:
         """Writes what another thread could not write because a socket was full."""
         for connection in list(self._connections.values()):
-            if connection.ready and connection.wants_write:
+            if connection.is_open and connection.wants_write:
                 self._guarded(connection, connection.flush)
 
     def ready_connection(self, node: Node) -> Connection | None:
@@ -315,6 +327,7 @@ class NetworkClient:
             purpose=purpose,
             transactional=self._transactional,
             meant=self.meant(node) if self._names_checked else None,
+            security=self.security,
         )
         try:
             connection.connect()
@@ -332,6 +345,8 @@ class NetworkClient:
             return  # another connection to the same broker has failed a moment ago
         count = known[0] + 1 if known is not None else 1
         pause_s = min(self._backoff_max_s, self._backoff_s * 2 ** min(count - 1, 10))
+        if isinstance(error, AuthenticationError):
+            pause_s = self._backoff_max_s
         self._failures[address] = (count, now + pause_s, error)
         if not self._closed:
             self.troubles.note(broker_name(*address), error)
@@ -412,14 +427,26 @@ class NetworkClient:
             self._unwatch(connection)
             connection.close(error)
 
+    def _renew(self, connection: Connection) -> None:
+        """Logs a connection in again; whoever writes to it natively must let go of it."""
+        self.losses += 1
+        self._guarded(connection, connection.renew)
+        self.poller.alarm = min(self.poller.alarm, connection.deadline)
+
     def lost(self, connection: Connection, error: OSError | EOFError) -> None:
         """Fails the requests of a connection that the system reports as gone."""
+        if isinstance(error, OSError) and error.errno == errno.EPROTO and not connection.is_open:
+            told = f"cannot connect to {connection.node.host}:{connection.node.port}: {error.strerror}"
+            self._drop(connection, TlsError(connection.node, f"{told}. {connection.advice}"))
+            return
         reason = (
             ("the broker closed the connection")
             if isinstance(error, EOFError)
             else error.strerror or str(error)
         )
-        kind = ConnectionLostError if connection.ready else BrokerUnreachableError
+        if connection.advice and (isinstance(error, EOFError) or error.errno == errno.ECONNRESET):
+            reason = f"{reason}. {connection.advice}"
+        kind = ConnectionLostError if connection.is_open else BrokerUnreachableError
         self._drop(connection, kind(connection.node, reason))
 
     def _drop(self, connection: Connection, error: ClientError) -> None:
@@ -448,9 +475,10 @@ class NetworkClient:
         if now < self.poller.alarm:
             return
         for connection in list(self._connections.values()):
-            if not connection.ready:
+            if not connection.is_open:
                 if now >= connection.deadline:
                     reason = f"no answer within {self._connect_timeout_s:g} s"
+                    reason += f". {connection.advice}" if connection.advice else ""
                     self._drop(connection, BrokerUnreachableError(connection.node, reason))
                 else:
                     connection.expire_waiting(now)
@@ -461,10 +489,16 @@ class NetworkClient:
                     self._drop(
                         connection, RequestTimedOutError(frames.api_name(late.api), late.node, late.timeout_s)
                     )
+                elif connection.renew_at is not None and now >= connection.renew_at:
+                    self._renew(connection)
+                else:
+                    connection.expire_waiting(now)
         self.poller.alarm = now + ALARM_MAX_S
         for connection in self._connections.values():
-            if connection.ready:
-                deadlines = [p.deadline for p in (*connection.in_flight, *connection.unanswered)]
-            else:
-                deadlines = [connection.deadline, *(p.deadline for p in connection.waiting)]
+            deadlines = [p.deadline for p in (*connection.in_flight, *connection.unanswered)]
+            if not connection.is_open:
+                deadlines = [connection.deadline]
+            deadlines += [p.deadline for p in connection.waiting]
+            if connection.renew_at is not None:
+                deadlines.append(connection.renew_at)
             self.poller.alarm = min([self.poller.alarm, *deadlines])

@@ -2,22 +2,30 @@
 
 A connection first sends ApiVersions (KIP-35, KIP-511); other requests wait for its answer. Every request is
 encoded in the newest version that both sides support.
+
+    CONNECTING ─▶ SECURING ─▶ NEGOTIATING ─▶ LOGGING_IN ─▶ READY ─▶ CLOSED
+                  (TLS)       (ApiVersions)  (SASL)
+
+Before a session of SASL ends, a ready connection logs in again (KIP-368): the login goes behind the
+requests in flight, and later requests wait for its end.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import random
 import socket
 import struct
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bowstring._native.arrow.buffer_pool import receive_buffer
 from bowstring._native.client.socket_io import receive_rest, receive_some, send_queue
 from bowstring.clients.errors import (
+    AuthenticationError,
     BrokerUnreachableError,
     ClientError,
     GarbledAnswerError,
@@ -32,6 +40,12 @@ from bowstring.clients.records import Node
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.protocol.schema import Request
 
+if TYPE_CHECKING:
+    from bowstring._native.client.tls_channel import TlsChannel
+    from bowstring.clients.net.handshake import TlsHandshake
+    from bowstring.security.client_settings import ClientSecurity
+    from bowstring.security.login import Login, LoginRequest
+
 # A request, or a function that creates one for the agreed version.
 Body = Request | Callable[[int], Request | frames.FramedRequest]
 Api = type[Request]
@@ -39,8 +53,11 @@ Api = type[Request]
 RECEIVE_BUFFER_BYTES = 65536
 # The answer to ApiVersions has some hundred bytes; a peer that announces more does not speak Kafka.
 NEGOTIATION_BYTES_MAX = 1 << 20
+# ApiVersions once or twice, and the first other request.
+FIRST_REQUESTS = 3
 
-CONNECTING, NEGOTIATING, READY, CLOSED = range(4)
+CONNECTING, SECURING, NEGOTIATING, LOGGING_IN, READY, CLOSED = range(6)
+_TLS_ALERT = b"\x15\x03"  # the first bytes of the answer of a TLS server to plain text
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
@@ -118,8 +135,16 @@ class Connection:
         purpose: Purpose = Purpose.GENERAL,
         transactional: bool = False,
         meant: frames.Meant | None = None,
+        security: ClientSecurity | None = None,
     ):
         self.node = node
+        self._security = security
+        self._handshake: TlsHandshake | None = None
+        self.tls: TlsChannel | None = None
+        self._login: Login | None = None
+        self._login_step: Pending | None = None
+        self._connect_timeout_s = connect_timeout_s
+        self.renew_at: float | None = None  # when to log in again
         self._meant = meant
         self.purpose = purpose
         self.versions: dict[int, tuple[int, int]] = {}
@@ -150,12 +175,36 @@ class Connection:
     @property
     def wants_write(self) -> bool:
         """Whether the selector must wait for room in the send buffer."""
+        if self._handshake is not None:
+            return self._handshake.wants_write
         return self.state == CONNECTING or bool(self.out)
 
     @property
     def ready(self) -> bool:
-        """Whether the broker's API versions are known."""
+        """Whether requests can be sent at once."""
+        return self.state == READY and self._login is None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was ready once and is not closed: it may be logging in again."""
         return self.state == READY
+
+    @property
+    def advice(self) -> str:
+        """What to check if the broker closes the connection now; empty when nothing is likely."""
+        has_tls = self._security is not None and self._security.tls is not None
+        if self.state == SECURING:
+            return "The listener may have no TLS: check security.protocol and the port"
+        if self.state == NEGOTIATING and has_tls:
+            return "The listener may require a certificate of this client: see ssl.certificate.location"
+        if self.state == NEGOTIATING:
+            return "The listener may need TLS: check security.protocol and the port"
+        if self.state == LOGGING_IN:
+            return "The broker may refuse the login: check sasl.mechanism, user name and password"
+        is_first = self.correlation_id <= FIRST_REQUESTS and bool(self.in_flight)
+        if self.state == READY and is_first and not (self._security and self._security.mechanism):
+            return "The listener may need SASL: check security.protocol"
+        return ""
 
     def is_idle(self, seconds: float) -> bool:
         """Whether no request has been under way for this long."""
@@ -204,9 +253,19 @@ class Connection:
             self.socket = None
             self._try_next_address(OSError(code, os.strerror(code)))
             return False
+        if self._security is not None and self._security.tls is not None:
+            from bowstring.clients.net.handshake import TlsHandshake
+
+            self.state = SECURING
+            self._handshake = TlsHandshake(self.node, self._security, self.socket)
+            self.flush()
+        else:
+            self._begin_negotiation()
+        return True
+
+    def _begin_negotiation(self) -> None:
         self.state = NEGOTIATING
         self._negotiate(frames.API_VERSIONS_HIGHEST if self._meant is None else frames.API_VERSIONS_NAMING)
-        return True
 
     def _negotiate(self, version: int) -> None:
         timeout_s = max(0.001, self.deadline - time.monotonic())
@@ -216,8 +275,8 @@ class Connection:
         self._write(pending, version)
 
     def send(self, pending: Pending) -> None:
-        """Queues a request; it is encoded once the broker's versions are known."""
-        if self.state == READY:
+        """Queues a request; it is encoded once the broker's versions are known and the login is done."""
+        if self.ready:
             self._encode(pending)
         else:
             self.waiting.append(pending)
@@ -259,7 +318,13 @@ class Connection:
         """Sends what the socket accepts now. Raises OSError when the connection is gone."""
         self.last_used = time.monotonic()
         assert self.socket is not None
-        send_queue(self.socket.fileno(), self.out)
+        if self.tls is not None:
+            self.tls.send_queue(self.out)
+        elif self._handshake is not None:
+            self._handshake.flush()
+            self._end_handshake(self._handshake)
+        else:
+            send_queue(self.socket.fileno(), self.out)
         while self.unanswered and not self.out:
             self.unanswered.popleft().complete(None, None)
 
@@ -273,11 +338,18 @@ class Connection:
             ProtocolError: the bytes are not Kafka's protocol.
         """
         assert self.socket is not None
+        if self._handshake is not None:
+            self._handshake.receive()
+            self._end_handshake(self._handshake)
+            return
         self._cut()  # bytes that a produce channel has left
         while True:
             if self.large is not None and not self._receive_large(self.large):
                 return
-            received = receive_some(self.socket.fileno(), self.received, self.received_bytes)
+            if self.tls is not None:
+                received = self.tls.receive_some(self.received, self.received_bytes)
+            else:
+                received = receive_some(self.socket.fileno(), self.received, self.received_bytes)
             if received < 0:
                 return
             full = received == RECEIVE_BUFFER_BYTES - self.received_bytes
@@ -286,10 +358,24 @@ class Connection:
             if not full and self.large is None:
                 return
 
+    def _end_handshake(self, handshake: TlsHandshake) -> None:
+        """Goes on with ApiVersions when the handshake is done."""
+        done = handshake.finish()
+        if done is None:
+            return
+        self.tls, plain = done
+        self._handshake = None
+        self.received[: len(plain)] = plain
+        self.received_bytes = len(plain)
+        self._begin_negotiation()
+
     def _receive_large(self, frame: memoryview) -> bool:
         """Returns whether the frame that is too large for the small buffer is complete."""
         assert self.socket is not None
-        self._large_filled = receive_rest(self.socket.fileno(), frame, self._large_filled)
+        if self.tls is not None:
+            self._large_filled = self.tls.receive_rest(frame, self._large_filled)
+        else:
+            self._large_filled = receive_rest(self.socket.fileno(), frame, self._large_filled)
         if self._large_filled < len(frame):
             return False
         self.large = None
@@ -302,6 +388,12 @@ class Connection:
         while end - at >= 4:
             (size,) = struct.unpack_from(">i", self.received, at)
             if size < 4 or (self.state != READY and size > NEGOTIATION_BYTES_MAX):
+                if self.state == NEGOTIATING and view[at : at + 2] == _TLS_ALERT:
+                    raise ProtocolError(
+                        f"{self.node} speaks TLS: set security.protocol to SSL or SASL_SSL, or use the "
+                        "port of a "
+                        "PLAINTEXT listener"
+                    )
                 raise self._nonsense(f"{self.node} sent a frame of {size} bytes")
             have = end - at - 4
             if have < size:
@@ -333,7 +425,10 @@ class Connection:
         """
         if self.state == READY:
             return GarbledAnswerError(what)
-        return ProtocolError(f"{what}: check that this is a Kafka listener without TLS")
+        cure = "without TLS" if self.tls is None else "with TLS"
+        return ProtocolError(
+            f"{what}: check security.protocol, and that this is the port of a Kafka listener {cure}"
+        )
 
     def _match(self, frame: memoryview) -> tuple[Pending, memoryview]:
         (correlation_id,) = struct.unpack_from(">i", frame, 0)
@@ -350,6 +445,9 @@ class Connection:
         pending, frame = self.replies.popleft()
         if pending is self._negotiation:
             self._finish_negotiation(pending, frame)
+            return
+        if pending is self._login_step:
+            self._continue_login(pending, frame)
             return
         try:
             response = frames.decode_response(pending.api, pending.version, frame)
@@ -368,11 +466,65 @@ class Connection:
         self._negotiation = None
         self.versions = frames.for_transactions(offered) if self._transactional else offered.by_key
         self.features = offered.features
+        if self._security is not None and self._security.mechanism:
+            self.state = LOGGING_IN
+            self._begin_login(self.deadline)
+        else:
+            self._become_ready()
+
+    def _become_ready(self) -> None:
         self.state = READY
         while self.waiting:  # one by one: if the connection breaks, `close` fails the rest
             request = self.waiting.popleft()
             if not request.done:
                 self._encode(request)
+
+    # ------------------------------------------------------------ login
+
+    def renew(self) -> None:
+        """Logs in again behind the requests in flight; later ones wait."""
+        self.renew_at = None
+        now = time.monotonic()
+        self.deadline = max([now, *(each.deadline for each in self.in_flight)]) + self._connect_timeout_s
+        self._begin_login(self.deadline)
+
+    def _begin_login(self, deadline: float) -> None:
+        from bowstring.security.login import Login
+
+        assert self._security is not None
+        sasl = self._security.new_sasl()
+        assert sasl is not None
+        self._login = Login(sasl, self.versions, peer=f"{self.node.host}:{self.node.port}")
+        self._step_login(self._login.first, deadline)
+
+    def _step_login(self, step: Callable[[], LoginRequest | None], deadline: float) -> bool:
+        """Sends what `step` returns; returns whether there is something."""
+        from bowstring.security.login import LoginError
+
+        try:
+            request = step()
+        except LoginError as error:
+            failure = AuthenticationError(self.node, str(error), error.error_code)
+            failure.retriable = error.retriable
+            raise failure from error
+        if request is None:
+            return False
+        timeout_s = max(0.001, deadline - time.monotonic())
+        self._login_step = Pending(self.node, type(request.body), request.body, timeout_s)
+        self._write(self._login_step, request.version)
+        return True
+
+    def _continue_login(self, pending: Pending, frame: memoryview) -> None:
+        assert self._login is not None
+        login = self._login
+        response = frames.decode_response(pending.api, pending.version, frame)
+        pending.complete(None, None)
+        if self._step_login(lambda: login.next(response), self.deadline):
+            return
+        self._login = self._login_step = None
+        after_s = login.reauthenticate_after_s(random.random())
+        self.renew_at = time.monotonic() + after_s if after_s is not None else None
+        self._become_ready()
 
     def expire_waiting(self, now: float) -> None:
         """Fails the requests that were never sent and whose time is over."""
@@ -386,7 +538,10 @@ class Connection:
 
     def close(self, error: ClientError) -> None:
         """Closes the socket; fails all requests in flight with `error`."""
+        if self.tls is not None and self.state == READY and not self.out:
+            self.tls.end()
         self.state = CLOSED
+        self._handshake = self._login = self._login_step = None
         if self.socket is not None:
             self.socket.close()
             self.socket = None

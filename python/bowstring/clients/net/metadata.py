@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from bowstring.clients.errors import ClientError, ConfigError, NoBrokerError, broker_error
+from bowstring.clients.errors import (
+    AuthenticationError,
+    ClientError,
+    ConfigError,
+    NoBrokerError,
+    broker_error,
+)
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.connection import Api, Body, Pending
 from bowstring.clients.net.frames import Meant
@@ -123,6 +129,7 @@ class ClusterMetadata:
         self._wrong_since: float | None = None
         self._news = False
         self._told_by: tuple[str, int] | None = None
+        self.denied: AuthenticationError | None = None  # why no broker takes this client
         self._rng = random.Random()
 
     # ------------------------------------------------------------ looking up
@@ -338,9 +345,12 @@ class ClusterMetadata:
         self._question += 1
         self._asked.clear()
         if pending.error is not None:
+            if isinstance(pending.error, AuthenticationError) and not pending.error.retriable:
+                self.denied = pending.error
             self.invalidate()
             self._refused.clear()
         else:
+            self.denied = None
             self._told_by = (node.host, node.port)
             self.update(pending.response)
         now = time.monotonic()
@@ -432,6 +442,15 @@ class ClusterMetadata:
 
     # ------------------------------------------------------------ blocking calls
 
+    def check(self) -> None:
+        """Raises BootstrapResolutionError, or once the AuthenticationError with which brokers refused
+        this client when it asked for metadata last.
+        """
+        self.resolution.check()
+        denied, self.denied = self.denied, None
+        if denied is not None and not any(map(self.client.ready, self.nodes())):
+            raise denied
+
     def refresh(self, timeout_s: float) -> None:
         """Refreshes now and waits for the answer.
 
@@ -476,7 +495,7 @@ class ClusterMetadata:
         Raises BootstrapResolutionError, or NoBrokerError at the deadline, unless metadata is there already:
         then the caller checks again.
         """
-        self.resolution.check()
+        self.check()
         left, version = deadline - time.monotonic(), self.version
         self.client.poll(max(0.0, min(wait_s, left)))
         if left <= 0 and fail and self.version == version:
@@ -508,7 +527,7 @@ class ClusterMetadata:
         pause_s = RETRY_PAUSE_S
         while (answered := self._first_answer(api, body, deadline)) is None:
             self.resolution.look(now := time.monotonic())
-            self.resolution.check()
+            self.check()
             if now >= deadline:
                 raise self.unreachable(timeout_s)
             self.stale = True
@@ -556,7 +575,7 @@ class ClusterMetadata:
         pause_s = RETRY_PAUSE_S
         while True:
             self.resolution.look(time.monotonic())
-            self.resolution.check()
+            self.check()
             node = pick()
             if node is None:
                 self.stale = True

@@ -7,7 +7,7 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
 from bowstring._native.client.accumulator import Accumulator
 from bowstring._native.client.producer_batch import Batch
@@ -19,6 +19,7 @@ from bowstring.clients.choices import Acks, Compression, Partitioner
 from bowstring.clients.config.aliases import ProducerAliases
 from bowstring.clients.config.config_table import INT_MAX, configurable
 from bowstring.clients.config.moments import milliseconds
+from bowstring.clients.config.security import client_security
 from bowstring.clients.descriptions import description
 from bowstring.clients.errors import (
     BootstrapResolutionError,
@@ -50,6 +51,9 @@ from bowstring.clients.records import TopicPartition
 from bowstring.clients.timeouts import bounded
 from bowstring.clients.troubles import OnError, Troubles
 from bowstring.protocol.errors import Errors
+
+if TYPE_CHECKING:
+    from bowstring.security.client_settings import ClientSecurity
 
 _log = logging.getLogger("bowstring.producer")
 
@@ -111,6 +115,9 @@ class Producer(TransactionalSending, RecordSender):
             default, looks them up with every connection, for as long as each call may take (KIP-909).
         metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
             broker or cluster, and the client returns to the bootstrap servers (KIP-1242).
+        security: settings of TLS and SASL by Kafka's, librdkafka's or kafka-python's names, such as
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", …}; each may also be
+            given as a keyword (security_protocol="SSL"). None: plain text.
         connect_timeout_ms: how long a connection may take to open, at most request_timeout_ms.
         allow_auto_create: whether sending to a missing topic creates it, if the broker allows it.
         partitioner: "default" (Java's: murmur2 of the key, else sticky), "uniform_sticky", "round_robin",
@@ -165,6 +172,7 @@ class Producer(TransactionalSending, RecordSender):
         metadata_max_age_ms: int = 300_000,
         bootstrap_resolve_timeout_ms: int | None = None,
         metadata_cluster_check_enable: bool = True,
+        security: Mapping[str, Any] | None = None,
         connect_timeout_ms: int = 10_000,
         allow_auto_create: bool = True,
         partitioner: Partitioner | CustomPartitioner = "default",
@@ -190,7 +198,8 @@ class Producer(TransactionalSending, RecordSender):
             metadata_cluster_check_enable,
             bootstrap_resolve_timeout_ms,
         )
-        self._connect(bootstrap_servers, client_id, config, connect_timeout_ms, finding)
+        connected = (client_id, connect_timeout_ms, client_security(security))
+        self._connect(bootstrap_servers, config, connected, finding)
         self._encode_with(key_serializer, value_serializer, key, value)
 
     @classmethod
@@ -211,17 +220,18 @@ class Producer(TransactionalSending, RecordSender):
     def _connect(
         self,
         bootstrap_servers: str | Iterable[str],
-        client_id: str,
         config: ProducerSettings,
-        connect_timeout_ms: int,
+        connected: tuple[str, int, ClientSecurity | None],
         finding: Finding,
     ) -> None:
+        client_id, connect_timeout_ms, security = connected
         client = NetworkClient(
             client_id,
             connect_timeout_ms=connect_timeout_ms,
             request_timeout_ms=round(1000 * config.request_timeout_s),
             troubles=self.troubles,
             transactional=config.transactional_id is not None,
+            security=security,
         )
         cluster = finding.cluster(client, bootstrap_servers)
         self._begin(Sender(client, cluster, config, Accumulator(TopicPartition, ProduceBatch, config)))
@@ -575,7 +585,7 @@ class Producer(TransactionalSending, RecordSender):
             info = cluster.topics.get(topic)
             if info is not None and info.partitions:
                 break
-            cluster.resolution.check()
+            cluster.check()
             now = time.monotonic()  # before the check: an answer that is there at the deadline counts
             code = cluster.topic_errors.get(topic)
             if code is not None and (

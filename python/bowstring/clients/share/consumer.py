@@ -7,9 +7,9 @@ import logging
 import time
 import uuid
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES
 from bowstring.clients.arguments import checked_methods
@@ -17,6 +17,7 @@ from bowstring.clients.choices import AcknowledgementMode, AcquireMode
 from bowstring.clients.config.aliases import ShareConsumerAliases
 from bowstring.clients.config.client import SHARE_CONSUMER
 from bowstring.clients.config.config_table import configurable
+from bowstring.clients.config.security import client_security
 from bowstring.clients.descriptions import description
 from bowstring.clients.errors import ClientError, ConfigError, broker_error
 from bowstring.clients.group.member_thread import MemberThread
@@ -67,6 +68,9 @@ class ShareConsumer(ShareReading, Acknowledging):
             default, looks them up with every connection, for as long as each call may take (KIP-909).
         metadata_cluster_check_enable: brokers since Kafka 4.4 refuse a connection that was meant for another
             broker or cluster, and the client returns to the bootstrap servers (KIP-1242).
+        security: settings of TLS and SASL by Kafka's, librdkafka's or kafka-python's names, such as
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", …}; each may also be
+            given as a keyword (security_protocol="SSL"). None: plain text.
         on_acknowledged: called during polls and commits with the `Outcome` of acknowledgements.
         on_error: called during `poll` with each problem that the consumer logs and retries. An exception that
             it raises is raised by `poll`.
@@ -112,6 +116,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         metadata_max_age_ms: int = 300_000,
         bootstrap_resolve_timeout_ms: int | None = None,
         metadata_cluster_check_enable: bool = True,
+        security: Mapping[str, Any] | None = None,
         on_acknowledged: OnAcknowledged | None = None,
         on_error: OnError | None = None,
         **_aliases: Unpack[ShareConsumerAliases],
@@ -121,9 +126,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
         self._on_acknowledged = on_acknowledged
         self._owner = SingleThread("ShareConsumer")
-        self.troubles = Troubles(_log)
-        self.listener = self.troubles.listen(self._owner.lending(on_error))
-        self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms, troubles=self.troubles)
+        self._begin(client_id, request_timeout_ms, security, on_error)
         servers = parse_bootstrap(bootstrap_servers)
         self._cluster = ClusterMetadata(
             self._client,
@@ -149,8 +152,25 @@ class ShareConsumer(ShareReading, Acknowledging):
             max_poll_interval_s=max_poll_interval_ms / 1000,
             request_timeout_s=request_timeout_ms / 1000,
             on_news=self._client.wakeup,
+            security=self._client.security,
         )
         self._finalizer = weakref.finalize(self, _abandon, self._thread, self._client)
+
+    def _begin(
+        self,
+        client_id: str,
+        request_timeout_ms: int,
+        security: Mapping[str, Any] | None,
+        on_error: OnError | None,
+    ) -> None:
+        self.troubles = Troubles(_log)
+        self.listener = self.troubles.listen(self._owner.lending(on_error))
+        self._client = NetworkClient(
+            client_id,
+            request_timeout_ms=request_timeout_ms,
+            troubles=self.troubles,
+            security=client_security(security),
+        )
 
     # ------------------------------------------------------------ what to read
 
@@ -222,7 +242,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         """Runs all periodic work; returns seconds until the next step is due."""
         self._thread.last_poll = time.monotonic()
         wait_s = self._cluster.maintain()
-        self._cluster.resolution.check()
+        self._cluster.check()
         self._thread.subscribe(self._cluster.nodes(), self._topics)
         wait_s = min(wait_s, self._follow_group())
         wait_s = min(wait_s, self._fetcher.start(fetch=not self._fetcher.delivered))

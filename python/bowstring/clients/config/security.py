@@ -1,0 +1,52 @@
+"""Turns the argument `security` of clients into what their connections use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bowstring.clients.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bowstring.security.client_settings import ClientSecurity
+
+
+def client_security(settings: Mapping[str, Any] | None) -> ClientSecurity | None:
+    """Reads settings of TLS and SASL by the names of Kafka's, librdkafka's and kafka-python's clients.
+
+    Args:
+        settings: as `security=` of clients; None for plain text.
+
+    Returns:
+        None for plain text.
+
+    Raises:
+        ConfigError: a setting is unknown, wrong or missing, has no effect together with the others, or a file
+            cannot be read. The message has no secret.
+    """
+    given = {name: value for name, value in (settings or {}).items() if value is not None}
+    if not given:
+        return None
+    from bowstring.clients.config.config_table import nearest
+    from bowstring.security.client_settings import (
+        ClientSecurity,
+        SecuritySettingsError,
+        canonical,
+        check_use,
+    )
+    from bowstring.security.security_names import CANONICAL
+
+    for name in given:
+        plain = str(name).replace("_", ".").casefold()
+        if plain not in CANONICAL:
+            near = nearest(plain, CANONICAL)
+            raise ConfigError(
+                f"security has no setting {name!r}; "
+                + (f"did you mean {near}?" if near else "see docs/guide/clients.md")
+            )
+    try:
+        check_use(canonical(given))
+        found = ClientSecurity.of(given)
+    except SecuritySettingsError as error:
+        raise ConfigError(str(error)) from error
+    return found if found.protocol != "PLAINTEXT" else None
