@@ -36,6 +36,10 @@ cdef bint connection_full(const Connection *c) noexcept nogil
 cdef void connection_stall(Connection *c, Stall why, Wal *wal) noexcept nogil
 # Ends STALL_ORDER, if that is why the connection stalls: the next pass handles its next request.
 cdef void connection_resume(Connection *c) noexcept nogil
+# Reads no further requests for a time (KIP-219). What is due is sent meanwhile.
+cdef void connection_mute(Connection *c, int64_t throttle_ms) noexcept nogil
+# Returns a connection whose time is over, which may be read from again; NULL: there is none.
+cdef Connection *connection_unmute(Reactor *r) noexcept nogil
 cdef void connection_condemn(Connection *c) noexcept nogil
 # Closes the connection once the replies to its requests are sent, and handles no more requests.
 cdef void connection_finish(Connection *c) noexcept nogil

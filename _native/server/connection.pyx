@@ -11,7 +11,10 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memmove
 from posix.unistd cimport close
 from bowstring._native.base.atomics cimport bump_i64
+from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.disk.staged_tail cimport TailView, tail_view, view_release
+from bowstring._native.server.client_quotas cimport (
+    quota_client_release, quota_percent, quota_record, quotas_on)
 from bowstring._native.server.control_queue cimport control_send_end, plane_event
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.log cimport SegmentFile, segment_file_release
@@ -19,9 +22,11 @@ from bowstring._native.server.connection_limits cimport HELD_BYTES_MAX, RECEIVE_
 from bowstring._native.server.connection_types cimport (
     PHASE_AUTHENTICATING, PHASE_CERTIFICATE, PHASE_OPEN, STALL_NONE, STALL_ORDER, STALL_READY, STALL_WAL, Chunk, Connection,
     Phase, Slot, Stall)
-from bowstring._native.server.reactor_types cimport POOL_CLASSES, POOL_KEEP_MAX, BufferPool, Reactor
+from bowstring._native.server.reactor_types cimport POOL_CLASSES, POOL_KEEP_MAX, BufferPool, Reactor, Timer, TimerHeap
 from bowstring._native.server.subject_types cimport NO_SUBJECT
 from bowstring._native.server.subjects cimport subject_intern, subject_release
+from bowstring._native.server.quota_types cimport QUOTA_REQUEST
+from bowstring._native.server.timers cimport timer_add, timer_pop
 from bowstring._native.wal.types cimport Wal
 
 cdef extern from "server/sockets.h":
@@ -407,6 +412,16 @@ cdef bint send_file(Connection *c, Turn *turn) noexcept nogil:
 cdef bint connection_send(Connection *c) noexcept nogil:
     """Sends queued replies until the socket is full or the connection's turn is over; then epoll reports it at the next pass.
     False once the connection must be closed."""
+    cdef int64_t started_ns
+    if c.quota == NULL or not quotas_on(&c.reactor.plane.quotas, QUOTA_REQUEST):
+        return send_queued(c)
+    started_ns = monotonic_ns()
+    send_queued(c)
+    quota_record(c.quota, QUOTA_REQUEST, quota_percent(monotonic_ns() - started_ns), c.reactor.now_ms)
+    return not c.closing
+
+
+cdef bint send_queued(Connection *c) noexcept nogil:
     cdef Turn turn = Turn(TURN_BYTES, LOOK_BYTES)
     while c.out_head != NULL and not c.closing:
         if c.out_head.file != NULL:
@@ -427,7 +442,8 @@ cdef bint connection_full(const Connection *c) noexcept nogil:
 cdef void connection_watch(Connection *c) noexcept nogil:
     """Sets the events that epoll watches. A client that does not receive its replies is not read from. The end of a
     connection whose Fetch waits must be seen although a request behind it stops the reading: that request is dropped."""
-    cdef bint reading = (not c.closing and not c.refusing and not c.parked and not c.stalled and not connection_full(c)
+    cdef bint reading = (not c.closing and not c.refusing and not c.parked and not c.stalled
+                         and c.muted_until_ms == 0 and not connection_full(c)
                          and c.phase != PHASE_CERTIFICATE)
     cdef bint writing = c.out_head != NULL and not c.closing
     cdef bint hangup = c.stalled == STALL_ORDER and c.fetch != NULL and not c.closing
@@ -533,6 +549,7 @@ cdef void connection_close(Connection *c) noexcept nogil:
     chunks_free(c.out_head)
     if c.buffer != NULL:
         buffer_give(&r.pool, c.buffer, c.capacity)
+    quota_client_release(c.quota)
     free(c.slots)
     free(c)
     bump_i64(&r.connections_open, -1)
@@ -604,6 +621,47 @@ cdef void connection_unstall(Connection *c) noexcept nogil:
     r.stalled_on_wals -= c.stalled == STALL_WAL
     c.stalled = STALL_NONE
     c.stalled_on = NULL
+
+
+cdef void connection_mute(Connection *c, int64_t throttle_ms) noexcept nogil:
+    """Reads no further requests for a time; a longer time that has begun stays."""
+    cdef Reactor *r = c.reactor
+    cdef int64_t until_ms = r.now_ms + throttle_ms
+    if throttle_ms <= 0 or until_ms <= c.muted_until_ms:
+        return
+    sweep_mutes(r)
+    if timer_add(&r.mutes, until_ms, c.id):              # out of memory: it is read from
+        c.muted_until_ms = until_ms
+        connection_touch(c)
+
+
+cdef void sweep_mutes(Reactor *r) noexcept nogil:
+    """Before the full heap grows, removes what is no longer due for a connection: one that closes may have had long."""
+    cdef TimerHeap *h = &r.mutes
+    cdef int32_t i, n = h.count
+    cdef Timer timer
+    cdef Connection *c
+    if n < h.capacity:
+        return
+    h.count = 0
+    for i in range(n):                                   # timers move to or before their old position
+        timer = h.items[i]
+        c = connection_find(r, timer.id)
+        if c != NULL and c.muted_until_ms == timer.due_ms:
+            timer_add(h, timer.due_ms, timer.id)
+
+
+cdef Connection *connection_unmute(Reactor *r) noexcept nogil:
+    cdef Timer timer
+    cdef Connection *c
+    while r.mutes.count > 0 and r.mutes.items[0].due_ms <= r.now_ms:
+        timer = timer_pop(&r.mutes)
+        c = connection_find(r, timer.id)
+        if c != NULL and c.muted_until_ms == timer.due_ms:
+            c.muted_until_ms = 0
+            if not c.closing:
+                return c
+    return NULL
 
 
 cdef void connection_condemn(Connection *c) noexcept nogil:

@@ -13,6 +13,7 @@ from bowstring._native.server.connection_limits cimport PEER_BYTES
 from bowstring._native.server.fetch_types cimport FetchRequest
 from bowstring._native.server.follow_types cimport Fetcher
 from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.quota_types cimport QuotaClient
 from bowstring._native.server.reactor_types cimport Reactor
 
 cdef struct Chunk:
@@ -80,6 +81,8 @@ cdef struct Connection:
                                     # for STALL_ORDER and STALL_READY
     Wal *stalled_on                 # the full write-ahead log, or NULL
     Connection *next_resume         # in Reactor.resume_head
+    QuotaClient *quota              # of its last request; NULL: there were no quotas then
+    int64_t muted_until_ms          # its requests are not read until then, as a quota is exceeded; 0: they are
     int8_t alone                    # its unanswered request is not a Produce, and so the only one
     int8_t watches_hangup           # EPOLLRDHUP is on
     int32_t unappended              # its batches that the control thread checks, recompresses or verifies

@@ -21,6 +21,7 @@ from bowstring._native.base.wire cimport patch_i32
 from bowstring._native.disk.thread_pool cimport storage_init, storage_stop
 from bowstring._native.log cimport NOT_VERIFIED, PartitionLog, log_advance_high_watermark
 from bowstring._native.protocol.message_steps cimport Encoding
+from bowstring._native.server.client_quotas cimport quotas_free, quotas_init
 from bowstring._native.server.connection cimport chunk_bytes, chunk_over, chunks_free
 from bowstring._native.server.control_queue cimport control_take_all, message_free
 from bowstring._native.server.control_request cimport SlowBatch, take_message
@@ -35,7 +36,7 @@ from bowstring._native.server.topic_table cimport (
     topic_add, topic_by_name, topic_partition, topic_remove, topic_set_partition)
 from bowstring._native.server.connection_types cimport Chunk
 from bowstring._native.server.control_types cimport ControlMessage
-from bowstring._native.server.mail_types cimport MAIL_ADMIT, MAIL_CLOSE, MAIL_FINISH, MAIL_REPLY, Admission
+from bowstring._native.server.mail_types cimport MAIL_ADMIT, MAIL_CLOSE, MAIL_FINISH, MAIL_MUTE, MAIL_REPLY, Admission
 from bowstring._native.server.partition_types cimport Partition, Topic
 from bowstring._native.server.plane_types cimport MAX_API_KEY, MAX_REACTORS, Plane
 from bowstring._native.server.reactor_types cimport REACTOR_SHIFT, Reactor
@@ -109,6 +110,7 @@ cdef class DataPlane:
         connections_max_idle_ms: ``connections.max.idle.ms``; 0 or less keeps idle connections for ever.
         slow_max_bytes: Most bytes of slow batches and large requests that wait for the control thread, over all
             connections, and most bytes of memory for processing the batches. Clients wait until there is room.
+        quota_samples, quota_window_ms: ``quota.window.num``, and ``quota.window.size.seconds`` in milliseconds.
         session_bytes: Memory for the partitions of all fetch sessions, divided among the reactors.
         sasl_max_bytes: ``sasl.server.max.receive.size``, of requests in the authentication phase.
         authentication_max_ms: A connection that stays longer in that phase is closed.
@@ -125,6 +127,7 @@ cdef class DataPlane:
     def __init__(self, *, apis, bint is_controller=False, int reactors=1, int64_t request_max_bytes=104857600,
                  int64_t fetch_max_bytes=57671680, int session_slots=1000, int64_t session_min_idle_ms=120000,
                  int64_t connections_max_idle_ms=600000, int64_t slow_max_bytes=67108864, int64_t session_bytes=67108864,
+                 int quota_samples=11, int64_t quota_window_ms=1000,
                  int64_t sasl_max_bytes=524288, int64_t authentication_max_ms=30000):
         cdef int i
         if not 1 <= reactors <= MAX_REACTORS:
@@ -155,6 +158,7 @@ cdef class DataPlane:
         if not subjects_init(&self.plane.subjects):
             raise MemoryError
         init_table_lock(&self.plane.table_lock)
+        quotas_init(&self.plane.quotas, quota_samples, quota_window_ms)
         storage_init(&self.plane.storage)
         pthread_mutex_init(&self.plane.control_lock, NULL)
         self.plane.control_fd = new_control_fd()
@@ -185,6 +189,7 @@ cdef class DataPlane:
             close(self.plane.control_fd)
             pthread_mutex_destroy(&self.plane.control_lock)
             pthread_rwlock_destroy(&self.plane.table_lock)
+            quotas_free(&self.plane.quotas)
 
     cdef void _free_table(self):
         cdef ControlMessage *m = control_take_all(&self.plane) if self.plane.control_fd >= 0 else NULL
@@ -334,8 +339,8 @@ cdef class DataPlane:
         ended, self.ended = self.ended, []
         return ended
 
-    def reply(self, int64_t connection_id, int64_t slot, payload):
-        """Answers a request. ``payload`` is the response header and body without the length: bytes, or a finished
+    def reply(self, int64_t connection_id, int64_t slot, payload, *, int64_t throttle_ms=0):
+        """Answers a request, and reads no others from its connection for ``throttle_ms`` (KIP-219). ``payload`` is the response header and body without the length: bytes, or a finished
         Encoding, whose memory the reply takes over. None closes the connection."""
         cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
         cdef int64_t id = connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1)
@@ -360,6 +365,8 @@ cdef class DataPlane:
                 if chunk.next == NULL:
                     chunks_free(chunk)
                     raise MemoryError
+        if throttle_ms > 0:
+            post(&r.mailbox, MAIL_MUTE, id, throttle_ms, NULL)
         if not post(&r.mailbox, MAIL_REPLY, id, slot, chunk):
             chunks_free(chunk)
             raise MemoryError

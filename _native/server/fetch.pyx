@@ -21,7 +21,10 @@ from bowstring._native.record.batch cimport CODEC_ZSTD
 from bowstring._native.replica.replica_quota cimport quota_wait_ms
 from bowstring._native.replica.rules cimport (
     POSITION_DIVERGES, POSITION_FITS, POSITION_UNKNOWN, Position, fetch_position, fetch_refused)
-from bowstring._native.server.connection cimport connection_find, connection_hold
+from bowstring._native.server.client_quotas cimport (
+    quota_client_release, quota_most, quota_percent, quota_record, quota_retain, quota_throttled, quota_use,
+    quota_use_or_leave)
+from bowstring._native.server.connection cimport connection_find, connection_hold, connection_mute
 from bowstring._native.server.fetch_disk cimport (
     READ_AHEAD_BYTES, READ_MIN_BYTES, cold_follow, cold_take, cold_start)
 from bowstring._native.server.fetch_response cimport fetch_answer, release_slices
@@ -40,9 +43,12 @@ from bowstring._native.server.control_types cimport RequestHeader
 from bowstring._native.server.fetch_types cimport (
     ZSTD_FETCH_VERSION, FetchPart, FetchRequest, FetchSession, FetchSet, FetchTopic)
 from bowstring._native.server.partition_types cimport Partition, Topic
+from bowstring._native.server.quota_types cimport QUOTA_FETCH, QUOTA_REQUEST, QuotaClient
 from bowstring._native.server.reactor_types cimport Reactor
 
 cdef enum:
+    ANSWER_BYTES = 32               # of an answer without partitions, and of each partition without records: about
+    ANSWER_PART_BYTES = 48
     SESSION_FINAL_EPOCH = -1        # a full fetch that closes the session
     SESSION_INITIAL_EPOCH = 0       # a full fetch that opens one
     FOLLOWER_FETCH_VERSION = 11     # KIP-392: consumers may read from followers
@@ -94,9 +100,18 @@ cdef bint fetch_receive(Reactor *r, Connection *c, const RequestHeader *header, 
         free(request)
         return False
     c.fetch = request
+    if c.quota != NULL and request.replica_id < 0:
+        limit_use(request, c.quota)
     if not evaluate(r, request, DUE if request.max_wait_ms <= 0 else LOOK):
         wait(r, request)
     return True
+
+
+cdef void limit_use(FetchRequest *request, QuotaClient *quota) noexcept nogil:
+    """As Kafka, requests no more than the client may have at once."""
+    request.quota = quota_retain(quota)
+    request.max_bytes = <int64_t>min(<double>request.max_bytes, quota_most(quota, QUOTA_FETCH))
+    request.min_bytes = <int32_t>min(<int64_t>request.min_bytes, request.max_bytes)
 
 
 cdef void answer_session(Reactor *r, FetchSession *session) noexcept nogil:
@@ -359,6 +374,7 @@ cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcep
     cdef int64_t bytes = 0
     cdef int32_t k, i, n = s.part_count, last = -1
     cdef bint urgent = n == 0 or request.error != 0, cold = False
+    cdef int64_t started_ns = monotonic_ns() if request.quota != NULL else 0
     request.arrived_bytes = request.cold_bytes = request.throttled_ms = 0
     request.ahead_bytes = READ_AHEAD_BYTES               # plus the bytes that the response gets from disk reads
     if s.first >= n:
@@ -387,13 +403,53 @@ cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcep
     if not urgent and patience != NOW and (bytes < request.min_bytes or (cold and bytes == 0)):
         request.missing_bytes = 0 if request.overdue else request.min_bytes - bytes
         release_slices(s)
+        if started_ns > 0:
+            request.spent_ns += monotonic_ns() - started_ns
         return False
     unwait(request)
+    if request.quota != NULL and throttled(r, request, s, bytes, monotonic_ns() - started_ns):
+        answer_nothing(r, request, s)
+        forget(r, request)
+        return True
     fetch_answer(r, request, s)
     if last >= 0:
         s.first = last + 1 if last + 1 < n else 0
     forget(r, request)
     return True
+
+# ---------------------------------------------------------------- quotas
+
+
+cdef bint throttled(Reactor *r, FetchRequest *request, const FetchSet *s, int64_t bytes, int64_t spent_ns) noexcept nogil:
+    """Counts the answer for the client's quotas. Whether the client gets nothing now, and waits; request.throttle_ms says how
+    long."""
+    cdef int64_t size_bytes = bytes + ANSWER_BYTES + s.part_count * <int64_t>ANSWER_PART_BYTES
+    cdef int64_t time_ms, bytes_ms
+    time_ms = quota_use(request.quota, QUOTA_REQUEST, quota_percent(request.spent_ns + spent_ns), r.now_ms)
+    bytes_ms = quota_use_or_leave(request.quota, QUOTA_FETCH, size_bytes, r.now_ms)
+    request.throttle_ms = max(time_ms, bytes_ms)
+    if request.throttle_ms == 0:
+        return False
+    if bytes_ms == 0:
+        quota_record(request.quota, QUOTA_FETCH, -size_bytes, r.now_ms)
+    quota_throttled(request.quota, QUOTA_FETCH if bytes_ms > time_ms else QUOTA_REQUEST, request.throttle_ms)
+    return True
+
+
+cdef void answer_nothing(Reactor *r, FetchRequest *request, FetchSet *s) noexcept nogil:
+    """Answers without partitions, and reads nothing more for the time that the answer names. An incremental session goes on;
+    a new one ends, and the client begins it again."""
+    cdef FetchSession *session = request.session
+    cdef Connection *c = connection_find(r, request.connection_id)
+    release_slices(s)
+    if session != NULL and not request.incremental:
+        request.session = NULL
+        request.session_id = 0
+        session.waiting = NULL
+        session_remove(r, session)
+    if c != NULL:
+        connection_mute(c, request.throttle_ms)
+    fetch_answer(r, request, NULL)
 
 # ---------------------------------------------------------------- waiting
 
@@ -456,6 +512,7 @@ cdef void forget(Reactor *r, FetchRequest *request) noexcept nogil:
         c.fetch = NULL
     if request.session != NULL:
         request.session.waiting = NULL
+    quota_client_release(request.quota)
     set_free(&request.own)
     free(request.rack)
     free(request)

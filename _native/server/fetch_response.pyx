@@ -103,7 +103,8 @@ cdef int32_t run_length(FetchSet *s, int32_t k, int32_t *included) noexcept nogi
 
 
 cdef void fetch_answer(Reactor *r, FetchRequest *request, FetchSet *s) noexcept nogil:
-    """Encodes and queues the reply, which takes over the slices' references to their files."""
+    """Encodes and queues the reply, which takes over the slices' references to their files. Without a set it has no
+    partitions."""
     cdef Reply reply
     cdef bint flexible = request.version >= 12
     cdef Connection *c = connection_find(r, request.connection_id)
@@ -115,21 +116,26 @@ cdef void fetch_answer(Reactor *r, FetchRequest *request, FetchSet *s) noexcept 
     reply.failed = False
     reply.bytes = &r.scratch
     r.scratch.size = 0
-    choose(request, s)
+    if s != NULL:
+        choose(request, s)
     put_i32(&r.scratch, 0)                               # length, patched below
     put_i32(&r.scratch, request.correlation_id)
     put_tags(&r.scratch, flexible)
-    put_i32(&r.scratch, 0)                               # throttle time
+    put_i32(&r.scratch, <int32_t>request.throttle_ms)
     if request.version >= 7:
         put_i16(&r.scratch, request.error)
         put_i32(&r.scratch, request.session_id)
-    put_topics(&reply, request, s)
+    if s != NULL:
+        put_topics(&reply, request, s)
+    else:
+        put_count(&r.scratch, flexible, 0)
     if reply.hints.count > 0 and request.replica_id < 0:  # a follower takes addresses from its image alone
         put_endpoints(&r.scratch, r.plane, &reply.hints)
     else:
         put_tags(&r.scratch, flexible)
     close_bytes(&reply)
-    release_slices(s)                                    # those that are in no chunk
+    if s != NULL:
+        release_slices(s)                                # those that are in no chunk
     r.scratch.failed = False
     count_request(&r.fetch, request.started_ns, request.error != 0)
     size = reply.size - 4

@@ -18,6 +18,7 @@ cdef struct FetchSession
 cdef struct FetchRequest
 
 from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.quota_types cimport QuotaClient
 from bowstring._native.server.reactor_types cimport Reactor
 
 cdef struct Waiter:
@@ -146,6 +147,9 @@ cdef struct FetchRequest:
     int64_t throttled_ms            # until a partition is no longer throttled; 0: none is
     int64_t deadline_ms
     int64_t started_ns
+    QuotaClient *quota              # of a consumer; NULL: there were no quotas when it came
+    int64_t spent_ns                # by the reactor
+    int64_t throttle_ms             # in the answer
     FetchSession *session
     FetchSet own                    # used when session is NULL
     FetchRequest *next_ready

@@ -5,6 +5,7 @@ from bowstring._native.base.pthread cimport pthread_mutex_t
 cdef enum MailKind:
     MAIL_CONNECTION                 # a = fd, b = listener
     MAIL_REPLY                      # a = connection id, b = slot, data: chunk (NULL closes)
+    MAIL_MUTE                       # a = connection id, b = milliseconds
     MAIL_CLOSE                      # a = connection id
     MAIL_FINISH                     # a = connection id: it closes once its replies are sent
     MAIL_ADMIT                      # a = connection id, b = lifetime_ms, data: Admission

@@ -33,6 +33,7 @@ cdef struct Plane
 from bowstring._native.server.control_types cimport ControlMessage
 from bowstring._native.server.follow_types cimport Dial
 from bowstring._native.server.partition_types cimport Partition, Topic
+from bowstring._native.server.quota_types cimport QuotaTable
 from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.server.replica_types cimport Endpoint, ReplicaEvent
 from bowstring._native.server.replication_settings cimport ReplicationSettings
@@ -99,4 +100,5 @@ cdef struct Plane:
     Dial *dials                     # connections that fetchers need; guarded by control_lock
     Partition *advanced             # whose watched offset the high watermark has reached; guarded by control_lock
     int64_t followed_bytes          # appended as a follower
+    QuotaTable quotas
     StoragePool storage

@@ -31,10 +31,13 @@ from bowstring._native.record.batch cimport (
     BATCH_PRODUCER_ID, CODEC_ZSTD, BatchRules, batch_correct, batch_validate)
 from bowstring._native.record.compressed_frame cimport framing_ok
 from bowstring._native.replica.rules cimport produce_refused
+from bowstring._native.server.client_quotas cimport (
+    quota_client_release, quota_percent, quota_retain, quota_throttled, quota_use, quotas_on)
 from bowstring._native.server.commit_queue cimport (
     commit_pending, commit_pop, commit_push, commit_queue, commits_begin, commits_full)
 from bowstring._native.server.connection cimport (
-    connection_answer, connection_answer_bytes, connection_condemn, connection_end, connection_find, connection_hold)
+    connection_answer, connection_answer_bytes, connection_condemn, connection_end, connection_find, connection_hold,
+    connection_mute)
 from bowstring._native.server.counters cimport count_request
 from bowstring._native.server.id_table cimport id_add, id_remove
 from bowstring._native.server.produce_reader cimport (
@@ -53,11 +56,13 @@ from bowstring._native.server.control_types cimport RequestHeader
 from bowstring._native.server.partition_types cimport Partition, PendingList, Topic
 from bowstring._native.server.produce_types cimport (
     ADDING_PRODUCE_VERSION, ENTRIES_MAX, ZSTD_PRODUCE_VERSION, ProducePart, ProduceRequest, ProduceTopic)
+from bowstring._native.server.quota_types cimport QUOTA_PRODUCE, QUOTA_REQUEST
 from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.wal.group_commit cimport wal_full
 from bowstring._native.wal.types cimport Wal
 
 cdef enum:
+    HEADER_BYTES = 10               # of a request, without the client id
     PIPELINED_MS = 1000             # a batch that was sent before a refusal was known is here within this time
 
 cdef struct Shape:
@@ -144,6 +149,7 @@ cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header
     cdef Shape shape
     cdef ProduceRequest *request
     cdef int32_t id_length
+    cdef int64_t size_bytes = body.end - body.at + HEADER_BYTES + max(header.client_id_length, 0)
     produce_reader_begin(&reader, body[0], header.api_version)
     if not measure(reader, &shape):
         return False
@@ -164,6 +170,8 @@ cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header
     request.acks = reader.acks
     request.timeout_ms = reader.timeout_ms
     request.started_ns = monotonic_ns()
+    request.quota = quota_retain(c.quota)
+    request.size_bytes = size_bytes
     request.id = -1
     request.topic_count = shape.topics
     request.part_count = shape.parts
@@ -171,6 +179,8 @@ cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header
     if request_bytes(&shape) >= HELD_MIN_BYTES:
         connection_hold(c, request.slot, request_bytes(&shape))
     read_parts(r, request, &reader, shape.mixes_producers)
+    if request.quota != NULL:
+        request.spent_ns += monotonic_ns() - request.started_ns
     finish(r, request)
     return True
 
@@ -338,6 +348,7 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
     cdef Wal *wal = p.log.wal
     cdef int64_t before = load_i64(&p.log.appended_bytes), bytes
     cdef bint moved = p.replicas == NULL
+    cdef int64_t started_ns = monotonic_ns() if quotas_on(&r.plane.quotas, QUOTA_REQUEST) else 0
     if not entries_reserve(r, pending.count):
         while part != NULL:                              # out of memory: nothing is written, and the error is retriable
             following = part.next
@@ -351,6 +362,8 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
         n += 1
         part = part.next
     log_append(p.log, r.entries, n, p.leader_epoch, r.wall_ms)
+    if started_ns > 0:
+        count_time(pending.head, (monotonic_ns() - started_ns) // n)
     bytes = load_i64(&p.log.appended_bytes) - before
     if p.replicas != NULL:
         followers_wake(p, bytes, r)                          # they may have it before it is durable here
@@ -369,6 +382,12 @@ cdef void flush_partition(Reactor *r, Partition *p) noexcept nogil:
         part = following
     if moved:
         partition_advanced(p, bytes, r)
+
+
+cdef void count_time(ProducePart *part, int64_t each_ns) noexcept nogil:
+    while part != NULL:
+        part.request.spent_ns += each_ns
+        part = part.next
 
 
 cdef int16_t error_of(Partition *p, ProducePart *part, int64_t now_ms) noexcept nogil:
@@ -526,6 +545,7 @@ cdef void produce_abandon(Reactor *r) noexcept nogil:
                 partition_release(part.partition)
             free(part.owned)
             free(part.record_errors)
+        quota_client_release(request.quota)
         id_remove(&r.produces, request.id)
         free(request)
 
@@ -572,6 +592,20 @@ cdef void part_done(Reactor *r, ProducePart *part) noexcept nogil:
     finish(r, part.request)
 
 
+cdef int64_t throttle_of(Reactor *r, ProduceRequest *request) noexcept nogil:
+    """Counts the request for its client's quotas, and returns how long the client waits. As in Kafka, the time for requests
+    without an answer is not limited."""
+    cdef int64_t bytes_ms = quota_use(request.quota, QUOTA_PRODUCE, request.size_bytes, r.now_ms), time_ms = 0
+    if request.acks != 0:
+        time_ms = quota_use(request.quota, QUOTA_REQUEST, quota_percent(request.spent_ns), r.now_ms)
+    if bytes_ms > time_ms:
+        quota_throttled(request.quota, QUOTA_PRODUCE, bytes_ms)
+        return bytes_ms
+    if time_ms > 0:
+        quota_throttled(request.quota, QUOTA_REQUEST, time_ms)
+    return time_ms
+
+
 cdef void finish(Reactor *r, ProduceRequest *request) noexcept nogil:
     """Call it when one part (or the parser) is done; the last call answers and frees the request."""
     cdef Connection *c
@@ -587,6 +621,11 @@ cdef void finish(Reactor *r, ProduceRequest *request) noexcept nogil:
             failed = 1
     count_request(&r.produce, request.started_ns, failed)
     c = connection_find(r, request.connection_id)
+    if request.quota != NULL:
+        request.throttle_ms = throttle_of(r, request)
+        quota_client_release(request.quota)
+        if c != NULL:
+            connection_mute(c, request.throttle_ms)
     if c != NULL and request.acks == 0:
         if failed:                                       # the only way to signal an error to a client that expects no reply
             connection_end(c, request.slot, b"produce-failed", b"a batch sent with acks=0 was refused")

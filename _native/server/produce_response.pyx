@@ -43,7 +43,7 @@ cdef void produce_encode(Writer *w, const ProduceRequest *request) noexcept nogi
             encode_part(w, request, topic, part, &hints)
             part += 1
         put_tags(w, flexible)
-    put_i32(w, 0)                                        # throttle time
+    put_i32(w, <int32_t>request.throttle_ms)
     if hints.count > 0:
         put_endpoints(w, request.reactor.plane, &hints)
     else:

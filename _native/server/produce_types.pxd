@@ -14,6 +14,7 @@ cdef struct ProduceTopic
 cdef struct ProduceRequest
 
 from bowstring._native.server.partition_types cimport Partition
+from bowstring._native.server.quota_types cimport QuotaClient
 from bowstring._native.server.reactor_types cimport Reactor
 
 cdef struct ProducePart:
@@ -48,6 +49,10 @@ cdef struct ProduceRequest:
     int16_t acks
     int32_t timeout_ms
     int64_t started_ns
+    QuotaClient *quota              # NULL: there were no quotas when it came
+    int64_t size_bytes              # of the request
+    int64_t spent_ns                # by the reactor
+    int64_t throttle_ms             # in the answer
     int32_t topic_count
     int32_t part_count
     int32_t remaining               # parts without a result

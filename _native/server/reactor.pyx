@@ -18,8 +18,9 @@ from bowstring._native.server.commit_queue cimport (
     commit_await_room, commit_pending, commits_collect, commits_free, commits_stop, commits_waiting)
 from bowstring._native.server.connection cimport (
     buffer_pool_free, chunks_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn,
-    connection_fail, connection_find, connection_finish, connection_full, connection_open, connection_send,
-    connection_set_phase, connection_fit_buffer, connection_stall, connection_touch, connection_watch)
+    connection_fail, connection_find, connection_finish, connection_fit_buffer, connection_full, connection_mute,
+    connection_open, connection_send, connection_set_phase, connection_stall, connection_touch, connection_unmute,
+    connection_watch)
 from bowstring._native.server.fetch cimport fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken
 from bowstring._native.server.fetch_session cimport session_remove
 from bowstring._native.server.fetcher cimport (
@@ -35,8 +36,8 @@ from bowstring._native.server.connection_types cimport (
 from bowstring._native.server.fetch_types cimport FetchRequest
 from bowstring._native.server.follow_types cimport FollowLink, FollowOrder, TruncateJob
 from bowstring._native.server.mail_types cimport (
-    MAIL_ACK, MAIL_ADMIT, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FINISH, MAIL_FOLLOW, MAIL_LINK, MAIL_REPLY, MAIL_SLOW_BATCH,
-    MAIL_STOP, MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
+    MAIL_ACK, MAIL_ADMIT, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FINISH, MAIL_FOLLOW, MAIL_LINK, MAIL_MUTE, MAIL_REPLY,
+    MAIL_SLOW_BATCH, MAIL_STOP, MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
 from bowstring._native.server.plane_types cimport Plane
 from bowstring._native.server.produce_types cimport ProducePart
 from bowstring._native.server.reactor_types cimport SESSION_BUCKETS, Reactor, Timer
@@ -232,6 +233,10 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
             connection_condemn(c)
         else:
             connection_answer(c, mail.b, <Chunk *>mail.data)
+    elif mail.kind == MAIL_MUTE:
+        c = connection_find(r, mail.a)
+        if c != NULL:
+            connection_mute(c, mail.b)
     elif mail.kind == MAIL_CLOSE:
         c = connection_find(r, mail.a)
         if c != NULL:
@@ -327,6 +332,8 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
             r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
         if due < 0 or r.idle_check_due_ms < due:
             due = r.idle_check_due_ms
+    if r.mutes.count > 0 and (due < 0 or r.mutes.items[0].due_ms < due):
+        due = r.mutes.items[0].due_ms
     if r.accept_again_ms > 0 and (due < 0 or r.accept_again_ms < due):
         due = r.accept_again_ms
     if r.follow_due_ms > 0 and (due < 0 or r.follow_due_ms < due):
@@ -445,6 +452,17 @@ cdef void resume_parked(Reactor *r) noexcept nogil:
         c = slow_resume(r)
 
 
+cdef void resume_muted(Reactor *r) noexcept nogil:
+    """Continues connections that have waited for their quotas."""
+    cdef Connection *c = connection_unmute(r)
+    while c != NULL:
+        connection_touch(c)
+        cut_frames(r, c)
+        if r.pending_bytes >= FLUSH_BYTES:
+            flush_pass(r, False)
+        c = connection_unmute(r)
+
+
 cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
     cdef int i
     cdef uint64_t tag
@@ -475,6 +493,8 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
     if r.stalled_count > 0:
         resume_stalled(r)
     run_timers(r)
+    if r.mutes.count > 0:
+        resume_muted(r)
     if r.parked_count > 0:
         resume_parked(r)
     if r.idle_check_due_ms > 0 and r.now_ms >= r.idle_check_due_ms:
@@ -620,6 +640,7 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
     free(r.produces.generations)
     free(r.produces.free)
     free(r.timers.items)
+    free(r.mutes.items)
     free(r.dirty)
     free(r.entries)
     free(r.touched)

@@ -69,6 +69,7 @@ cdef struct Reactor:
     IdTable fetches
     IdTable produces                # requests that wait for a high watermark or a slow batch
     TimerHeap timers
+    TimerHeap mutes                 # ids of connections that are read from again then
     int64_t now_ms                  # CLOCK_MONOTONIC, refreshed each pass
     int64_t wall_ms                 # CLOCK_REALTIME, refreshed each pass
     Partition **dirty               # partitions with pending batches of this reactor

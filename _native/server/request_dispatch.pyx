@@ -12,10 +12,12 @@ every earlier one is answered. The exceptions cannot be noticed by the client:
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
+from bowstring._native.base.atomics cimport load_i32
 from bowstring._native.server.commit_queue cimport commit_await_room, commit_pending
 from bowstring._native.server.connection cimport (
     connection_condemn, connection_end, connection_full, connection_hold, connection_open_slot, connection_set_phase,
     connection_stall)
+from bowstring._native.server.client_quotas cimport quota_identify
 from bowstring._native.server.control_queue cimport control_send_request
 from bowstring._native.server.fetch cimport fetch_receive
 from bowstring._native.server.connection_types cimport (
@@ -179,17 +181,18 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         return True
     if must_wait(r, c, &header, &body):
         return False
+    if load_i32(&plane.quotas.kinds) != 0:
+        quota_identify(c, &header)
     counted = r.slow_reserved
     slot = connection_open_slot(c)
     c.alone = header.api_key != API_PRODUCE
     if slot < 0:
         connection_condemn(c)
-    elif header.api_key == API_PRODUCE:
-        ok = produce_receive(r, c, &header, &body)
-        if not ok:
-            refuse(c, slot, b"malformed request, or too many partitions in one", header.api_key, header.api_version)
-    elif header.api_key == API_FETCH and not plane.is_controller:
-        ok = fetch_receive(r, c, &header, &body)
+    elif header.api_key == API_PRODUCE or (header.api_key == API_FETCH and not plane.is_controller):
+        if header.api_key == API_PRODUCE:
+            ok = produce_receive(r, c, &header, &body)
+        else:
+            ok = fetch_receive(r, c, &header, &body)
         if not ok:
             refuse(c, slot, b"malformed request, or too many partitions in one", header.api_key, header.api_version)
     elif control_send_request(c, &header, slot, body.at, body.end - body.at, counted):
@@ -209,7 +212,7 @@ cdef void cut_frames(Reactor *r, Connection *c) noexcept nogil:
     cdef Reader head
     cdef int64_t size
     while (c.end - c.start >= 4 and not c.closing and not c.refusing and not c.parked and not c.stalled
-           and c.phase != PHASE_CERTIFICATE):
+           and c.phase != PHASE_CERTIFICATE and (c.muted_until_ms == 0 or r.slow_reserved != 0)):
         head.at = c.buffer + c.start
         head.end = head.at + 4
         head.bad = False

@@ -1,6 +1,6 @@
 """Handles CreatePartitions: adds partitions to existing topics."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.topic_changes import create_partitions
@@ -13,26 +13,33 @@ from bowstring.protocol.messages.create_partitions import (
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
+    from bowstring.engine.controller.mutation_quotas import MutationQuotas
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+
+_STRICT_VERSION: Final = 3
 
 
 async def handle(
     request: "Request",
     *,
     controller: "QuorumController",
+    mutation_quotas: "MutationQuotas",
     time_slices: "TimeSlices",
 ) -> CreatePartitionsResponse:
     """Adds partitions. Each topic succeeds or fails alone; one commit covers all.
 
     Behaviour: a topic named twice is refused. The new partitions have leaders when the answer is sent.
-    NOT_CONTROLLER and REQUEST_TIMED_OUT as from CreateTopics.
+    NOT_CONTROLLER, REQUEST_TIMED_OUT and quotas as from CreateTopics.
 
-    Versions: 1 and 2 change only the encoding; 3 allows quota errors (KIP-599).
+    Versions: 1 and 2 change only the encoding; since 3, partitions beyond a quota are refused (KIP-599).
     """
     body: CreatePartitionsRequest = request.body
     names = await time_slices.different(topic.name for topic in body.topics)
+    quota = mutation_quotas.of(
+        request.principal, request.client_id, is_strict=request.version >= _STRICT_VERSION
+    )
     results: dict[str, CreatePartitionsTopicResult] = {}
     async with controller.changing() as change:
         image = change.image
@@ -56,10 +63,11 @@ async def handle(
                     controller.random,
                 )
                 check_not_too_many(len(records) + len(made))
+                quota.count(len(made))
                 records += made
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.detail or error.error.message
         if not body.validate_only:
             await change.commit(records)
-    return CreatePartitionsResponse(results=list(results.values()))
+    return CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=list(results.values()))

@@ -19,12 +19,14 @@ from bowstring.protocol.records.cluster_metadata.topics import PartitionRecord
 from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
+    from bowstring.engine.controller.mutation_quotas import MutationQuotas
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
 
 
 _CONFIGS_VERSION: Final = 5
+_STRICT_VERSION: Final = 6
 
 
 async def handle(
@@ -32,19 +34,25 @@ async def handle(
     *,
     configs: "BrokerConfigs",
     controller: "QuorumController",
+    mutation_quotas: "MutationQuotas",
     time_slices: "TimeSlices",
 ) -> CreateTopicsResponse:
     """Creates topics. Each topic succeeds or fails alone; one commit covers all.
 
     Behaviour: a topic exists and has leaders when the answer is sent. validate_only checks everything and
     changes nothing. A node that is not the active controller answers NOT_CONTROLLER for each topic;
-    REQUEST_TIMED_OUT when its turn did not come within request.timeout.ms.
+    REQUEST_TIMED_OUT when its turn did not come within request.timeout.ms. A client whose
+    controller_mutation_rate is exceeded waits.
 
     Versions: 4 lets the counts be -1 for the broker's defaults (KIP-464); 5 returns the counts and the
-    configs in force (KIP-525); 7 the topic id.
+    configs in force (KIP-525); 7 the topic id. Since 6, topics beyond a quota are refused with
+    THROTTLING_QUOTA_EXCEEDED (KIP-599).
     """
     body: CreateTopicsRequest = request.body
     counts = await time_slices.different(topic.name for topic in body.topics)
+    quota = mutation_quotas.of(
+        request.principal, request.client_id, is_strict=request.version >= _STRICT_VERSION
+    )
     configs_in_force = _ConfigsInForce(configs, is_asked=request.version >= _CONFIGS_VERSION)
     results: dict[str, CreatableTopicResult] = {}
     async with controller.changing() as change:
@@ -59,7 +67,9 @@ async def handle(
                 _check_in_request(topic.name, counts[topic.name], unified_names)
                 topic_id = random_uuid()
                 made = create_topic(image, configs, _wanted(topic), topic_id, controller.random)
-                partitions += sum(isinstance(record, PartitionRecord) for record in made)
+                made_partitions = sum(isinstance(record, PartitionRecord) for record in made)
+                quota.count(made_partitions)
+                partitions += made_partitions
                 if partitions > MAX_PARTITIONS_PER_REQUEST:
                     raise KafkaError(
                         Errors.POLICY_VIOLATION, "Excessively large number of partitions per request."
@@ -76,7 +86,7 @@ async def handle(
             results[topic.name] = _success(configs_in_force, topic, topic_id, made)
         if not body.validate_only:
             await change.commit(records)
-    return CreateTopicsResponse(topics=list(results.values()))
+    return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))
 
 
 def _check_in_request(name: str, count: int, unified_names: dict[str, str]) -> None:

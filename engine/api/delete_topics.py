@@ -17,12 +17,14 @@ from bowstring.protocol.records.cluster_metadata.topics import RemoveTopicRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.controller.mutation_quotas import MutationQuotas
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
 
 Named = tuple[str | None, bytes]
 
+_STRICT_VERSION: Final = 5
 _NEITHER: Final = KafkaError(Errors.INVALID_REQUEST, "Neither topic name nor id were specified.")
 _BOTH: Final = KafkaError(Errors.INVALID_REQUEST, "You may not specify both topic name and topic id.")
 _TWICE: Final = KafkaError(Errors.INVALID_REQUEST, "The request names this topic more than once.")
@@ -36,16 +38,17 @@ async def handle(
     *,
     configs: "BrokerConfigs",
     controller: "QuorumController",
+    mutation_quotas: "MutationQuotas",
     time_slices: "TimeSlices",
 ) -> DeleteTopicsResponse:
     """Deletes topics. Each topic succeeds or fails alone; one commit covers all.
 
     Behaviour: clients no longer find the topic when the answer is sent. Its directories are renamed at once
     and unlinked after file.delete.delay.ms. A topic named twice, by name or id, is not deleted and is
-    answered once. NOT_CONTROLLER and REQUEST_TIMED_OUT as from CreateTopics.
+    answered once. NOT_CONTROLLER, REQUEST_TIMED_OUT and quotas as from CreateTopics.
 
-    Versions: 5 adds error messages; 6 topic ids (KIP-516). With delete.topic.enable=false the error is
-    INVALID_REQUEST before version 3 and TOPIC_DELETION_DISABLED since.
+    Versions: 5 adds error messages, and refuses topics beyond a quota (KIP-599); 6 topic ids (KIP-516). With
+    delete.topic.enable=false the error is INVALID_REQUEST before version 3 and TOPIC_DELETION_DISABLED since.
     """
     body: DeleteTopicsRequest = request.body
     if not configs.value("delete.topic.enable"):
@@ -54,6 +57,9 @@ async def handle(
             responses=streamed(_result(name, topic_id, error) for name, topic_id in _named(body))
         )
     counts = await time_slices.different(_named(body))
+    quota = mutation_quotas.of(
+        request.principal, request.client_id, is_strict=request.version >= _STRICT_VERSION
+    )
     async with controller.changing() as change:
         image = change.image
         meant, by_id_too = await _meant(time_slices, image, counts)
@@ -61,6 +67,11 @@ async def handle(
         results: dict[Named, DeletableTopicResult] = {}
         async for each, topic in time_slices.each(meant.items()):
             if isinstance(topic, bytes):
+                try:
+                    quota.count(len(image.topics_by_id[topic].partitions))
+                except KafkaError as error:
+                    results[each] = _result(image.topics_by_id[topic].name, topic, error)
+                    continue
                 records.append(RemoveTopicRecord(topic_id=topic))
                 results[each] = _result(image.topics_by_id[topic].name, topic, None)
         if len(records) > RECORDS_MAX:
@@ -69,12 +80,13 @@ async def handle(
         else:
             await change.commit(records)
     return DeleteTopicsResponse(
+        throttle_time_ms=quota.throttle_ms,
         responses=streamed(
             results[each]
             if isinstance(topic, bytes)
             else _result(each[0], by_id_too.get(each, each[1]), topic)
             for each, topic in meant.items()
-        )
+        ),
     )
 
 

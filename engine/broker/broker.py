@@ -30,6 +30,7 @@ from bowstring.engine.broker.node import (
     new_log_directories,
     node_id_of,
 )
+from bowstring.engine.broker.quota_publisher import QuotaPublisher
 from bowstring.engine.broker.replication import Replication
 from bowstring.engine.broker.start_warnings import warn_at_start
 from bowstring.engine.configs import BrokerConfigs, ConfigError
@@ -106,6 +107,7 @@ class Broker:
         disk_reads: Threads that read from the disk for requests.
         coordination: The coordinators, and what share groups need.
         dispatcher: Answers requests; holds their counters.
+        client_quotas: Publishes client quotas to the data plane.
         housekeeping: Runs retention, flushing and checkpoints on timers.
         cleaner: Compacts logs.
         scrubber: Looks for damage in the logs; holds its counters.
@@ -139,6 +141,7 @@ class Broker:
     disk_reads: DiskReads
     coordination: Coordination
     dispatcher: Dispatcher
+    client_quotas: QuotaPublisher
     housekeeping: Housekeeping
     cleaner: LogCleaner
     scrubber: Scrubber
@@ -311,6 +314,7 @@ class Broker:
         self.dispatcher = Dispatcher(
             self.plane, self.handlers, self.part, advertised=self.advertised, time_slices=self.time_slices
         )
+        self.client_quotas = QuotaPublisher(self.quorum, self.plane, self.dispatcher)
         self.dispatcher.when_ended = self.coordination.connections_ended
         self.dispatcher.when_advanced = self.coordination.coordinators.high_watermark_advanced
         self.dispatcher.when_replicas_change = self.replication.take_events
@@ -487,6 +491,7 @@ class Broker:
         self.healer.when_healed = self._logs_healed
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
         self.directories.look()
+        self.client_quotas.start()
         self.dispatcher.start()
         self.housekeeping.start()
         self.cleaner.start()

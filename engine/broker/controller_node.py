@@ -1,6 +1,7 @@
 """Runs controllers: a replica of the metadata quorum, and the listeners through which others reach it."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -17,8 +18,10 @@ from bowstring.engine.broker.node import (
     new_log_directories,
     node_id_of,
 )
+from bowstring.engine.broker.quota_publisher import QuotaPublisher
 from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.controller.mutation_quotas import MutationQuotas
 from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.metadata.image import Metadata
 from bowstring.engine.metadata.store.start_checks import check_metadata_log
@@ -53,6 +56,7 @@ class ControllerServer:
         quorum: This node's replica of the metadata quorum.
         metadata: The same.
         controller: Decides for the cluster while this node leads the quorum.
+        mutation_quotas: Limits the partitions that clients create and delete.
         plane: A data plane of its own; unset without listeners.
         listeners: The listeners, with the ports really bound.
         advertised: The advertised listeners, in the same order.
@@ -70,6 +74,7 @@ class ControllerServer:
     quorum: QuorumService
     metadata: Metadata
     controller: QuorumController
+    mutation_quotas: MutationQuotas
     plane: DataPlane
     listeners: list[Listener]
     advertised: list[Listener]
@@ -100,6 +105,12 @@ class ControllerServer:
         self.listeners = []
         self.advertised = []
         self.handlers, self.offered = BY_CONTROLLER
+        self.mutation_quotas = MutationQuotas(
+            quorum,
+            configs.value("controller.quota.window.num")
+            * configs.value("controller.quota.window.size.seconds"),
+            time.monotonic,
+        )
         self._is_started = False
         self._may_lack_listeners = may_lack_listeners
 
@@ -159,6 +170,8 @@ class ControllerServer:
 
             self._registration = ControllerRegistration(self.quorum, self.node_id, lambda: self.advertised)
             self._registration.start()
+            self._client_quotas = QuotaPublisher(self.quorum, self.plane, self.dispatcher)
+            self._client_quotas.start()
             self.dispatcher.start()
             self.plane.start()
 

@@ -30,9 +30,11 @@ from bowstring.protocol import (
 )
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys
+from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
+    from bowstring.engine.broker.request_throttle import RequestThrottle
     from bowstring.engine.broker.slow_batches import SlowBatches
     from bowstring.engine.broker.transaction_checks import TransactionChecks
 
@@ -55,6 +57,7 @@ class Dispatcher(RequestHandlers):
         time_slices: Shares the control thread among long requests.
 
     Attributes:
+        throttle: Applies clients' quotas; None while there never were any.
         when_replicas_change: Acts on what the data plane notes of replicas; called after each pass.
         when_ended: Called with the ids of connections that ended.
         when_advanced: Called with each partition whose high watermark advanced after `DataPlane.watch`.
@@ -70,6 +73,7 @@ class Dispatcher(RequestHandlers):
         time_slices: TimeSlices,
     ) -> None:
         super().__init__(modules, part, time_slices=time_slices)
+        self.throttle: RequestThrottle | None = None
         self.when_replicas_change: Callable[[], None] = lambda: None
         self.when_ended: Callable[[list[int]], None] = lambda connection_ids: None
         self.when_advanced: Callable[[str, int], None] = lambda topic, partition: None
@@ -207,6 +211,8 @@ class Dispatcher(RequestHandlers):
         at_once = self._at_once.get(key)
         if at_once is None or message.body_bytes >= _LAZY_BYTES:
             return False
+        if self.throttle is not None and self.throttle.limits_time(key):
+            return False
         try:
             answer = at_once(
                 decode_request(key, version, message.body), message.client_id or "", message.peer
@@ -229,10 +235,10 @@ class Dispatcher(RequestHandlers):
         return True
 
     async def _answer(self, message: ControlRequest) -> None:
-        failed = True
+        failed, throttle_ms = True, 0
         payload: bytes | Encoding | None = None
         try:
-            payload, failed = await self._payload(message)
+            payload, failed, throttle_ms = await self._payload(message)
         except TooLargeError as error:
             self._refuse(
                 message,
@@ -252,16 +258,17 @@ class Dispatcher(RequestHandlers):
         except Exception:
             payload = self._payload_of_bug(message)
         finally:
-            self._plane.reply(message.connection_id, message.slot, payload)
+            self._plane.reply(message.connection_id, message.slot, payload, throttle_ms=throttle_ms)
             self._count(message, failed=failed)
 
-    async def _payload(self, message: ControlRequest) -> tuple[bytes | Encoding | None, bool]:
+    async def _payload(self, message: ControlRequest) -> tuple[bytes | Encoding | None, bool, int]:
+        """Returns the encoded answer, whether the request failed, and how long its connection waits then."""
         key, version = message.api_key, message.api_version
         api = API_VERSIONS[key]
         if key == ApiKeys.API_VERSIONS and not api.lowest <= version <= api.highest:
             from bowstring.engine.api.api_versions import unsupported_version
 
-            return encode_response(key, 0, message.correlation_id, unsupported_version()), True
+            return encode_response(key, 0, message.correlation_id, unsupported_version()), True, 0
         if message.body_bytes < _LAZY_BYTES or self._modules[key] == FORWARDED:
             body = decode_request(key, version, message.body)
         else:
@@ -281,8 +288,8 @@ class Dispatcher(RequestHandlers):
             received_ns=message.received_ns,
         )
         try:
-            response = await self.handler(key)(request)
-            encoding = await encoded(key, version, message.correlation_id, response, self._time_slices)
+            response, throttle_ms = await self._handled(request)
+            encoding = await self._encoded(request, response)
         except KafkaError as error:
             answer = refusal(key, version, body, error)
             if answer is None:
@@ -291,9 +298,30 @@ class Dispatcher(RequestHandlers):
                     "a request was refused, so its connection is closed; detail has the reason",
                     str(error),
                 )
-                return None, True
-            return encode_response(key, version, message.correlation_id, answer), True
-        return encoding, False
+                return None, True, 0
+            if self.throttle is not None:
+                answer, throttle_ms = self.throttle.applied(request, answer)
+            else:
+                throttle_ms = 0
+            return encode_response(key, version, message.correlation_id, answer), True, throttle_ms
+        return encoding, False, throttle_ms
+
+    async def _handled(self, request: Request) -> tuple[Response, int]:
+        """Returns the answer, and how long its connection waits."""
+        handled = self.handler(request.api_key)(request)
+        if self.throttle is None:
+            return await handled, 0
+        return self.throttle.applied(request, await self.throttle.timed(request, handled))
+
+    async def _encoded(self, request: Request, response: Response) -> Encoding:
+        encoding = encoded(
+            request.api_key, request.version, request.correlation_id, response, self._time_slices
+        )
+        if self.throttle is None:
+            return await encoding
+        done = await self.throttle.timed(request, encoding)
+        self.throttle.note_rest(request)
+        return done
 
     async def _decode_large(self, message: ControlRequest) -> Any:
         """Scans the whole request first, so that a truncated one has no effect; elements are decoded later,

@@ -86,6 +86,8 @@ def make_plane(configs: BrokerConfigs, offered: tuple[int, ...], *, is_controlle
         fetch_max_bytes=value("fetch.max.bytes"),
         session_slots=value("max.incremental.fetch.session.cache.slots"),
         connections_max_idle_ms=value("connections.max.idle.ms"),
+        quota_samples=value("quota.window.num"),
+        quota_window_ms=value("quota.window.size.seconds") * 1000,
     )
     plane.verify_transactions(value("transaction.partition.verification.enable"))
     return plane

@@ -42,7 +42,6 @@ def warn_at_start(
     for what, count in (
         ("access control entries", len(image.acls)),
         ("SCRAM credentials", sum(1 for _ in image.kept.of(UserScramCredentialRecord))),
-        ("client quotas", len(image.client_quotas)),
     ):
         if count:
             event_log.warning(

@@ -54,6 +54,33 @@ class ClientQuotasImage:
             else:
                 del self.entities[entity]
 
+    def find(self, key: str, user: str, client_id: str) -> tuple[tuple[str, str], float] | None:
+        """Returns the quota of a client, and the user and the client id of those who share its use; one of
+        both is empty where all share it. None: the client has no quota.
+
+        The order is Kafka's: the most specific entity comes first, and a user before a client id. As in
+        Kafka, the default of client ids is not for clients without one.
+        """
+        users: tuple[str | None, ...] = (user, None) if user else (None,)
+        client_ids: tuple[str | None, ...] = (client_id, None) if client_id else ()
+        for name in users:
+            for each in client_ids:
+                bound = self._value(((CLIENT_ID, each), (USER, name)), key)
+                if bound is not None:
+                    return (user, client_id), bound
+            bound = self._value(((USER, name),), key)
+            if bound is not None:
+                return (user, ""), bound
+        for each in client_ids:
+            bound = self._value(((CLIENT_ID, each),), key)
+            if bound is not None:
+                return ("", client_id), bound
+        return None
+
+    def _value(self, entity: Entity, key: str) -> float | None:
+        values = self.entities.get(entity)
+        return None if values is None else values.get(key)
+
     def copy(self) -> "ClientQuotasImage":
         """Returns the same quotas, which later records do not change."""
         new = ClientQuotasImage()

@@ -187,13 +187,8 @@ def _describe(done: Migration, state: MetadataState, paths: Sequence[Path]) -> N
     done.clean = all((path / CLEAN_SHUTDOWN).exists() for path in paths) and state.torn_bytes == 0
     done.metadata_version = image.features.get(METADATA_VERSION, 0)
     done.topics, done.partitions = len(image.topics), image.partition_count
-    if done.to == "bowstring":
-        if rules := len(image.acls):
-            done.warnings.append(
-                f"{rules} access control entries are kept, but Bowstring does not enforce them"
-            )
-        if quotas := len(image.client_quotas):
-            done.warnings.append(f"{quotas} client quotas are kept, but Bowstring does not enforce them")
+    if done.to == "bowstring" and (rules := len(image.acls)):
+        done.warnings.append(f"{rules} access control entries are kept, but Bowstring does not enforce them")
 
 
 def _check(done: Migration, state: MetadataState, home: Path, accept_unclean: bool) -> None:

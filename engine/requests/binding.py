@@ -1,13 +1,13 @@
 """Binds functions to the parts of a node that they use."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from bowstring.engine.requests.request import Request
 from bowstring.protocol.schema import Response
 
-Handler = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 """Answers a request; its parts are bound."""
 
 HandlerOf = Callable[[int], Handler]

@@ -19,6 +19,7 @@ class Request:
         listener: The listener it came through, with the advertised address.
         connection_id: Id of its connection while that is open.
         received_ns: Time of arrival, CLOCK_MONOTONIC.
+        spent_ns: Time of the control thread for it that its client's quota does not have yet.
     """
 
     __slots__ = (
@@ -32,6 +33,7 @@ class Request:
         "principal",
         "received_ns",
         "slot",
+        "spent_ns",
         "version",
     )
 
@@ -60,4 +62,5 @@ class Request:
         self.peer = peer
         self.connection_id = connection_id
         self.slot = slot
+        self.spent_ns = 0
         self.received_ns = received_ns

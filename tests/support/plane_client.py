@@ -12,11 +12,12 @@ class PlaneClient:
     def __init__(self, port: int):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=HANG_S)
         self.correlation_id = 0
+        self.client_id: str | None = "test"
         self.received = b""
 
     def send(self, body, version: int) -> int:
         self.correlation_id += 1
-        frame = encode_request(body, version, self.correlation_id, "test")
+        frame = encode_request(body, version, self.correlation_id, self.client_id)
         self.socket.sendall(struct.pack(">i", len(frame)) + frame)
         return self.correlation_id
 

@@ -2,9 +2,17 @@
 
 import pytest
 
+from bowstring._native.record.encode import encode_batch
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import alter_client_quotas as acq
+from bowstring.protocol.messages import api_versions as av
+from bowstring.protocol.messages import create_partitions as cp
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import delete_topics as dt
+from bowstring.protocol.messages import metadata as md
+from bowstring.protocol.messages import produce as p
 from bowstring.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from tests.support.wire_client import WireClient
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 QUOTAS = (
@@ -121,3 +129,88 @@ def test_a_validation_changes_nothing(served):
     (valid,) = altered(served, ({"user": "x"}, {"producer_byte_rate": 1.0}), validate_only=True)
     assert valid.error_code == 0
     assert found(described(served)) == []
+
+
+# ---------------------------------------------------------------- in force
+
+
+def throttled(served, topic):
+    data = p.TopicProduceData(
+        name=topic,
+        partition_data=[
+            p.PartitionProduceData(
+                index=0, records=encode_batch([(None, b"x" * 1000, 1_700_000_000_000, [])])
+            )
+        ],
+    )
+    client = served.connect()
+    return client.ask(p.ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[data]), 9).throttle_time_ms
+
+
+def test_quotas_are_in_force_once_they_are_committed_and_after_a_restart(served):
+    served.create_topic("t")
+    assert throttled(served, "t") == 0
+    altered(served, ({"user": "ANONYMOUS"}, {"producer_byte_rate": 1.0}))
+    assert throttled(served, "t") > 1000
+    served.restart()
+    assert throttled(served, "t") > 1000
+    altered(served, ({"user": "ANONYMOUS"}, {"producer_byte_rate": None}))
+    assert throttled(served, "t") == 0
+
+
+def test_time_for_other_requests_is_limited(served):
+    altered(served, ({"user": None}, {"request_percentage": 1e-9}))
+    assert served.ask(md.MetadataRequest(topics=None)).throttle_time_ms == 1000
+    other = served.connect()
+    assert (
+        other.ask(
+            av.ApiVersionsRequest(client_software_name="n", client_software_version="1"), 3
+        ).throttle_time_ms
+        == 1000
+    )
+    for client in (served.client, other):
+        client.close()
+    fresh = served.connect()
+    request = acq.AlterClientQuotasRequest(
+        entries=[
+            acq.AlterClientQuotasRequestEntryData(
+                entity=[acq.EntityData(entity_type="user", entity_name=None)],
+                ops=[acq.OpData(key="request_percentage", remove=True)],
+            )
+        ]
+    )
+    assert fresh.ask(request).entries[0].error_code == 0
+    assert served.connect().ask(md.MetadataRequest(topics=None)).throttle_time_ms == 0
+
+
+def creation(name, partitions):
+    return ct.CreateTopicsRequest(
+        topics=[ct.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)]
+    )
+
+
+def test_created_and_deleted_partitions_are_limited(served):
+    altered(served, ({"client-id": "tool"}, {"controller_mutation_rate": 0.001}))
+
+    def ask(request, version):
+        client = WireClient(served.broker.port, client_id="tool")  # one that waits is not read from
+        try:
+            return client.ask(request, version)
+        finally:
+            client.close()
+
+    first = ask(creation("a", 3), 7)
+    assert (first.throttle_time_ms, first.topics[0].error_code) == (0, 0)
+    refused = ask(creation("b", 1), 7)
+    assert Errors.of(refused.topics[0].error_code) is Errors.THROTTLING_QUOTA_EXCEEDED
+    assert refused.throttle_time_ms > 1000
+    more = ask(
+        cp.CreatePartitionsRequest(topics=[cp.CreatePartitionsTopic(name="a", count=4, assignments=None)]), 3
+    )
+    assert Errors.of(more.results[0].error_code) is Errors.THROTTLING_QUOTA_EXCEEDED
+    gone = ask(dt.DeleteTopicsRequest(topics=[dt.DeleteTopicState(name="a")]), 6)
+    assert Errors.of(gone.responses[0].error_code) is Errors.THROTTLING_QUOTA_EXCEEDED
+    older = ask(creation("b", 1), 5)
+    assert older.topics[0].error_code == 0, "older clients only wait"
+    assert older.throttle_time_ms > refused.throttle_time_ms
+    served.create_topic("c")

@@ -18,7 +18,7 @@ from bowstring.engine.storage.checkpoints import replace_file
 from bowstring.protocol.records.cluster_metadata.markers import BeginTransactionRecord
 from bowstring.protocol.records.cluster_metadata.nodes import BrokerFeature, RegisterBrokerRecord
 from bowstring.protocol.records.cluster_metadata.security import AccessControlEntryRecord
-from bowstring.protocol.records.cluster_metadata.settings import ClientQuotaRecord, ConfigRecord, EntityData
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.records.cluster_metadata.topics import TopicRecord
 from tests.support.embedded import Engine
 from tests.support.stopped_nodes import append_records
@@ -197,10 +197,7 @@ def test_what_kafka_kept_to_protect_is_warned_of_at_each_start(stopped, caplog):
         operation=3,
         permission_type=2,
     )
-    quota = ClientQuotaRecord(
-        entity=[EntityData(entity_type="user", entity_name="eve")], key="producer_byte_rate", value=1000.0
-    )
-    append_records(stopped, [rule, quota])
+    append_records(stopped, [rule])
     for _ in range(2):
         caplog.clear()
         with Broker(data_dir=stopped):
@@ -211,8 +208,8 @@ def test_what_kafka_kept_to_protect_is_warned_of_at_each_start(stopped, caplog):
             if "keeps" in record.getMessage()
         }
         assert said == {
-            f"the metadata log holds {what}, which this broker keeps but does not enforce; do not rely on them": 1
-            for what in ("access control entries", "client quotas")
+            "the metadata log holds access control entries, which this broker keeps but does not enforce; do "
+            "not rely on them": 1
         }
 
 
