@@ -112,3 +112,26 @@ def test_a_closed_admin(bootstrap):
     admin.close()
     with pytest.raises(Exception, match=r"closed"):
         admin.topics()
+
+
+def test_client_quotas(admin, new_topic):
+    user, client = f"user-{new_topic()}", f"client-{new_topic()}"
+    pair = {"user": user, "client-id": client}
+    admin.alter_client_quotas({"user": user}, {"producer_byte_rate": 1000, "request_percentage": 12.5})
+    admin.alter_client_quotas(pair, {"consumer_byte_rate": 2000})
+    alone = frozenset({("user", user)})
+    both = frozenset(pair.items())
+    found = admin.describe_client_quotas({"user": user})
+    assert found == {
+        alone: {"producer_byte_rate": 1000.0, "request_percentage": 12.5},
+        both: {"consumer_byte_rate": 2000.0},
+    }
+    assert admin.describe_client_quotas({"user": user}, strict=True).keys() == {alone}
+    assert both in admin.describe_client_quotas(any_name=("user", "client-id"))
+    admin.alter_client_quotas({"user": user}, {"producer_byte_rate": None, "request_percentage": None})
+    admin.alter_client_quotas(pair, {"consumer_byte_rate": None})
+    assert not admin.describe_client_quotas({"user": user})
+    with pytest.raises(BrokerError, match=r"producer_bite_rate"):
+        admin.alter_client_quotas({"user": user}, {"producer_bite_rate": 1})
+    with pytest.raises(ConfigError, match=r"not of 'group'"):
+        admin.describe_client_quotas({"group": "g"})
