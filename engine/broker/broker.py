@@ -43,7 +43,7 @@ from bowstring.engine.metadata.store.start_checks import (
     check_metadata_log_is_here,
     explained,
 )
-from bowstring.engine.network.broker_addresses import inter_broker_listener
+from bowstring.engine.network.peer_security import PeerSecurity, inter_broker_security
 from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format, with_itself
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
@@ -333,7 +333,12 @@ class Broker:
         """The connections to brokers."""
         from bowstring.engine.network.broker_peers import BrokerPeers
 
-        return BrokerPeers(self.metadata, inter_broker_listener(self.configs))
+        return BrokerPeers(self.metadata, self.peer_security.listener, self.peer_security)
+
+    @cached_property
+    def peer_security(self) -> PeerSecurity:
+        """How this broker connects to brokers."""
+        return inter_broker_security(self.configs)
 
     @property
     def directory(self) -> LogDirectory:

@@ -7,6 +7,7 @@ from bowstring.protocol.schema import Request, Response
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ImageSource
+    from bowstring.engine.network.peer_security import PeerSecurity
     from bowstring.engine.network.peers import Peers
 
 
@@ -19,11 +20,15 @@ class BrokerPeers:
     Args:
         metadata: Has the brokers.
         listener: Name of the listener through which brokers connect to one another.
+        security: How to connect to it; None for plain text.
     """
 
-    def __init__(self, metadata: "ImageSource", listener: str) -> None:
+    def __init__(
+        self, metadata: "ImageSource", listener: str, security: "PeerSecurity | None" = None
+    ) -> None:
         self._metadata = metadata
         self._listener = listener
+        self._security = security
         self._peers: dict[str, Peers] = {}
 
     def address(self, id: int) -> tuple[str, int] | None:
@@ -71,7 +76,7 @@ class BrokerPeers:
 
         peers = self._peers.get(purpose)
         if peers is None:
-            peers = self._peers[purpose] = Peers(purpose)
+            peers = self._peers[purpose] = Peers(purpose, self._security)
         return await peers.exchange((id, *address), request, versions, timeout_s, is_there)
 
     def look(self, *_: object) -> None:

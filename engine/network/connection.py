@@ -1,11 +1,12 @@
 """Sends requests to another node over one connection, in versions that both nodes have.
 
-A connection is made when it is needed and closed when a request fails on it or gets no answer in time.
+A connection is made when it is needed and closed when a request fails on it or gets no answer in time. One
+that has logged in is made anew before its session ends (KIP-368), between two requests.
 Requests on one connection are answered in order.
 """
 
 import asyncio
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from bowstring.engine.storage.open_files import with_reserve_async
 from bowstring.protocol import API_VERSIONS, ProtocolError, decode_response, encode_request
@@ -13,6 +14,10 @@ from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from bowstring.protocol.schema import Request, Response
+
+if TYPE_CHECKING:
+    from bowstring.engine.network.peer_security import PeerSecurity
+    from bowstring.engine.network.secure_link import SecureLink
 
 _ASKED_VERSION: Final = 4
 _SOFTWARE: Final = "bowstring"
@@ -37,7 +42,7 @@ class UnsupportedByPeerError(Exception):
 
 
 async def open_stream(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connects to a node, the only place that does. Has descriptors in reserve when none are left.
+    """Connects to a node in plain text. Has descriptors in reserve when none are left.
 
     Raises:
         OSError: No process listens there, or the node cannot be reached.
@@ -59,14 +64,19 @@ async def has_ended(host: str, port: int) -> bool:
 
 
 class PeerConnection:
-    """A connection to one address. Not thread-safe."""
+    """A connection to one address. Not thread-safe.
 
-    def __init__(self, host: str, port: int, client_id: str) -> None:
+    Args:
+        security: How to connect; None for plain text.
+    """
+
+    def __init__(self, host: str, port: int, client_id: str, security: "PeerSecurity | None" = None) -> None:
         self.host = host
         self.port = port
         self._client_id = client_id
-        self._reader: asyncio.StreamReader
-        self._writer: asyncio.StreamWriter | None = None
+        self._security = None if security is None or security.is_plain else security
+        self._reader: asyncio.StreamReader | SecureLink
+        self._writer: asyncio.StreamWriter | SecureLink | None = None
         self._versions: dict[int, tuple[int, int]] = {}
         self._correlation_id = 0
         self._turn = asyncio.Lock()
@@ -93,8 +103,8 @@ class PeerConnection:
         try:
             async with asyncio.timeout(timeout_s), self._turn:
                 has_turn = True
-                if self._writer is not None and self._reader.at_eof():
-                    self.close()  # the other node closed it while it was idle
+                if self._writer is not None and self._is_over():
+                    self.close()
                 if self._writer is None:
                     await self._connect()
                 version = self._version(key, versions)
@@ -116,8 +126,17 @@ class PeerConnection:
             raise UnsupportedByPeerError(f"{API_VERSIONS[key].name} of {self.host}:{self.port}")
         return version
 
+    def _is_over(self) -> bool:
+        """Whether the other node closed the connection while it was idle, or its login is about to expire."""
+        if self._reader.at_eof():
+            return True
+        return self._security is not None and cast("SecureLink", self._reader).is_due()
+
     async def _connect(self) -> None:
-        self._reader, self._writer = await open_stream(self.host, self.port)
+        if self._security is None:
+            self._reader, self._writer = await open_stream(self.host, self.port)
+        else:
+            self._reader = self._writer = await self._security.connect(self.host, self.port, self._client_id)
         asked = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="1")
         answer: Any = await self._send(asked, _ASKED_VERSION)
         if answer.error_code == Errors.UNSUPPORTED_VERSION.code:

@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.network.connection import NoAnswerError, PeerConnection
 from bowstring.protocol.schema import Request, Response
+
+if TYPE_CHECKING:
+    from bowstring.engine.network.peer_security import PeerSecurity
 
 _GRACE_S: Final = 0.2
 
@@ -17,8 +20,10 @@ class Peers:
     another node for what it did. `look` then ends the waits for its answers.
     """
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, security: "PeerSecurity | None" = None) -> None:
+        """`security`: How to connect to them; None for plain text."""
         self._client_id = client_id
+        self._security = security
         self._connections: dict[int, PeerConnection] = {}
         self._waits: dict[asyncio.Timeout, Callable[[], bool]] = {}
 
@@ -28,7 +33,7 @@ class Peers:
         if connection is None or (connection.host, connection.port) != (host, port):
             if connection is not None:
                 connection.close()
-            connection = self._connections[id] = PeerConnection(host, port, self._client_id)
+            connection = self._connections[id] = PeerConnection(host, port, self._client_id, self._security)
         return connection
 
     async def exchange(

@@ -7,7 +7,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError, has_ended
+from bowstring.engine.network.peer_security import controller_security
 from bowstring.engine.network.peers import Peers
 from bowstring.engine.quorum.exchanges import Exchanges
 from bowstring.engine.raft.voters import Node
@@ -24,9 +26,13 @@ class Connections:
             leader.
     """
 
-    def __init__(self, client_id: str, listener: str, timeout_ms: int, directory: LogDirectory) -> None:
+    def __init__(
+        self, client_id: str, listener: str, configs: BrokerConfigs, directory: LogDirectory
+    ) -> None:
         self._client_id = client_id
-        self._peers = Peers(client_id)
+        self._security = controller_security(configs, listener)
+        self._peers = Peers(client_id, self._security)
+        timeout_ms = configs.value("controller.quorum.request.timeout.ms")
         self.exchanges = Exchanges(self._peers, listener, timeout_ms, directory)
         self._to_leader: dict[str | int, Peers] = {}
 
@@ -54,7 +60,7 @@ class Connections:
         """
         peers = self._to_leader.get(purpose)
         if peers is None:
-            peers = self._to_leader[purpose] = Peers(self._client_id)
+            peers = self._to_leader[purpose] = Peers(self._client_id, self._security)
         try:
             return await peers.exchange(node, body, versions, timeout_s, is_wanted)
         except (NoAnswerError, UnsupportedByPeerError) as error:

@@ -243,8 +243,8 @@ class QuorumService:
         if self._made_connections is None:
             from bowstring.engine.quorum.connections import Connections
 
-            client_id, timeout_ms = _CLIENT_ID.format(self.node_id), self._settings.config.request_timeout_ms
-            self._made_connections = Connections(client_id, self.listener, timeout_ms, self._directory)
+            client_id = _CLIENT_ID.format(self.node_id)
+            self._made_connections = Connections(client_id, self.listener, self._configs, self._directory)
         return self._made_connections
 
     @property

@@ -1,0 +1,210 @@
+"""Decides how this node connects to a listener of other nodes: in plain text, over TLS, with a SASL login.
+
+Settings come from the configs of the listener, as this node's own clients need them: a key store there is the
+certificate that this node presents, and the JAAS line of the mechanism has its user name and password.
+"""
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bowstring.engine import event_log
+from bowstring.engine.configs import BROKER_CONFIGS, BrokerConfigs, ConfigError
+from bowstring.engine.configs.listener_configs import listener_prefix, listener_protocol, listener_text
+from bowstring.engine.network.broker_addresses import inter_broker_listener
+from bowstring.engine.storage.open_files import with_reserve_async
+
+if TYPE_CHECKING:
+    from bowstring.engine.network.secure_link import SecureLink
+    from bowstring.security.client_settings import ClientSecurity
+
+PLAINTEXT: Final = "PLAINTEXT"
+_JAAS: Final = "sasl.jaas.config"
+_FILES: Final = ("ssl.keystore.location", "ssl.truststore.location")
+# What only the accepting side reads.
+_OF_SERVERS: Final = (
+    *("ssl.client.auth", "ssl.principal.mapping.rules", "ssl.allow.", "sasl.enabled.mechanisms"),
+    *("sasl.mechanism.", "sasl.server.", "sasl.oauthbearer.expected.", "sasl.oauthbearer.jwks."),
+    *("sasl.oauthbearer.allow.", "sasl.oauthbearer.jwt.validator.", "sasl.kerberos.principal."),
+)
+_SLOW_S: Final = 1.0
+
+
+class PeerSecurity:
+    """How to connect to one listener of other nodes. Used on one event loop.
+
+    Args:
+        listener: Its name.
+        protocol: Its security protocol.
+        mechanism: The config that names the SASL mechanism.
+        configs: Where the settings come from, each time when they have changed.
+
+    Attributes:
+        is_plain: Connections are neither encrypted nor authenticated.
+    """
+
+    def __init__(self, listener: str, protocol: str, mechanism: str, configs: BrokerConfigs) -> None:
+        self.is_plain = protocol == PLAINTEXT
+        self.listener = listener
+        self._protocol = protocol
+        self._mechanism = mechanism
+        self._configs = configs
+        self._made: ClientSecurity | None = None
+        self._made_from: object = None
+        self._failing: dict[tuple[str, int], str] = {}
+
+    # ------------------------------------------------------------ settings
+
+    def settings(self) -> dict[str, str]:
+        """Returns the settings as a client's, by Kafka's names."""
+        mechanism = str(self._configs.value(self._mechanism))
+        found = {"security.protocol": self._protocol}
+        if self._protocol.startswith("SASL"):
+            found["sasl.mechanism"] = mechanism
+        for name, row in BROKER_CONFIGS.items():
+            if name.startswith(("ssl.", "sasl.")) and not name.startswith(_OF_SERVERS):
+                text = listener_text(self._configs, self.listener, name, mechanism=mechanism)
+                if text is not None and text != row.default:
+                    found[name] = text
+        return found
+
+    def client(self) -> "ClientSecurity":
+        """Returns what connections use. It is made again when a setting, or a file named by one, has changed.
+
+        Raises:
+            ConfigError: A setting is wrong, or is missing.
+        """
+        from bowstring.security.client_settings import ClientSecurity
+
+        settings = self.settings()
+        made_from = settings, [_state(settings[name]) for name in _FILES if name in settings]
+        if self._made is None or self._made_from != made_from:
+            try:
+                self._made = ClientSecurity.of(settings)
+            except ValueError as error:
+                raise ConfigError(
+                    f"connections to {self.listener} listeners of other nodes ({self._protocol}): {error} "
+                    f"(settings {self._where()})"
+                ) from error
+            self._made_from = made_from
+        return self._made
+
+    def check(self) -> None:
+        """Raises a ConfigError for settings with which no connection could be made."""
+        if not self.is_plain:
+            self.client()
+
+    def _where(self) -> str:
+        """Says which settings count, for errors."""
+        prefix = listener_prefix(self.listener)
+        parts = [f"{prefix}ssl.* or ssl.*"] if self._protocol.endswith("SSL") else []
+        if self._protocol.startswith("SASL"):
+            mechanism = str(self._configs.value(self._mechanism))
+            parts.append(f"{self._mechanism}={mechanism}")
+            parts.append(f"{listener_prefix(self.listener, mechanism)}{_JAAS}")
+        return ", ".join(parts)
+
+    # ------------------------------------------------------------ connecting
+
+    async def connect(self, host: str, port: int, client_id: str) -> "SecureLink":
+        """Connects to a node, and logs in.
+
+        Args:
+            host: A name or an address; the node's certificate must be for it.
+
+        Raises:
+            OSError: No process listens there, the node cannot be reached, or one of both does not accept the
+                other. The message says which settings to look at, and is logged once until it passes.
+        """
+        from bowstring.engine.network.secure_link import LinkSecurityError, SecureLink
+
+        loop = asyncio.get_running_loop()
+        sock = await with_reserve_async(lambda: _connected(host, port))
+        link = SecureLink(sock, f"{host}:{port}")
+        began_s = loop.time()
+        try:
+            await link.secure(self.client(), host, client_id)
+        except asyncio.CancelledError:
+            link.close()
+            if loop.time() - began_s >= _SLOW_S:
+                self._note_failure(host, port, f"the {link.phase} did not end in time")
+            raise
+        except LinkSecurityError as error:
+            link.close()
+            raise LinkSecurityError(self._note_failure(host, port, str(error))) from error
+        except (ConfigError, EOFError, OSError, TimeoutError) as error:
+            link.close()
+            detail = str(error) if isinstance(error, ConfigError) else f"it ended the {link.phase}"
+            raise LinkSecurityError(self._note_failure(host, port, detail)) from error
+        except BaseException:
+            link.close()
+            raise
+        if self._failing.pop((host, port), None) is not None:
+            event_log.info("a node is reached again over a secured connection", node=f"{host}:{port}")
+        return link
+
+    def _note_failure(self, host: str, port: int, detail: str) -> str:
+        """Logs a failure that is another one than the last; returns the whole text."""
+        if self._failing.get((host, port)) != detail:
+            self._failing[host, port] = detail
+            event_log.error(
+                "no secured connection to another node; this is tried again",
+                node=f"{host}:{port}",
+                listener=self.listener,
+                protocol=self._protocol,
+                detail=detail,
+                look_at=self._where(),
+            )
+        return f"{detail}; look at {self._where()}"
+
+
+def inter_broker_security(configs: BrokerConfigs) -> PeerSecurity:
+    """Returns how brokers connect to brokers.
+
+    Raises:
+        ConfigError: The listener has no security protocol.
+    """
+    listener = inter_broker_listener(configs)
+    protocol = listener_protocol(configs, listener)
+    return PeerSecurity(listener, protocol, "sasl.mechanism.inter.broker.protocol", configs)
+
+
+def controller_security(configs: BrokerConfigs, listener: str) -> PeerSecurity:
+    """Returns how nodes connect to controllers.
+
+    Raises:
+        ConfigError: The listener has no security protocol.
+    """
+    protocol = listener_protocol(configs, listener)
+    return PeerSecurity(listener, protocol, "sasl.mechanism.controller.protocol", configs)
+
+
+async def _connected(host: str, port: int) -> socket.socket:
+    """Returns a socket that is connected to the first address of a host that accepts it."""
+    loop = asyncio.get_running_loop()
+    failure: OSError = ConnectionError(f"{host} has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        sock = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise failure
+
+
+def _state(path: str) -> object:
+    """Returns what changes when a file is replaced; None for one that cannot be read."""
+    try:
+        found = os.stat(Path(path))
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
