@@ -43,7 +43,7 @@ from bowstring.engine.metadata.store.start_checks import (
     check_metadata_log_is_here,
     explained,
 )
-from bowstring.engine.network.peer_security import PeerSecurity, inter_broker_security
+from bowstring.engine.network.broker_addresses import inter_broker_listener, inter_broker_security
 from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format, with_itself
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from bowstring.engine.broker.metrics_server import MetricsServer
     from bowstring.engine.local.socket import LocalSocket
     from bowstring.engine.network.broker_peers import BrokerPeers
+    from bowstring.engine.network.peer_security import PeerSecurity
 
 
 class Broker:
@@ -275,6 +276,7 @@ class Broker:
             node_id=self.node_id,
             broker_epoch=lambda: self.lifecycle.epoch,
             peers=self.peers,
+            security=self.peer_security,
         )
         self.replication.when_truncated = self.housekeeping.logs_truncated
         self.logs.set_min_in_sync = self.replication.plane_replicas.set_min_in_sync
@@ -333,11 +335,11 @@ class Broker:
         """The connections to brokers."""
         from bowstring.engine.network.broker_peers import BrokerPeers
 
-        return BrokerPeers(self.metadata, self.peer_security.listener, self.peer_security)
+        return BrokerPeers(self.metadata, inter_broker_listener(self.configs), self.peer_security)
 
     @cached_property
-    def peer_security(self) -> PeerSecurity:
-        """How this broker connects to brokers."""
+    def peer_security(self) -> "PeerSecurity | None":
+        """How this broker connects to brokers; None for plain text."""
         return inter_broker_security(self.configs)
 
     @property

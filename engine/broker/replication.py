@@ -28,6 +28,8 @@ from bowstring.engine.storage.log_manager import LogManager
 from bowstring.protocol.errors import Error, Errors, KafkaError
 
 if TYPE_CHECKING:
+    from bowstring.engine.broker.follower_links import FollowerLinks
+    from bowstring.engine.network.peer_security import PeerSecurity
     from bowstring.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 _BATCHING_S: Final = 0.002
@@ -91,6 +93,7 @@ class Replication(LedReplicas):
         node_id: int,
         broker_epoch: Callable[[], int],
         peers: BrokerPeers,
+        security: "PeerSecurity | None" = None,
     ) -> None:
         value = configs.value
         self._quorum = quorum
@@ -110,9 +113,16 @@ class Replication(LedReplicas):
             backoff_ms=value("replica.fetch.backoff.ms"),
             socket_timeout_ms=value("replica.socket.timeout.ms"),
             lag_max_ms=value("replica.lag.time.max.ms"),
+            is_secured=security is not None,
         )
         selector = value("replica.selector.class") or ""
         self.plane_replicas.set_rack_aware(selector.endswith(".RackAwareReplicaSelector"))
+        self._links: FollowerLinks | None = None
+        if security is not None:
+            from bowstring.engine.broker import follower_links
+
+            timeout_s = value("replica.socket.timeout.ms") / 1000
+            self._links = follower_links.FollowerLinks(self.plane_replicas, quorum, security, timeout_s)
         self._addresses = BrokerAddresses(inter_broker_listener(configs), self._brokers_moved)
         self._served = _ServedLogs(logs, configs)
         self._roles = RoleChanges(self.plane_replicas, self._min_in_sync)
@@ -143,6 +153,8 @@ class Replication(LedReplicas):
     async def stop(self) -> None:
         """Stops sending. The data plane keeps its roles."""
         self._addresses.close()
+        if self._links is not None:
+            await self._links.stop()
         tasks = [*self._tasks, *self._moves]
         for task in tasks:
             task.cancel()
@@ -278,6 +290,8 @@ class Replication(LedReplicas):
 
         When a broker returns, all its replicas have something to report: others have their turn in between.
         """
+        if self._links is not None:
+            self._links.look()
         self.repair.look()  # a read that marks a batch as corrupt comes without an event
         waited = bool(self._events)
         self._events += self.plane_replicas.take_events()

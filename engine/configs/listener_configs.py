@@ -6,6 +6,7 @@ from bowstring.engine.configs.broker_configs import BrokerConfigs
 from bowstring.engine.configs.config_key import ConfigError
 from bowstring.engine.configs.table import broker_key
 
+PLAINTEXT: Final = "PLAINTEXT"
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Ids of security protocols in registrations, by name."""
 
@@ -55,7 +56,7 @@ def listener_protocols(configs: BrokerConfigs) -> dict[str, str]:
             *(text.partition("://")[0].strip().upper() for text in configs.value("listeners")),
         ]
         if not any(SECURITY_PROTOCOLS.get(name) for name in names):
-            protocols = dict.fromkeys(controllers, "PLAINTEXT") | protocols
+            protocols = dict.fromkeys(controllers, PLAINTEXT) | protocols
     return protocols
 
 

@@ -5,11 +5,15 @@ import ipaddress
 import socket
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs.listener_configs import PLAINTEXT, listener_protocols
 from bowstring.engine.metadata.image import BrokerImage
+
+if TYPE_CHECKING:
+    from bowstring.engine.network.peer_security import PeerSecurity
 
 _RETRY_S: Final = 1.0
 
@@ -20,6 +24,27 @@ def inter_broker_listener(configs: BrokerConfigs) -> str:
     """
     name = configs.value("inter.broker.listener.name") or configs.value("security.inter.broker.protocol")
     return str(name).upper()
+
+
+def inter_broker_security(configs: BrokerConfigs) -> "PeerSecurity | None":
+    """Returns how brokers connect to brokers; None for plain text."""
+    listener = inter_broker_listener(configs)
+    protocol = listener_protocols(configs).get(listener) or configs.value("security.inter.broker.protocol")
+    return _security(configs, listener, protocol, "sasl.mechanism.inter.broker.protocol")
+
+
+def controller_security(configs: BrokerConfigs, listener: str) -> "PeerSecurity | None":
+    """Returns how nodes connect to controllers; None for plain text."""
+    protocol = listener_protocols(configs).get(listener, PLAINTEXT)
+    return _security(configs, listener, protocol, "sasl.mechanism.controller.protocol")
+
+
+def _security(configs: BrokerConfigs, listener: str, protocol: str, mechanism: str) -> "PeerSecurity | None":
+    if protocol == PLAINTEXT:
+        return None
+    from bowstring.engine.network.peer_security import PeerSecurity
+
+    return PeerSecurity(listener, protocol, mechanism, configs)
 
 
 class BrokerAddresses:

@@ -74,7 +74,7 @@ class PeerConnection:
         self.host = host
         self.port = port
         self._client_id = client_id
-        self._security = None if security is None or security.is_plain else security
+        self._security = security
         self._reader: asyncio.StreamReader | SecureLink
         self._writer: asyncio.StreamWriter | SecureLink | None = None
         self._versions: dict[int, tuple[int, int]] = {}

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring.engine import event_log
 from bowstring.engine.configs import BROKER_CONFIGS, BrokerConfigs, ConfigError
-from bowstring.engine.configs.listener_configs import listener_prefix, listener_protocol, listener_text
-from bowstring.engine.network.broker_addresses import inter_broker_listener
+from bowstring.engine.configs.listener_configs import listener_prefix, listener_text
 from bowstring.engine.storage.open_files import with_reserve_async
 
 if TYPE_CHECKING:
     from bowstring.engine.network.secure_link import SecureLink
     from bowstring.security.client_settings import ClientSecurity
 
-PLAINTEXT: Final = "PLAINTEXT"
 _JAAS: Final = "sasl.jaas.config"
 _FILES: Final = ("ssl.keystore.location", "ssl.truststore.location")
 # What only the accepting side reads.
@@ -42,11 +40,10 @@ class PeerSecurity:
         configs: Where the settings come from, each time when they have changed.
 
     Attributes:
-        is_plain: Connections are neither encrypted nor authenticated.
+        listener: Its name.
     """
 
     def __init__(self, listener: str, protocol: str, mechanism: str, configs: BrokerConfigs) -> None:
-        self.is_plain = protocol == PLAINTEXT
         self.listener = listener
         self._protocol = protocol
         self._mechanism = mechanism
@@ -93,8 +90,7 @@ class PeerSecurity:
 
     def check(self) -> None:
         """Raises a ConfigError for settings with which no connection could be made."""
-        if not self.is_plain:
-            self.client()
+        self.client()
 
     def _where(self) -> str:
         """Says which settings count, for errors."""
@@ -158,27 +154,6 @@ class PeerSecurity:
                 look_at=self._where(),
             )
         return f"{detail}; look at {self._where()}"
-
-
-def inter_broker_security(configs: BrokerConfigs) -> PeerSecurity:
-    """Returns how brokers connect to brokers.
-
-    Raises:
-        ConfigError: The listener has no security protocol.
-    """
-    listener = inter_broker_listener(configs)
-    protocol = listener_protocol(configs, listener)
-    return PeerSecurity(listener, protocol, "sasl.mechanism.inter.broker.protocol", configs)
-
-
-def controller_security(configs: BrokerConfigs, listener: str) -> PeerSecurity:
-    """Returns how nodes connect to controllers.
-
-    Raises:
-        ConfigError: The listener has no security protocol.
-    """
-    protocol = listener_protocol(configs, listener)
-    return PeerSecurity(listener, protocol, "sasl.mechanism.controller.protocol", configs)
 
 
 async def _connected(host: str, port: int) -> socket.socket:

@@ -112,8 +112,8 @@ class SecureLink:
         size = int.from_bytes(await self.readexactly(4), "big")
         if not 4 <= size <= _FRAME_MAX_BYTES:
             raise LinkSecurityError(
-                f"{self._peer} answered the login with a frame of {size} bytes; check that its listener at this "
-                "port has SASL"
+                f"{self._peer} answered the login with a frame of {size} bytes; check that its listener at "
+                "this port has SASL"
             )
         answer = await self.readexactly(size)
         if int.from_bytes(answer[:4], "big", signed=True) != self._correlation_id:
@@ -190,10 +190,17 @@ class SecureLink:
 
     # ------------------------------------------------------------ end
 
-    def detach(self) -> tuple[socket.socket, "TlsSession | None"]:
-        """Gives socket and session away. All that was written is sent, and all that arrived has been read."""
-        assert not self._unsent and not self._received, "the login has ended"
-        return self._sock, self._session
+    def detach(self) -> tuple[int, object, float]:
+        """Gives the connection away, without a byte in any buffer: all that was written is sent.
+
+        Returns:
+            The socket's descriptor, the TLS session as `TlsSession.release` returns it or None, and in how
+            many seconds the login is to be renewed; 0 for never.
+        """
+        assert not self._unsent and not self._received, "nothing was asked after the login"
+        stream = self._session.release() if self._session is not None else None
+        renew_after_s = 0.0 if self.renews_at_s is None else max(0.001, self.renews_at_s - self._loop.time())
+        return self._sock.detach(), stream, renew_after_s
 
     def close(self) -> None:
         """Ends the connection."""

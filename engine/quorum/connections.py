@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.network.broker_addresses import controller_security
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError, has_ended
-from bowstring.engine.network.peer_security import controller_security
 from bowstring.engine.network.peers import Peers
 from bowstring.engine.quorum.exchanges import Exchanges
 from bowstring.engine.raft.voters import Node
