@@ -136,7 +136,10 @@ class PeerConnection:
         if self._security is None:
             self._reader, self._writer = await open_stream(self.host, self.port)
         else:
-            self._reader = self._writer = await self._security.connect(self.host, self.port, self._client_id)
+            link = await self._security.connect(self.host, self.port, self._client_id)
+            self._reader = self._writer = link
+            self._versions = link.versions
+            return
         asked = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version="1")
         answer: Any = await self._send(asked, _ASKED_VERSION)
         if answer.error_code == Errors.UNSUPPORTED_VERSION.code:

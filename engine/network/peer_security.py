@@ -81,16 +81,16 @@ class PeerSecurity:
             try:
                 self._made = ClientSecurity.of(settings)
             except ValueError as error:
-                raise ConfigError(
-                    f"connections to {self.listener} listeners of other nodes ({self._protocol}): {error} "
-                    f"(settings {self._where()})"
-                ) from error
+                raise ConfigError(f"connections to {self.listener} listeners: {error}") from error
             self._made_from = made_from
         return self._made
 
     def check(self) -> None:
         """Raises a ConfigError for settings with which no connection could be made."""
-        self.client()
+        try:
+            self.client()
+        except ConfigError as error:
+            raise ConfigError(f"{error}; look at {self._where()}") from error
 
     def _where(self) -> str:
         """Says which settings count, for errors."""
@@ -125,14 +125,14 @@ class PeerSecurity:
         except asyncio.CancelledError:
             link.close()
             if loop.time() - began_s >= _SLOW_S:
-                self._note_failure(host, port, f"the {link.phase} did not end in time")
+                self._note_failure(host, port, f"it did not answer in time, as if it had {link.when_closed}")
             raise
         except LinkSecurityError as error:
             link.close()
             raise LinkSecurityError(self._note_failure(host, port, str(error))) from error
-        except (ConfigError, EOFError, OSError, TimeoutError) as error:
+        except (ConfigError, EOFError, OSError) as error:
             link.close()
-            detail = str(error) if isinstance(error, ConfigError) else f"it ended the {link.phase}"
+            detail = str(error) if isinstance(error, ConfigError) else f"it {link.when_closed}"
             raise LinkSecurityError(self._note_failure(host, port, detail)) from error
         except BaseException:
             link.close()

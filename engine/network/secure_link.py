@@ -16,6 +16,7 @@ from bowstring.protocol.messages.api_versions import ApiVersionsRequest
 if TYPE_CHECKING:
     from bowstring._native.tls.session import TlsSession
     from bowstring.security.client_settings import ClientSecurity
+    from bowstring.security.login import LoginRequest
 
 SOFTWARE: Final = "bowstring"
 SOFTWARE_VERSION: Final = "1"
@@ -23,8 +24,15 @@ _API_VERSIONS_VERSION: Final = 3
 _RECEIVE_BYTES: Final = 64 << 10
 _FRAME_MAX_BYTES: Final = 1 << 20
 """Of an answer while logging in."""
-_TLS: Final = "TLS handshake"
-_SASL: Final = "SASL login"
+_TLS: Final = (
+    "closed the connection during the TLS handshake; check that its listener has TLS, and accepts this "
+    "node's certificate"
+)
+_FIRST: Final = (
+    "closed the connection before the first answer; check that its listener has this security protocol, "
+    "and that it trusts this node's certificate"
+)
+_SASL: Final = "closed the connection during the SASL login; check user name and password"
 
 
 class LinkSecurityError(ConnectionError):
@@ -37,12 +45,14 @@ class SecureLink:
     `readexactly`, `write`, `drain` and `at_eof` do what those of asyncio's streams do.
 
     Attributes:
-        phase: What `secure` is doing, for errors.
+        when_closed: What it means that the other side closes the connection, while `secure` runs.
+        versions: The versions of APIs that the node has.
         renews_at_s: Until then, by the loop's clock, the login holds with some reserve; None: for good.
     """
 
     def __init__(self, sock: socket.socket, peer: str) -> None:
-        self.phase = _TLS
+        self.when_closed = _TLS
+        self.versions: dict[int, tuple[int, int]] = {}
         self.renews_at_s: float | None = None
         self._sock = sock
         self._peer = peer
@@ -67,7 +77,10 @@ class SecureLink:
 
             self._session = TlsSession(client.tls, client.server_host(host))
             await self._handshake(self._session)
-        self.phase = _SASL
+        self.when_closed = _FIRST
+        # With TLS 1.3 a client has ended the handshake before the other side looks at its certificate.
+        await self._ask_versions(client_id)
+        self.when_closed = _SASL
         if client.protocol.startswith("SASL"):
             await self._log_in(client, client_id)
 
@@ -84,25 +97,24 @@ class SecureLink:
         sasl = client.new_sasl()
         assert sasl is not None, "protocols with SASL have a mechanism"
         try:
-            login = Login(sasl, await self._offered(client_id), peer=self._peer)
-            request = login.first()
+            login = Login(sasl, self.versions, peer=self._peer)
+            request: LoginRequest | None = login.first()
             while request is not None:
                 answer = await self._ask(request.body, request.version, client_id)
                 # It derives keys, or gets a token from an identity provider.
                 request = await self._loop.run_in_executor(None, login.next, answer)
-        except (LoginError, ProtocolError, ValueError) as error:
+        except (LoginError, ValueError) as error:
             raise LinkSecurityError(str(error)) from error
         after_s = login.reauthenticate_after_s(random.random())
         if after_s is not None:
             self.renews_at_s = self._loop.time() + after_s
 
-    async def _offered(self, client_id: str) -> dict[int, tuple[int, int]]:
-        """Returns the versions of APIs that the node has."""
+    async def _ask_versions(self, client_id: str) -> None:
         asked = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=SOFTWARE_VERSION)
         answer = await self._ask(asked, _API_VERSIONS_VERSION, client_id)
         if answer.error_code:
             raise LinkSecurityError(f"{self._peer} answered ApiVersions with error {answer.error_code}")
-        return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        self.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     async def _ask(self, request: Any, version: int, client_id: str) -> Any:
         self._correlation_id += 1
@@ -112,13 +124,16 @@ class SecureLink:
         size = int.from_bytes(await self.readexactly(4), "big")
         if not 4 <= size <= _FRAME_MAX_BYTES:
             raise LinkSecurityError(
-                f"{self._peer} answered the login with a frame of {size} bytes; check that its listener at "
-                "this port has SASL"
+                f"{self._peer} answered with a frame of {size} bytes; check the security protocol of its "
+                "listener at this port"
             )
         answer = await self.readexactly(size)
         if int.from_bytes(answer[:4], "big", signed=True) != self._correlation_id:
-            raise LinkSecurityError(f"{self._peer} answered another request than that of the login")
-        return decode_response(request.api_key, version, answer)[1]
+            raise LinkSecurityError(f"{self._peer} answered another request than the last")
+        try:
+            return decode_response(request.api_key, version, answer)[1]
+        except ProtocolError as error:
+            raise LinkSecurityError(f"{self._peer} sent an answer that cannot be read: {error}") from error
 
     # ------------------------------------------------------------ bytes
 

@@ -114,7 +114,10 @@ ENGINE_PACKAGES = {
     },
     "engine.replication": {"engine.metadata", "protocol"},
     "engine.raft": {"protocol", "_native.protocol", "_native.record"},
-    "engine.network": {"engine", "engine.configs", "engine.metadata", "protocol", "engine.storage"},
+    "engine.network": {
+        *("engine", "engine.configs", "engine.metadata", "protocol", "engine.storage", "security"),
+        "_native.tls",
+    },
     "engine.quorum": {
         *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.network"),
         *("protocol", "engine.raft", "engine.storage", "_native.log", "_native.record"),

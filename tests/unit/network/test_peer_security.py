@@ -1,0 +1,223 @@
+"""Connections to listeners of other nodes with TLS and SASL."""
+
+import asyncio
+import datetime
+import logging
+
+import pytest
+
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.network.broker_addresses import controller_security, inter_broker_security
+from bowstring.engine.network.connection import NoAnswerError, PeerConnection
+from bowstring.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from tests.support.certificates import authority, client_identity, foreign_authority
+from tests.support.secured_double import JAAS, PASSWORD, SecuredDouble, node_identity, secured
+from tests.support.waiting import FOR_EVER_S
+
+TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority().certificate.decode()}
+LOGIN = {
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.inner.plain.sasl.jaas.config": JAAS,
+}
+KEYS = {
+    "listener.name.inner.ssl.keystore.type": "PEM",
+    "listener.name.inner.ssl.keystore.key": client_identity().key.decode(),
+    "listener.name.inner.ssl.keystore.certificate.chain": client_identity().certificate.decode(),
+}
+
+
+def configs(protocol, **settings):
+    return BrokerConfigs(
+        {
+            "inter.broker.listener.name": "INNER",
+            "listener.security.protocol.map": f"INNER:{protocol},CONTROLLER:PLAINTEXT",
+        }
+        | settings
+    )
+
+
+def exchanging(double, settings, scenario=None, timeout_s=FOR_EVER_S):
+    """Runs a scenario, by default one exchange, over a connection to the double."""
+    security = inter_broker_security(settings)
+    assert security is not None
+
+    async def all_of_it():
+        async with secured(double):
+            connection = PeerConnection(double.host, double.port, "test", security)
+            try:
+                if scenario is not None:
+                    await scenario(connection)
+                else:
+                    await ask(connection, timeout_s)
+            finally:
+                connection.close()
+
+    asyncio.run(all_of_it())
+
+
+async def ask(connection, timeout_s=FOR_EVER_S):
+    answer, _ = await connection.exchange(DescribeQuorumRequest(), (0, 2), timeout_s)
+    assert answer == DescribeQuorumResponse()
+
+
+def answering(request):
+    return DescribeQuorumResponse()
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_each_protocol(protocol):
+    identity = node_identity() if protocol.endswith("SSL") else None
+    double = SecuredDouble(answering, identity=identity)
+    needed = (TRUST if identity else {}) | (LOGIN if protocol.startswith("SASL") else {})
+
+    async def scenario(connection):
+        for _ in range(3):
+            await ask(connection)
+
+    exchanging(double, configs(protocol, **needed), scenario)
+    assert double.accepted == 1
+    assert len(double.logins) == protocol.startswith("SASL")
+
+
+def test_a_node_presents_the_key_store_of_the_listener():
+    trusted = authority().certificate
+    double = SecuredDouble(answering, identity=node_identity(), trusted=trusted)
+    exchanging(double, configs("SSL", **TRUST, **KEYS))
+
+
+def test_a_login_is_renewed_before_it_ends():
+    double = SecuredDouble(answering, lifetime_ms=1)
+
+    async def scenario(connection):
+        for _ in range(3):
+            await ask(connection)
+            await asyncio.sleep(0.002)
+
+    exchanging(double, configs("SASL_PLAINTEXT", **LOGIN), scenario)
+    assert len(double.logins) == 3
+
+
+def test_a_connection_that_was_closed_while_idle_is_made_again():
+    double = SecuredDouble(answering, identity=node_identity())
+
+    async def scenario(connection):
+        await ask(connection)
+        for transport in list(double.transports):
+            transport.close()
+        await asyncio.sleep(0.05)
+        await ask(connection)
+
+    double.transports = []
+    serve = double.serve
+
+    async def noting(reader, writer):
+        double.transports.append(writer.transport)
+        await serve(reader, writer)
+
+    double.serve = noting
+    exchanging(double, configs("SSL", **TRUST), scenario)
+    assert double.accepted == 2
+
+
+LATE = {"valid_from": datetime.timedelta(days=-9), "valid_for": datetime.timedelta(days=8)}
+
+
+@pytest.mark.parametrize(
+    ("double", "settings", "complaint"),
+    [
+        ({"identity": "foreign"}, TRUST, "ssl.truststore"),
+        ({"identity": "late"}, TRUST, "expired"),
+        ({"identity": "elsewhere"}, TRUST, "subjectAltName"),
+        ({"identity": "node", "trusted": "any"}, TRUST, "trusts this node's certificate"),
+        ({"identity": "node"}, TRUST | LOGIN | {"protocol": "SASL_PLAINTEXT"}, "sasl"),
+        ({}, LOGIN | {"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"}, "sasl.username is missing"),
+        (
+            {},
+            LOGIN | {"listener.name.inner.plain.sasl.jaas.config": JAAS.replace(PASSWORD, "a known secret")},
+            "Authentication failed",
+        ),
+    ],
+)
+def test_why_there_is_no_connection(double, settings, complaint, caplog):
+    identities = {
+        "node": node_identity(),
+        "late": node_identity(**LATE),
+        "elsewhere": authority().identity("node", ("elsewhere.example",)),
+        "foreign": foreign_authority().identity("node", (SecuredDouble().host,)),
+        None: None,
+    }
+    trusted = authority().certificate if "trusted" in double else None
+    made = SecuredDouble(answering, identity=identities[double.get("identity")], trusted=trusted)
+    protocol = "SASL_PLAINTEXT" if settings.keys() & LOGIN.keys() else "SSL"
+    needed = {name: text for name, text in settings.items() if name != "protocol"}
+
+    async def scenario(connection):
+        for _ in range(3):
+            with pytest.raises(NoAnswerError, match=complaint) as failure:
+                await ask(connection, 5)
+            assert "a known secret" not in str(failure.value)
+
+    with caplog.at_level(logging.ERROR):
+        exchanging(made, configs(protocol, **needed), scenario)
+    said = [each.getMessage() for each in caplog.records if "no secured connection" in each.getMessage()]
+    assert len(said) == 1
+    assert "a known secret" not in caplog.text
+
+
+def test_a_node_that_never_ends_its_handshake_costs_the_timeout_only():
+    silent = SecuredDouble(answering)
+    silent.serve = lambda reader, writer: asyncio.sleep(FOR_EVER_S)
+
+    async def scenario(connection):
+        with pytest.raises(NoAnswerError):
+            await ask(connection, 0.2)
+
+    exchanging(silent, configs("SSL", **TRUST), scenario)
+
+
+def test_host_names_need_not_match_without_an_algorithm():
+    double = SecuredDouble(answering, identity=authority().identity("node", ("elsewhere.example",)))
+    exchanging(double, configs("SSL", **TRUST, **{"ssl.endpoint.identification.algorithm": ""}))
+
+
+def test_a_replaced_file_counts_for_new_connections(tmp_path):
+    trust = tmp_path / "trust.pem"
+    trust.write_bytes(foreign_authority().certificate)
+    double = SecuredDouble(answering, identity=node_identity())
+    settings = configs("SSL", **{"ssl.truststore.type": "PEM", "ssl.truststore.location": str(trust)})
+
+    async def scenario(connection):
+        with pytest.raises(NoAnswerError):
+            await ask(connection)
+        trust.write_bytes(authority().certificate + b"\n")
+        await ask(connection)
+
+    exchanging(double, settings, scenario)
+
+
+def test_plain_listeners_need_nothing():
+    assert inter_broker_security(BrokerConfigs({})) is None
+    assert controller_security(BrokerConfigs({}), "CONTROLLER") is None
+
+
+def test_controllers_have_a_mechanism_of_their_own():
+    made = controller_security(
+        BrokerConfigs(
+            {
+                "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT",
+                "sasl.mechanism.controller.protocol": "PLAIN",
+                "listener.name.controller.plain.sasl.jaas.config": JAAS,
+            }
+        ),
+        "CONTROLLER",
+    )
+    assert made is not None
+    assert made.settings()["sasl.mechanism"] == "PLAIN"
+    made.check()
+
+
+def test_a_login_without_a_user_is_refused_with_the_setting():
+    made = inter_broker_security(configs("SASL_PLAINTEXT"))
+    assert made is not None
+    with pytest.raises(ConfigError, match=r"sasl.mechanism.inter.broker.protocol=GSSAPI"):
+        made.check()
