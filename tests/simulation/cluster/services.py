@@ -143,7 +143,7 @@ class _Changes:
 class _Peer:
     """A connection of the broker whose loop runs to another one; the port is its id."""
 
-    def __init__(self, host, port, client_id):
+    def __init__(self, host, port, client_id, security=None):
         self.host, self.port = host, port
         self._shells = asyncio.get_running_loop().node.broker.coordinator
 

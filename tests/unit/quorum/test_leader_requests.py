@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.quorum.connections import Connections
 from bowstring.engine.quorum.forwards import WAITING_BYTES_MAX, WAITING_MAX
 from bowstring.engine.quorum.leader_requests import LeaderRequests
@@ -296,7 +297,8 @@ def test_a_controller_without_a_listener_that_has_ended_is_not_looked_for(has_be
 def run_with_doubles(scenario, *doubles):
     async def all_of_it():
         async with served(*doubles):
-            connections = Connections("test", "CONTROLLER", FOR_EVER_MS, None)
+            configs = BrokerConfigs({"controller.quorum.request.timeout.ms": str(FOR_EVER_MS)})
+            connections = Connections("test", "CONTROLLER", configs, None)
             try:
                 await scenario(
                     connections, [Node(id, each.host, each.port) for id, each in enumerate(doubles)]
