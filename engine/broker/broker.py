@@ -43,7 +43,11 @@ from bowstring.engine.metadata.store.start_checks import (
     check_metadata_log_is_here,
     explained,
 )
-from bowstring.engine.network.broker_addresses import inter_broker_listener, inter_broker_security
+from bowstring.engine.network.broker_addresses import (
+    check_peer_security,
+    inter_broker_listener,
+    inter_broker_security,
+)
 from bowstring.engine.quorum.own_cluster import is_own_cluster, needs_no_format, with_itself
 from bowstring.engine.quorum.service import QuorumService
 from bowstring.engine.quorum.settings import CONTROLLER, quorum_settings
@@ -218,6 +222,8 @@ class Broker:
             raise ConfigError(
                 "process.roles must include broker: a node without that role has no logs to open"
             )
+        if not (only_to_recover or self._is_own_cluster):
+            check_peer_security(self.configs, self.quorum.listener, is_broker=True)
         raise_file_limit()
         check_metadata_log(self.directory.path, stored_synced_end(self.directory.path))
         self.directories.open(self.node_id)

@@ -25,6 +25,7 @@ from bowstring.engine.controller.mutation_quotas import MutationQuotas
 from bowstring.engine.controller.service import QuorumController
 from bowstring.engine.metadata.image import Metadata
 from bowstring.engine.metadata.store.start_checks import check_metadata_log
+from bowstring.engine.network.broker_addresses import check_peer_security
 from bowstring.engine.quorum.service import HANDOVER_MS, QuorumService
 from bowstring.engine.quorum.settings import quorum_settings
 from bowstring.engine.quorum.synced_end import stored_synced_end
@@ -229,6 +230,7 @@ class ControllerNode:
         """
         if reasons := self.configs.unenforced():
             raise ConfigError("\n".join(reasons))
+        check_peer_security(self.configs, self.quorum.listener, is_broker=False)
         raise_file_limit()
         check_formatted(self.directories)
         home = self.directories.metadata.path

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine import background, event_log
-from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.listener_configs import PLAINTEXT, listener_protocols
 from bowstring.engine.metadata.image import BrokerImage
 
@@ -37,6 +37,23 @@ def controller_security(configs: BrokerConfigs, listener: str) -> "PeerSecurity 
     """Returns how nodes connect to controllers; None for plain text."""
     protocol = listener_protocols(configs).get(listener, PLAINTEXT)
     return _security(configs, listener, protocol, "sasl.mechanism.controller.protocol")
+
+
+def check_peer_security(configs: BrokerConfigs, controller_listener: str, *, is_broker: bool) -> None:
+    """Refuses settings with which this node could connect to no other.
+
+    Raises:
+        ConfigError: A setting is wrong or missing.
+    """
+    both = configs.static.keys() & {"inter.broker.listener.name", "security.inter.broker.protocol"}
+    if len(both) > 1:
+        raise ConfigError("set only one of inter.broker.listener.name and security.inter.broker.protocol")
+    for security in (
+        inter_broker_security(configs) if is_broker else None,
+        controller_security(configs, controller_listener),
+    ):
+        if security is not None:
+            security.check()
 
 
 def _security(configs: BrokerConfigs, listener: str, protocol: str, mechanism: str) -> "PeerSecurity | None":
