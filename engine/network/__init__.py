@@ -9,5 +9,5 @@ Connections to listeners with TLS or SASL are made by `peer_security`, and carri
 also logs in. Followers get theirs from there, too (broker/follower_links).
 
 Imported by: engine.*.
-May import: configs, engine, metadata, protocol, storage.
+May import: _native.tls, configs, engine, metadata, protocol, security, storage.
 """

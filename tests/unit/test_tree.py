@@ -86,8 +86,7 @@ NATIVE_PACKAGES = {
     "tls": set(),
     "client": {"base", "record", "arrow", "tls"},
 }
-# The same of the Python packages; `_native.log` stands for all of a native package. A module beside the packages, as
-# serve.py, is a package of its own here.
+# The same of Python packages. A module beside them, as serve.py, is a package here; `_native.log` is all of `log`.
 GROUND_PACKAGES: dict[str, set[str]] = {
     "version": set(),
     "security": {"protocol", "_native.tls"},
@@ -114,10 +113,8 @@ ENGINE_PACKAGES = {
     },
     "engine.replication": {"engine.metadata", "protocol"},
     "engine.raft": {"protocol", "_native.protocol", "_native.record"},
-    "engine.network": {
-        *("engine", "engine.configs", "engine.metadata", "protocol", "engine.storage", "security"),
-        "_native.tls",
-    },
+    "engine.network": {"engine", "protocol", "security", "_native.tls"}
+    | {f"engine.{name}" for name in ("configs", "metadata", "storage")},
     "engine.quorum": {
         *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.network"),
         *("protocol", "engine.raft", "engine.storage", "_native.log", "_native.record"),
