@@ -6,6 +6,7 @@ rule that allows is needed; without any rule for the resource, `allow.everyone.i
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -95,9 +96,22 @@ def is_for(rule: AclBinding, kind: AclResourceType, name: str) -> bool:
 
 def applies(rule: AclBinding, action: Action) -> bool:
     """Returns whether a rule for the resource is for the principal, host and operation, too."""
-    if rule.principal not in (action.principal, EVERYONE) or rule.host not in (action.host, WILDCARD):
+    if rule.principal not in (action.principal, EVERYONE) or not _is_from(rule.host, action.host):
         return False
     if rule.operation in (action.operation, AclOperation.ALL):
         return True
     implied_by = IMPLIED.get(action.operation, frozenset())
     return rule.permission_type is AclPermissionType.ALLOW and rule.operation in implied_by
+
+
+def _is_from(hosts: str, host: str | None) -> bool:
+    """Returns whether a rule's host is an address: the same, a network around it (KIP-1276), or any."""
+    if hosts == WILDCARD or host is None:
+        return hosts == WILDCARD
+    try:
+        address = ipaddress.ip_address(host)
+        if "/" not in hosts:
+            return ipaddress.ip_address(hosts) == address
+        return address in ipaddress.ip_network(hosts, strict=False)
+    except ValueError:
+        return hosts == host

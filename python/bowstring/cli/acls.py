@@ -47,7 +47,8 @@ Operations = Annotated[
     list[str], _many("--operation", "NAME", "Such as read, write, describe or all; default: all")
 ]
 Hosts = Annotated[
-    list[str], _many("--host", "ADDRESS", "Only for requests from this address; default: from anywhere")
+    list[str],
+    _many("--host", "ADDRESS", "Only for requests from this address or network (10.0.0.0/8); default: any"),
 ]
 Topics = Annotated[list[str], _many("--topic", "NAME", "Topic; * is every topic")]
 Groups = Annotated[list[str], _many("--group", "NAME", "Group; * is every group")]
