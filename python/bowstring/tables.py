@@ -10,6 +10,7 @@ from bowstring.clients.arguments import checked
 from bowstring.clients.arrow.arrow_format import ArrowFormat, pyarrow
 from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat
 from bowstring.clients.choices import IsolationLevel, Layout, TimestampUnit
+from bowstring.clients.config.security import environment_security
 from bowstring.clients.consumer.range_reader import BoundedConsumer
 from bowstring.clients.consumer.read_bounds import Bounds, ranges
 from bowstring.clients.errors import ConfigError, MissingPackageError, NoBrokerError
@@ -125,6 +126,7 @@ class Scan:
         self._form = form
         if bootstrap_servers is None:
             bootstrap_servers = os.environ.get("BOWSTRING_BOOTSTRAP_SERVERS", DEFAULT_BOOTSTRAP)
+            configs = {"security": environment_security() or None, **configs}
         # Records at "earliest" or at a time may be deleted before they are read; then reading starts at the
         # first one left.
         policy: dict[str, Any] = {} if _has_offsets(start) else {"auto_offset_reset": "earliest"}
@@ -212,7 +214,8 @@ def read(
             of these. Partitions that a mapping does not name are read completely.
         end: like `start`, exclusive. A bound beyond the end of a partition means its end.
         bootstrap_servers: `host:port,host:port`, or a list of them; None: $BOWSTRING_BOOTSTRAP_SERVERS, else
-            localhost:9092.
+            localhost:9092, with the settings of TLS and SASL in the environment ($BOWSTRING_SASL_PASSWORD is
+            sasl.password, and so on).
         columns: names from topic, partition, offset, timestamp, timestamp_type, key, value, headers; None
             for all.
         key, value: formats (bowstring.Json, Avro, Protobuf) that decode the column into a struct. A value

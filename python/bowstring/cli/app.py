@@ -11,6 +11,7 @@ from bowstring.cli.bench import app as bench
 from bowstring.cli.brokers import app as brokers
 from bowstring.cli.certs import app as certs
 from bowstring.cli.cluster import app as cluster
+from bowstring.cli.command_config import connecting
 from bowstring.cli.configs import app as configs
 from bowstring.cli.consume import consume
 from bowstring.cli.demo import demo
@@ -88,3 +89,4 @@ app.command("spark-jar", rich_help_panel=RECORDS)(spark_jar)
 app.command("dump-log", rich_help_panel=MANAGE)(dump_log)
 app.command("scrub", rich_help_panel=MANAGE)(scrub)
 app.command("migrate-dir", rich_help_panel=MANAGE)(migrate_dir)
+connecting(app)

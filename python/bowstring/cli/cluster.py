@@ -13,6 +13,7 @@ import typer
 from rich.console import Group
 from rich.markup import escape
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, pairs
 from bowstring.cli.output import console, print_error, print_json, print_note, print_parts
 from bowstring.cli.tables import FittedTable
@@ -107,7 +108,9 @@ def status(
     from bowstring.cli.cluster_status import collect
     from bowstring.clients.admin.admin import Admin
 
-    with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
+    with Admin(
+        bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security()
+    ) as admin:
         if not watch:
             found = collect(admin)
             if json:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, pairs
 from bowstring.cli.output import console, print_json, print_note, print_table
 
@@ -44,7 +45,9 @@ def describe(
     from bowstring.clients.admin.admin import Admin
 
     kind, name = _resource(topic, broker, group)
-    with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
+    with Admin(
+        bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security()
+    ) as admin:
         entries = admin.describe_configs(kind, name, documentation=documentation)
     shown = [entries[key] for key in sorted(entries) if everything or not entries[key].is_default]
     if json:
@@ -93,7 +96,9 @@ def alter(
     kind, name = _resource(topic, broker, group)
     if not (set_ or delete or append or subtract):
         raise typer.BadParameter("nothing to change: give --set, --delete, --append or --subtract")
-    with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
+    with Admin(
+        bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security()
+    ) as admin:
         admin.alter_configs(
             kind,
             name,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 import typer
 from rich.markup import escape
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, timestamp_ms
 from bowstring.cli.output import (
     client_lines,
@@ -82,6 +83,7 @@ def consume(
         bootstrap,
         group_id=group,
         client_id="bowstring-cli",
+        security=security(),
         auto_offset_reset="latest" if where == "end" else "earliest",
         isolation_level="read_committed" if committed else "read_uncommitted",
         default_timeout_ms=int(timeout * 1000),

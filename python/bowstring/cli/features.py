@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, pairs
 from bowstring.cli.output import print_json, print_note, print_table
 from bowstring.cli.tables import Cell
@@ -30,7 +31,7 @@ LEVELS = "FEATURE=LEVEL..."
 def _admin(bootstrap: str, timeout: float) -> Admin:
     from bowstring.clients.admin.admin import Admin
 
-    return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli")
+    return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security())
 
 
 @app.command()

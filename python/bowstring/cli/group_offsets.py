@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_DEFAULT_S,
@@ -99,7 +100,9 @@ def reset_offsets(
     way = Way(to_earliest, to_latest, to_current, to_offset, to_datetime, by_duration, shift_by, from_file)
     if sum(value is not None and value is not False for value in way) != 1:
         raise typer.BadParameter(f"give one of {_WAYS}")
-    with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
+    with Admin(
+        bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security()
+    ) as admin:
         change = Change(admin, group)
         old = change.stored()
         new = change.find(old, topic, way)

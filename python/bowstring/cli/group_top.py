@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import console, print_json, print_table
 from bowstring.cli.tables import Cell
@@ -45,7 +46,9 @@ def top(
     """Show the groups that are most behind, in records and in seconds, again and again."""
     from bowstring.clients.admin.admin import Admin
 
-    with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
+    with Admin(
+        bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security()
+    ) as admin:
         while True:
             rows = measure(admin, groups or ())[:count]
             _print(rows, json, clear=not once)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.group_offsets import reset_offsets
 from bowstring.cli.group_top import top
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
@@ -42,7 +43,7 @@ Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of 
 def _admin(bootstrap: str, timeout: float) -> Admin:
     from bowstring.clients.admin.admin import Admin
 
-    return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli")
+    return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security())
 
 
 @app.command("list")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, all_of
 from bowstring.cli.output import print_json, print_note, print_table
 from bowstring.cli.tables import Cell
@@ -51,7 +52,9 @@ def elect(
     if partition and topic is None:
         raise typer.BadParameter("--partition needs --topic")
     election: Literal["unclean", "preferred"] = "unclean" if unclean else "preferred"
-    with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
+    with Admin(
+        bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security()
+    ) as admin:
         wanted = None
         if topic is not None:
             wanted = all_of(topic, partition or admin.describe_topic(topic).partitions)

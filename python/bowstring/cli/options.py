@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.clients.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def admin_at(bootstrap: str, timeout_s: float) -> Admin:
     """Returns the client of a command that administers."""
     from bowstring.clients.admin.admin import Admin
 
-    return Admin(bootstrap, timeout_ms=int(timeout_s * 1000), client_id="bowstring-cli")
+    return Admin(bootstrap, timeout_ms=int(timeout_s * 1000), client_id="bowstring-cli", security=security())
 
 
 def pairs(values: Iterable[str], option: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import print_json, print_note
 from bowstring.cli.record_lines import Line, LineFormat
@@ -70,6 +71,7 @@ def produce(
         Producer(
             bootstrap,
             client_id="bowstring-cli",
+            security=security(),
             acks=acks,
             compression=compression,
             linger_ms=linger_ms,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import console, print_json, print_note, print_table
 
@@ -23,7 +24,7 @@ _NO_ID = bytes(16)
 def _admin(bootstrap: str, timeout: float) -> Admin:
     from bowstring.clients.admin.admin import Admin
 
-    return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli")
+    return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security())
 
 
 @app.command()

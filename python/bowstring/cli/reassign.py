@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import print_json, print_note, print_table, size_text, table_on_stderr
 
@@ -34,7 +35,7 @@ KeepThrottle = Annotated[bool, typer.Option("--keep-throttle", help="Do not remo
 def _admin(bootstrap: str, timeout: float) -> Admin:
     from bowstring.clients.admin.admin import Admin
 
-    return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli")
+    return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security())
 
 
 @app.command()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.consume import record_json
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import payload_text, print_hint
@@ -68,13 +69,14 @@ def consume(
         kind = Acknowledgement.RELEASE if release else Acknowledgement.REJECT
 
     timeout_ms = int(timeout * 1000)
-    with Admin(bootstrap, timeout_ms=timeout_ms, client_id="bowstring-cli") as admin:
+    with Admin(bootstrap, timeout_ms=timeout_ms, client_id="bowstring-cli", security=security()) as admin:
         admin.describe_topic(topic)  # a member would wait until the topic exists
     wanted = sys.maxsize if count is None else count
     with ShareConsumer(
         bootstrap,
         group_id=group,
         client_id="bowstring-cli",
+        security=security(),
         acknowledgement_mode="explicit",
         acquire_mode="record_limit",
         default_timeout_ms=timeout_ms,

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_DEFAULT_S,
@@ -37,7 +38,7 @@ Configs = Annotated[
 def _admin(bootstrap: str, timeout: float) -> Admin:
     from bowstring.clients.admin.admin import Admin
 
-    return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli")
+    return Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security())
 
 
 @app.command()

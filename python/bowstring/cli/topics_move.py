@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import error_console, print_json, print_note
 
@@ -42,7 +43,9 @@ def move(
     from bowstring.clients.errors import ConfigError
     from bowstring.clients.records import TopicPartition
 
-    with Admin(bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli") as admin:
+    with Admin(
+        bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security()
+    ) as admin:
         wanted = [
             TopicPartition(topic, index) for index in partition or admin.describe_topic(topic).partitions
         ]

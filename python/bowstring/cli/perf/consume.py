@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from bowstring.cli.output import print_json
 
@@ -125,6 +126,7 @@ def consume(
     arguments: dict[str, Any] = {
         "bootstrap_servers": bootstrap,
         "client_id": "perf-consumer-client",
+        "security": security(),
         "group_id": group or f"perf-consumer-{random.randrange(100_000)}",
         "auto_offset_reset": "latest" if from_latest else "earliest",
         "max_partition_fetch_bytes": fetch_size,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from bowstring.cli.output import print_json
 from bowstring.clients.errors import ClientError, ClientTimeoutError, TopicExistsError
@@ -51,10 +52,10 @@ def latency(
         )
     sending, reading = shared_arguments(command_config, PRODUCER, CONSUMER)
     sending |= {"acks": producer_acks, "linger_ms": 0}
-    _create(bootstrap, topic, json)
+    _create(bootstrap, topic, json, sending.get("security") or security())
     with (
-        Producer(**{"bootstrap_servers": bootstrap, **sending}) as producer,
-        Consumer(**{"bootstrap_servers": bootstrap, **reading}) as consumer,
+        Producer(**{"bootstrap_servers": bootstrap, "security": security(), **sending}) as producer,
+        Consumer(**{"bootstrap_servers": bootstrap, "security": security(), **reading}) as consumer,
     ):
         consumer.assign(consumer.partitions_for(topic))
         consumer.seek_to_end()
@@ -71,10 +72,10 @@ def latency(
     _report(taken_ns, json)
 
 
-def _create(bootstrap: str, topic: str, quiet: bool) -> None:
+def _create(bootstrap: str, topic: str, quiet: bool, secured: dict[str, Any] | None) -> None:
     from bowstring.clients.admin.admin import Admin
 
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, security=secured) as admin:
         if topic in admin.topics(internal=True):
             return
         if not quiet:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, Bootstrap, Json
 from bowstring.cli.output import print_json
 from bowstring.cli.perf.payloads import Payloads, lines_of
@@ -67,7 +68,11 @@ def produce(
 
     if (record_size is not None) + (payload_file is not None) + payload_monotonic != 1:
         raise typer.BadParameter("give one of --record-size, --payload-file and --payload-monotonic")
-    arguments: dict[str, Any] = {"bootstrap_servers": bootstrap, "client_id": "perf-producer-client"}
+    arguments: dict[str, Any] = {
+        "bootstrap_servers": bootstrap,
+        "client_id": "perf-producer-client",
+        "security": security(),
+    }
     arguments |= PRODUCER.arguments(properties(command_config, command_property))
     lines = lines_of(payload_file, payload_delimiter, json) if payload_file is not None else None
     payloads = Payloads(record_size, lines)

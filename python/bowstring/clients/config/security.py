@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from bowstring.clients.config.config_table import nearest
 from bowstring.clients.errors import ConfigError
+from bowstring.security.security_names import CANONICAL
 
 if TYPE_CHECKING:
     from bowstring.security.client_settings import ClientSecurity
+
+PREFIX = "BOWSTRING_"
 
 
 def client_security(settings: Mapping[str, Any] | None) -> ClientSecurity | None:
@@ -27,14 +32,12 @@ def client_security(settings: Mapping[str, Any] | None) -> ClientSecurity | None
     given = {name: value for name, value in (settings or {}).items() if value is not None}
     if not given:
         return None
-    from bowstring.clients.config.config_table import nearest
     from bowstring.security.client_settings import (
         ClientSecurity,
         SecuritySettingsError,
         canonical,
         check_use,
     )
-    from bowstring.security.security_names import CANONICAL
 
     for name in given:
         plain = str(name).replace("_", ".").casefold()
@@ -50,3 +53,22 @@ def client_security(settings: Mapping[str, Any] | None) -> ClientSecurity | None
     except SecuritySettingsError as error:
         raise ConfigError(str(error)) from error
     return found if found.protocol != "PLAINTEXT" else None
+
+
+def environment_security() -> dict[str, str]:
+    """Returns the settings of TLS and SASL in the environment: `BOWSTRING_SASL_PASSWORD` is
+    sasl.password, and so on.
+    """
+    return {name: value for name in CANONICAL if (value := os.environ.get(_variable(name)))}
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper().replace(".", "_")
+
+
+def security_of_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Returns the settings of TLS and SASL in a properties file, and the names of its other settings."""
+    found = {
+        name: value for name, value in properties.items() if name.replace("_", ".").casefold() in CANONICAL
+    }
+    return found, [name for name in properties if name not in found]

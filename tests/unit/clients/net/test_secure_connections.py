@@ -120,15 +120,18 @@ def polled(broker, security):
 
 
 def test_an_impostor_without_the_password(tls):
-    with accepting(tls=tls, sasl=True, passwords={"alice": "another"}) as broker:
-        with pytest.raises(AuthenticationError):
-            send_some(broker, logging_in())
+    other = accepting(tls=tls, sasl=True, passwords={"alice": "another"})
+    with other as broker, pytest.raises(AuthenticationError):
+        send_some(broker, logging_in())
 
 
 def test_a_mechanism_that_the_broker_lacks():
-    with accepting(sasl=True, mechanisms=["GSSAPI", "PLAIN"]) as broker:
-        with pytest.raises(AuthenticationError, match=r"does not offer .* but GSSAPI, PLAIN"):
-            send_some(broker, logging_in(protocol="SASL_PLAINTEXT"))
+    words = r"does not offer .* but GSSAPI, PLAIN"
+    with (
+        accepting(sasl=True, mechanisms=["GSSAPI", "PLAIN"]) as broker,
+        pytest.raises(AuthenticationError, match=words),
+    ):
+        send_some(broker, logging_in(protocol="SASL_PLAINTEXT"))
 
 
 DAY = datetime.timedelta(days=1)
@@ -232,13 +235,15 @@ def test_an_idle_session_is_renewed_before_its_next_request(tls):
 
 
 def test_a_renewal_that_is_refused(tls):
-    with accepting(tls=tls, sasl=True, lifetime_ms=50) as broker:
-        with Admin(broker.bootstrap, security=logging_in("PLAIN"), timeout_ms=FOR_EVER_MS) as admin:
-            admin.topics()
-            broker.passwords["alice"] = "changed"
-            with pytest.raises(AuthenticationError):
-                while True:
-                    admin.topics()
+    with (
+        accepting(tls=tls, sasl=True, lifetime_ms=50) as broker,
+        Admin(broker.bootstrap, security=logging_in("PLAIN"), timeout_ms=FOR_EVER_MS) as admin,
+    ):
+        admin.topics()
+        broker.passwords["alice"] = "changed"
+        with pytest.raises(AuthenticationError):
+            while True:
+                admin.topics()
 
 
 # ------------------------------------------------------------ asyncio
