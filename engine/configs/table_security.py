@@ -3,6 +3,7 @@
 from typing import Final
 
 from bowstring.engine.configs.config_key import (
+    APPLIED,
     BOOLEAN,
     CLASS,
     DOUBLE,
@@ -105,9 +106,9 @@ SECURITY = _rows((
      "Longest pause before a login is retried."),
     ("sasl.login.retry.backoff.ms", LONG, "100", "", LOW, READ_ONLY, STORED,
      "First pause before a login is retried."),
-    ("sasl.mechanism.controller.protocol", STRING, "GSSAPI", "", HIGH, READ_ONLY, _SASL,
+    ("sasl.mechanism.controller.protocol", STRING, "GSSAPI", "", HIGH, READ_ONLY, APPLIED,
      "SASL mechanism for connections to controllers."),
-    ("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", "", MEDIUM, PER_BROKER, _SASL,
+    ("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", "", MEDIUM, PER_BROKER, APPLIED,
      "SASL mechanism between brokers."),
     ("sasl.oauthbearer.allow.unverified.audience", BOOLEAN, "false", "", MEDIUM, READ_ONLY, STORED,
      "Accept tokens without checking their audience."),
@@ -177,7 +178,7 @@ SECURITY = _rows((
      "Largest SASL message accepted before authentication."),
     ("security.inter.broker.protocol", STRING,
      "PLAINTEXT",
-     "PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL", MEDIUM, READ_ONLY, _TLS,
+     "PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL", MEDIUM, READ_ONLY, APPLIED,
      "Security protocol between brokers, when inter.broker.listener.name is unset."),
     ("security.providers", STRING, None, "", LOW, READ_ONLY, _TLS,
      "Java security providers to install."),

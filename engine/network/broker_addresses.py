@@ -48,6 +48,13 @@ def check_peer_security(configs: BrokerConfigs, controller_listener: str, *, is_
     both = configs.static.keys() & {"inter.broker.listener.name", "security.inter.broker.protocol"}
     if len(both) > 1:
         raise ConfigError("set only one of inter.broker.listener.name and security.inter.broker.protocol")
+    listener = inter_broker_listener(configs)
+    names = {text.partition("://")[0].strip().upper() for text in configs.value("listeners")}
+    if is_broker and both and listener not in names:
+        raise ConfigError(
+            f"{both.pop()} asks for a listener {listener}, but listeners has only "
+            f"{', '.join(sorted(names))}; add {listener}://HOST:PORT, or correct the setting"
+        )
     for security in (
         inter_broker_security(configs) if is_broker else None,
         controller_security(configs, controller_listener),

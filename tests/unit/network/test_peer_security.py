@@ -7,7 +7,11 @@ import logging
 import pytest
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.network.broker_addresses import controller_security, inter_broker_security
+from bowstring.engine.network.broker_addresses import (
+    check_peer_security,
+    controller_security,
+    inter_broker_security,
+)
 from bowstring.engine.network.connection import NoAnswerError, PeerConnection
 from bowstring.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from tests.support.certificates import authority, client_identity, foreign_authority
@@ -221,3 +225,19 @@ def test_a_login_without_a_user_is_refused_with_the_setting():
     assert made is not None
     with pytest.raises(ConfigError, match=r"sasl.mechanism.inter.broker.protocol=GSSAPI"):
         made.check()
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        (
+            {"inter.broker.listener.name": "INNER", "security.inter.broker.protocol": "SSL"},
+            "set only one of",
+        ),
+        ({"security.inter.broker.protocol": "SSL"}, "security.inter.broker.protocol asks for a listener SSL"),
+        ({"inter.broker.listener.name": "INNER"}, "listeners has only PLAINTEXT"),
+    ],
+)
+def test_contradictions_are_refused(settings, complaint):
+    with pytest.raises(ConfigError, match=complaint):
+        check_peer_security(BrokerConfigs(settings), "CONTROLLER", is_broker=True)
