@@ -20,6 +20,7 @@ from bowstring.protocol.schema import Request
 from tests.support import peers
 from tests.support.quorum_nodes import CLUSTER_ID
 from tests.support.quorum_processes import directory_id, run_format
+from tests.support.secured_nodes import secured
 from tests.support.serving import hear_hangups, steady_port
 from tests.support.target import kafka_java
 from tests.support.waiting import HANG_S, wait_until
@@ -76,7 +77,8 @@ class Node:
 class MixedCluster:
     """Nodes 1 to n. `nodes` gives the program and the roles of each: `[(KAFKA, BOTH), (BOWSTRING, "broker")]`.
 
-    Directories of controllers are formatted by the node's first program, so that few JVMs are started.
+    Directories of controllers are formatted by the node's first program, so that few JVMs are started. With
+    `is_secured` nodes reach one another over SASL_SSL.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class MixedCluster:
         nodes: list[tuple[str, str]],
         *,
         configs: Mapping[str, str] | None = None,
+        is_secured: bool = False,
     ) -> None:
         self.directory = directory
+        self.is_secured = is_secured
         self.configs = dict(configs or {})
         self.nodes = {
             id: Node(id, program, roles, steady_port(), steady_port())
@@ -113,6 +117,8 @@ class MixedCluster:
         listeners = []
         if node.is_broker:
             listeners.append(f"PLAINTEXT://127.0.0.1:{node.port}")
+            if self.is_secured:
+                listeners.append(f"BETWEEN://127.0.0.1:{steady_port()}")
         if "controller" in node.roles:
             listeners.append(f"CONTROLLER://127.0.0.1:{node.controller_port}")
         settings = {
@@ -149,7 +155,12 @@ class MixedCluster:
             **self.configs,
         }
         if node.is_broker:
-            settings["inter.broker.listener.name"] = "PLAINTEXT"
+            settings["inter.broker.listener.name"] = "BETWEEN" if self.is_secured else "PLAINTEXT"
+        if self.is_secured:
+            settings |= secured(self.directory, "between", "controller")
+            settings["listener.security.protocol.map"] = (
+                "PLAINTEXT:PLAINTEXT,BETWEEN:SASL_SSL,CONTROLLER:SASL_SSL"
+            )
         self.file(node.id).write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
     def _format(self, node: Node) -> None:
