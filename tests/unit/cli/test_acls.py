@@ -3,11 +3,14 @@
 import io
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from bowstring._native.access.acl_table import AclTable
 from bowstring.cli.acl_decision import Action, Settings, decide
 from bowstring.cli.acl_words import sentence
 from bowstring.clients.admin.acls import AclBinding
-from bowstring.protocol.acls import AclOperation, AclResourceType
+from bowstring.protocol.acls import AclOperation, AclPermissionType, AclResourceType, ResourcePatternType
 
 HIDDEN = Settings(None, None)
 STRICT = Settings(frozenset({"User:root"}), False)
@@ -75,6 +78,42 @@ def test_which_rule_decides(rules, operation, host, allowed, reason):
     action = Action("User:alice", AclOperation[operation], AclResourceType.TOPIC, "orders", host)
     decision = decide(action, map(rule, rules), STRICT)
     assert decision.allowed is allowed and reason in decision.reason
+
+
+RULES = st.builds(
+    AclBinding,
+    st.sampled_from([AclResourceType.TOPIC, AclResourceType.GROUP]),
+    st.sampled_from(["*", "a", "ab", "abc"]),
+    st.sampled_from([ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED]),
+    st.sampled_from(["User:*", "User:alice", "User:bob"]),
+    st.sampled_from(["*", "10.0.0.1", "10.0.0.0/8", "::1"]),
+    st.sampled_from([each for each in AclOperation if each >= AclOperation.ALL]),
+    st.sampled_from([AclPermissionType.DENY, AclPermissionType.ALLOW]),
+)
+ACTIONS = st.builds(
+    Action,
+    st.sampled_from(["User:alice", "User:root"]),
+    st.sampled_from([each for each in AclOperation if each > AclOperation.ALL]),
+    st.sampled_from([AclResourceType.TOPIC, AclResourceType.GROUP]),
+    st.sampled_from(["a", "ab", "abcd", "x"]),
+    st.sampled_from(["10.0.0.1", "10.9.9.9", "::1", "192.168.0.1"]),
+)
+
+
+@given(st.sets(RULES, max_size=6), st.lists(ACTIONS, min_size=1, max_size=4), st.booleans())
+def test_the_command_decides_as_brokers_do(rules, actions, allows_without_rules):
+    table = AclTable()
+    table.allows_without_rules, table.is_loaded = allows_without_rules, True
+    table.set_super_users([b"User:root"])
+    for each in rules:
+        names = (each.name.encode(), each.principal.encode(), each.host.encode())
+        kinds = (int(each.resource_type), int(each.resource_pattern_type))
+        table.add((*kinds, *names, int(each.operation), int(each.permission_type)))
+    settings = Settings(frozenset({"User:root"}), allows_without_rules)
+    for action in actions:
+        principal, operation, kind, name, host = action
+        native = table.allows(principal.encode(), host.encode(), int(operation), int(kind), name.encode())
+        assert decide(action, rules, settings).allowed is native
 
 
 def test_settings_of_brokers_decide():
