@@ -1,5 +1,5 @@
 """Access control lists compiled for look-ups, pure.
 
-Imported by: nobody.
+Imported by: server.
 May import: nothing.
 """

@@ -1,5 +1,5 @@
 """The data plane: reactors, connections, Produce and Fetch, the queue to the control thread.
 
 Imported by: nobody but Python.
-May import: base, disk, protocol, record, replica, tls, wal, log.
+May import: access, base, disk, protocol, record, replica, tls, wal, log.
 """

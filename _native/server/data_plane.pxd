@@ -1,4 +1,5 @@
 """DataPlane, for other native modules of the control thread."""
+from bowstring._native.access.acl_table cimport AclTable
 from bowstring._native.server.partition_types cimport Partition, Topic
 from bowstring._native.server.plane_types cimport Plane
 
@@ -8,6 +9,7 @@ cdef class DataPlane:
     cdef list authenticating        # by listener: whether connections authenticate with SASL
     cdef dict replaced              # by Partition *: its earlier logs, which readers may still use
     cdef bint started, stopped
+    cdef AclTable access_table      # the rules in use, or None
     cdef list ended                 # connections that have ended since take_ended()
 
     cdef void _free_table(self)

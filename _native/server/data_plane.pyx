@@ -11,6 +11,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from posix.unistd cimport close, read
+from bowstring._native.access.acl_table cimport AclTable
 from bowstring._native.base.atomics cimport add_i32, load_i32, load_i64, load_pointer, store_i32
 from bowstring._native.base.clock cimport monotonic_ms
 from bowstring._native.base.error_codes cimport NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
@@ -22,6 +23,7 @@ from bowstring._native.disk.thread_pool cimport storage_init, storage_stop
 from bowstring._native.log cimport NOT_VERIFIED, PartitionLog, log_advance_high_watermark
 from bowstring._native.protocol.message_steps cimport Encoding
 from bowstring._native.server.client_quotas cimport quotas_free, quotas_init
+from bowstring._native.server.access_reports cimport access_free, denied_access, taken_access
 from bowstring._native.server.connection cimport chunk_bytes, chunk_over, chunks_free
 from bowstring._native.server.control_queue cimport control_take_all, message_free
 from bowstring._native.server.control_request cimport SlowBatch, take_message
@@ -36,7 +38,8 @@ from bowstring._native.server.topic_table cimport (
     topic_add, topic_by_name, topic_partition, topic_remove, topic_set_partition)
 from bowstring._native.server.connection_types cimport Chunk
 from bowstring._native.server.control_types cimport ControlMessage
-from bowstring._native.server.mail_types cimport MAIL_ADMIT, MAIL_CLOSE, MAIL_FINISH, MAIL_MUTE, MAIL_REPLY, Admission
+from bowstring._native.server.mail_types cimport (
+    MAIL_ACCESS, MAIL_ADMIT, MAIL_CLOSE, MAIL_FINISH, MAIL_MUTE, MAIL_REPLY, Admission)
 from bowstring._native.server.partition_types cimport Partition, Topic
 from bowstring._native.server.plane_types cimport MAX_API_KEY, MAX_REACTORS, Plane
 from bowstring._native.server.reactor_types cimport REACTOR_SHIFT, Reactor
@@ -180,6 +183,7 @@ cdef class DataPlane:
                 reactor_free(&self.plane.reactors[i])
             free(self.plane.reactors)
         self._free_table()
+        access_free(&self.plane)
         free(self.plane.listeners)
         free(self.plane.authenticates)
         free(self.plane.endpoints)
@@ -630,6 +634,52 @@ cdef class DataPlane:
             partition_release(p)
             p = partition_take_advanced(&self.plane)
         return found
+
+    # ------------------------------------------------------------ access control
+
+    def set_access(self, AclTable table not None):
+        """Has Produce and Fetch decided by these rules from now on. Without a call everything is allowed."""
+        with nogil:
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+        self.plane.access.rules = &table.rules
+        self.plane.access.generation += 1
+        pthread_rwlock_unlock(&self.plane.table_lock)
+        self.access_table = table                        # frees the one before
+
+    def change_access(self, list added, list removed):
+        """Changes the rules of :meth:`set_access`, as ``AclTable.add`` and ``remove``."""
+        cdef AclTable table = self.access_table
+        with nogil:
+            pthread_rwlock_wrlock(&self.plane.table_lock)
+        try:
+            for rule in removed:
+                table.remove(rule)
+            for rule in added:
+                table.add(rule)
+        finally:
+            self.plane.access.generation += 1
+            pthread_rwlock_unlock(&self.plane.table_lock)
+
+    def recheck_access(self):
+        """Has the reactors answer waiting fetches that have lost a permission."""
+        cdef int i
+        for i in range(self.plane.reactor_count):
+            post(&self.plane.reactors[i].mailbox, MAIL_ACCESS, 0, 0, NULL)
+
+    def report_allowed_access(self, bint reports):
+        """Whether :meth:`take_access` names also what is allowed."""
+        self.plane.access.reports_allowed = reports
+
+    def take_access(self):
+        """Returns ``(reports, dropped)``: each report is ``(principal, host, kind, name, allowed)``, where kind is an index
+        of :meth:`denied_access`. The same decision is reported again in another minute. ``dropped``: reports that did not
+        find room since the last call."""
+        return taken_access(&self.plane)
+
+    def denied_access(self):
+        """Returns how often reactors have denied to write to topics, to read them, to use transactional ids, and to fetch as
+        a follower."""
+        return denied_access(&self.plane)
 
     # ------------------------------------------------------------ removing
 

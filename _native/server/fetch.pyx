@@ -11,7 +11,7 @@ from bowstring._native.base.atomics cimport bump_i64, load_i32, load_i64
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.error_codes cimport (
     FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_FETCH_SESSION_EPOCH, KAFKA_STORAGE_ERROR,
-    OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
+    OFFSET_OUT_OF_RANGE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.base.wire cimport (
     MAX_TAGS, Reader, read_i32, read_i64, read_i8, read_string, read_uvarint, take)
 from bowstring._native.log cimport (
@@ -25,6 +25,8 @@ from bowstring._native.server.client_quotas cimport (
     quota_client_release, quota_most, quota_percent, quota_record, quota_retain, quota_throttled, quota_use,
     quota_use_or_leave)
 from bowstring._native.server.connection cimport connection_find, connection_hold, connection_mute
+from bowstring._native.server.access cimport follow_allowed, is_controlled, topic_allowed
+from bowstring._native.server.access_types cimport ACCESS_READ
 from bowstring._native.server.fetch_disk cimport (
     READ_AHEAD_BYTES, READ_MIN_BYTES, cold_follow, cold_take, cold_start)
 from bowstring._native.server.fetch_response cimport fetch_answer, release_slices
@@ -40,6 +42,7 @@ from bowstring._native.server.topic_table cimport (
 from bowstring._native.server.connection_limits cimport HELD_MIN_BYTES
 from bowstring._native.server.connection_types cimport Connection
 from bowstring._native.server.control_types cimport RequestHeader
+from bowstring._native.server.subject_types cimport NO_SUBJECT
 from bowstring._native.server.fetch_types cimport (
     ZSTD_FETCH_VERSION, FetchPart, FetchRequest, FetchSession, FetchSet, FetchTopic)
 from bowstring._native.server.partition_types cimport Partition, Topic
@@ -237,6 +240,24 @@ cdef Partition *resolve(Reactor *r, const FetchSet *s, FetchPart *part) noexcept
     return part.partition
 
 
+cdef bint denied(Reactor *r, const FetchRequest *request, const FetchSet *s, const FetchPart *part,
+                 const Partition *p) noexcept nogil:
+    """Whether the sender may not read the partition. An id of no topic is left to its own error, as in Kafka."""
+    cdef const FetchTopic *wanted = &s.topics[part.topic]
+    cdef const Topic *topic
+    if request.replica_id >= 0:
+        return not follow_allowed(r, request.subject)
+    if p != NULL:
+        topic = p.topic
+    elif s.by_id:
+        topic = topic_by_id(&r.plane.table, wanted.id)
+        if topic == NULL:
+            return False
+    else:
+        topic = topic_by_name(&r.plane.table, wanted.name, wanted.name_length)
+    return not topic_allowed(r, request.subject, ACCESS_READ, topic, wanted.name, wanted.name_length)
+
+
 cdef int16_t check_leadership(const FetchRequest *request, const FetchPart *part, const Partition *p) noexcept nogil:
     if p.log == NULL:
         return KAFKA_STORAGE_ERROR
@@ -330,6 +351,9 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
     part.slice.size_bytes = 0
     part.slice.cold = False
     p = resolve(r, s, part)
+    if is_controlled(r) and denied(r, request, s, part, p):
+        part.error = TOPIC_AUTHORIZATION_FAILED
+        return
     if p == NULL:
         return
     part.error = check_leadership(request, part, p)
@@ -367,6 +391,11 @@ cdef void look(Reactor *r, FetchRequest *request, const FetchSet *s, FetchPart *
             part.high_watermark = part.last_stable_offset = part.log_start_offset = -1
 
 
+cdef int32_t sender_of(Reactor *r, const FetchRequest *request) noexcept nogil:
+    cdef Connection *c = connection_find(r, request.connection_id)
+    return NO_SUBJECT if c == NULL else c.subject
+
+
 cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcept nogil:
     """Evaluates every partition. If there are enough bytes, answers, frees the request and returns True."""
     cdef FetchSet *s = &request.session.set if request.session != NULL else &request.own
@@ -375,6 +404,7 @@ cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcep
     cdef int32_t k, i, n = s.part_count, last = -1
     cdef bint urgent = n == 0 or request.error != 0, cold = False
     cdef int64_t started_ns = monotonic_ns() if request.quota != NULL else 0
+    request.subject = sender_of(r, request)
     request.arrived_bytes = request.cold_bytes = request.throttled_ms = 0
     request.ahead_bytes = READ_AHEAD_BYTES               # plus the bytes that the response gets from disk reads
     if s.first >= n:
@@ -541,6 +571,27 @@ cdef void fetch_woken(Reactor *r, int64_t fetch_id, int64_t bytes) noexcept nogi
         request.ready = True
         request.next_ready = r.ready_fetches
         r.ready_fetches = request
+
+
+cdef void fetch_access_changed(Reactor *r) noexcept nogil:
+    """MAIL_ACCESS: answers the waiting fetches that have lost a permission."""
+    cdef FetchRequest *request
+    cdef FetchSet *s
+    cdef Partition *p
+    cdef int32_t slot, i
+    if not is_controlled(r):
+        return
+    for slot in range(r.fetches.used):
+        request = <FetchRequest *>r.fetches.items[slot]
+        if request == NULL or not request.waiting:
+            continue
+        s = &request.session.set if request.session != NULL else &request.own
+        request.subject = sender_of(r, request)
+        for i in range(s.part_count):
+            p = s.parts[i].partition
+            if p != NULL and not load_i32(&p.deleted) and denied(r, request, s, &s.parts[i], p):
+                evaluate(r, request, NOW)
+                break
 
 
 cdef void fetch_timed_out(Reactor *r, FetchRequest *request) noexcept nogil:

@@ -129,6 +129,7 @@ cdef struct FetchRequest:
     int8_t incremental              # answer only with changes
     int8_t waiting                  # its waiters are linked
     int32_t replica_id              # -1: a consumer
+    int32_t subject                 # whose it is, as of the current evaluation
     int64_t replica_epoch           # of the follower's registration; -1: unknown
     uint8_t *rack                   # of a consumer, in memory of its own; NULL: none, or unused
     int32_t rack_length

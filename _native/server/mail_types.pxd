@@ -15,6 +15,7 @@ cdef enum MailKind:
     MAIL_FOLLOW                     # data: FollowOrder
     MAIL_TRUNCATED                  # data: TruncateJob that is done
     MAIL_LINK                       # data: FollowLink
+    MAIL_ACCESS                     # the rules of access control have changed
     MAIL_STOP
 
 cdef struct Admission:

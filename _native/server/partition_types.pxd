@@ -18,6 +18,7 @@ cdef struct Topic:
     uint8_t id[16]
     int32_t name_length
     uint8_t *name                   # NUL-terminated, for log lines
+    int64_t serial                  # of no other topic of this process, also if it has the same name
     int8_t internal                 # clients may not produce to it
     int32_t partition_count
     Partition **partitions          # by index; NULL where this broker has none

@@ -30,6 +30,7 @@ cdef struct PlaneEvent
 cdef struct ApiRange
 cdef struct Plane
 
+from bowstring._native.server.access_types cimport PlaneAccess
 from bowstring._native.server.control_types cimport ControlMessage
 from bowstring._native.server.follow_types cimport Dial
 from bowstring._native.server.partition_types cimport Partition, Topic
@@ -44,6 +45,7 @@ cdef struct TopicTable:
     Topic **by_id
     uint32_t mask
     int32_t count
+    int64_t serials                 # given to topics so far
 
 cdef struct PlaneEvent:
     int8_t level                    # 0 info, 1 warning, 2 error
@@ -76,6 +78,7 @@ cdef struct Plane:
     int64_t sasl_max_bytes          # sasl.server.max.receive.size
     int64_t authentication_max_ms   # a connection that stays longer in PHASE_AUTHENTICATING is closed
     SubjectTable subjects
+    PlaneAccess access
     # requests for the control thread
     pthread_mutex_t control_lock
     int control_fd

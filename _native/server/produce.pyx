@@ -21,8 +21,8 @@ from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.bigendian cimport load_be16, load_be64
 from bowstring._native.base.error_codes cimport (
     INVALID_PRODUCER_ID_MAPPING, INVALID_RECORD, INVALID_REQUIRED_ACKS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR,
-    NOT_LEADER_OR_FOLLOWER, OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT, TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
+    NOT_LEADER_OR_FOLLOWER, OUT_OF_ORDER_SEQUENCE_NUMBER, REQUEST_TIMED_OUT, TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.base.wire cimport Reader
 from bowstring._native.log cimport (
     NOT_VERIFIED, NOW, AppendEntry, log_advance_high_watermark, log_append, log_durable_to, log_verified, log_verify)
@@ -33,6 +33,8 @@ from bowstring._native.record.compressed_frame cimport framing_ok
 from bowstring._native.replica.rules cimport produce_refused
 from bowstring._native.server.client_quotas cimport (
     quota_client_release, quota_percent, quota_retain, quota_throttled, quota_use, quotas_on)
+from bowstring._native.server.access cimport is_controlled, topic_allowed, transaction_allowed
+from bowstring._native.server.access_types cimport ACCESS_WRITE
 from bowstring._native.server.commit_queue cimport (
     commit_pending, commit_pop, commit_push, commit_queue, commits_begin, commits_full)
 from bowstring._native.server.connection cimport (
@@ -178,15 +180,36 @@ cdef bint produce_receive(Reactor *r, Connection *c, const RequestHeader *header
     request.remaining = shape.parts + 1                  # one for this function
     if request_bytes(&shape) >= HELD_MIN_BYTES:
         connection_hold(c, request.slot, request_bytes(&shape))
-    read_parts(r, request, &reader, shape.mixes_producers)
+    read_parts(r, request, &reader, &shape, c.subject)
     if request.quota != NULL:
         request.spent_ns += monotonic_ns() - request.started_ns
     finish(r, request)
     return True
 
 
-cdef void read_parts(Reactor *r, ProduceRequest *request, ProduceReader *reader, bint mixes_producers) noexcept nogil:
+cdef int16_t topic_refused(Reactor *r, int32_t subject, const ProduceReader *reader, const Topic *known) noexcept nogil:
+    """Returns the error of a topic that the sender may not write to. An id of no topic gets its own error, as in Kafka."""
+    if not is_controlled(r) or (known == NULL and reader.by_id):
+        return 0
+    if topic_allowed(r, subject, ACCESS_WRITE, known, reader.name, reader.name_length):
+        return 0
+    return TOPIC_AUTHORIZATION_FAILED
+
+
+cdef int16_t request_refused(Reactor *r, int32_t subject, const ProduceReader *reader, const Shape *shape) noexcept nogil:
+    """Returns the error of all batches of a request whose sender may not use its transactional id."""
+    if not is_controlled(r) or not shape.has_transaction:
+        return 0
+    if reader.transactional_id_length >= 0 and transaction_allowed(
+            r, subject, reader.transactional_id, reader.transactional_id_length):
+        return 0
+    return TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+cdef void read_parts(Reactor *r, ProduceRequest *request, ProduceReader *reader, const Shape *shape,
+                     int32_t subject) noexcept nogil:
     """Reads and admits the batches; as in Kafka, none if transactions of several producers are among them."""
+    cdef int16_t refused = request_refused(r, subject, reader, shape), denied
     cdef uint8_t *names = request.names
     cdef ProduceTopic *topic = request.topics
     cdef ProducePart *part = request.parts
@@ -203,12 +226,13 @@ cdef void read_parts(Reactor *r, ProduceRequest *request, ProduceReader *reader,
             topic.name = names
             names += reader.name_length
         known = topic_of(reader, &r.plane.table)
+        denied = refused if refused != 0 else topic_refused(r, subject, reader, known)
         while next_part(reader):
             memset(part, 0, sizeof(ProducePart))
             part.request = request
             part.log_start_offset = -1
             part.index = reader.index
-            error = (INVALID_PRODUCER_ID_MAPPING if mixes_producers
+            error = (denied if denied != 0 else INVALID_PRODUCER_ID_MAPPING if shape.mixes_producers
                      else admit(r, request, part, known, <uint8_t *>reader.batch, reader.batch_bytes))
             if error != 0:                               # else another thread may own the part now
                 part.error = error

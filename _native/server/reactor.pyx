@@ -21,7 +21,8 @@ from bowstring._native.server.connection cimport (
     connection_fail, connection_find, connection_finish, connection_fit_buffer, connection_full, connection_mute,
     connection_open, connection_send, connection_set_phase, connection_stall, connection_touch, connection_unmute,
     connection_watch)
-from bowstring._native.server.fetch cimport fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken
+from bowstring._native.server.fetch cimport (
+    fetch_access_changed, fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken)
 from bowstring._native.server.fetch_session cimport session_remove
 from bowstring._native.server.fetcher cimport (
     fetcher_disconnected, fetcher_linked, fetcher_received, fetchers_free, fetchers_order, fetchers_run, link_drop)
@@ -36,8 +37,8 @@ from bowstring._native.server.connection_types cimport (
 from bowstring._native.server.fetch_types cimport FetchRequest
 from bowstring._native.server.follow_types cimport FollowLink, FollowOrder, TruncateJob
 from bowstring._native.server.mail_types cimport (
-    MAIL_ACK, MAIL_ADMIT, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FINISH, MAIL_FOLLOW, MAIL_LINK, MAIL_MUTE, MAIL_REPLY,
-    MAIL_SLOW_BATCH, MAIL_STOP, MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
+    MAIL_ACCESS, MAIL_ACK, MAIL_ADMIT, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FINISH, MAIL_FOLLOW, MAIL_LINK, MAIL_MUTE,
+    MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
 from bowstring._native.server.plane_types cimport Plane
 from bowstring._native.server.produce_types cimport ProducePart
 from bowstring._native.server.reactor_types cimport SESSION_BUCKETS, Reactor, Timer
@@ -259,6 +260,8 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
         part_truncated(r, <TruncateJob *>mail.data)
     elif mail.kind == MAIL_LINK:
         fetcher_linked(r, <FollowLink *>mail.data)
+    elif mail.kind == MAIL_ACCESS:
+        fetch_access_changed(r)
     elif mail.kind == MAIL_STOP:
         r.running = False
 
@@ -633,6 +636,7 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
     free(r.connections.items)
     free(r.connections.generations)
     free(r.connections.free)
+    free(r.decisions)
     free(r.fetches.items)
     free(r.fetches.generations)
     free(r.fetches.free)

@@ -19,6 +19,7 @@ cdef struct ApiCounters
 cdef struct BufferPool
 cdef struct Reactor
 
+from bowstring._native.server.access_types cimport ACCESS_KINDS, AccessDecision
 from bowstring._native.server.commit_types cimport CommitQueue
 from bowstring._native.server.connection_types cimport Connection
 from bowstring._native.server.fetch_types cimport FetchRequest, FetchSession
@@ -94,6 +95,7 @@ cdef struct Reactor:
     int64_t session_bytes           # memory of all sessions
     uint32_t session_seed
     Writer scratch
+    AccessDecision *decisions       # DECISIONS of them; NULL: none was needed yet
     int64_t idle_check_due_ms
     int32_t unauthenticated         # connections that are not in PHASE_OPEN
     int64_t accept_again_ms         # reactor 0: listeners accept again then; 0: they accept now
@@ -112,5 +114,6 @@ cdef struct Reactor:
     int64_t connections_accepted
     int64_t received_bytes
     int64_t sent_bytes
+    int64_t denied[ACCESS_KINDS]
     ApiCounters produce
     ApiCounters fetch

@@ -113,6 +113,8 @@ cdef Topic *topic_add(TopicTable *table, const uint8_t *name, int32_t length, co
     topic.name[length] = 0
     topic.name_length = length
     memcpy(topic.id, id, 16)
+    table.serials += 1
+    topic.serial = table.serials
     topic.internal = length > 2 and name[0] == c'_' and name[1] == c'_' and is_internal(topic.name)
     link_topic(table, topic)
     table.count += 1

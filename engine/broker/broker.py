@@ -240,7 +240,9 @@ class Broker:
             if not only_to_recover:
                 self._bind_local()
             self._make_workers()
-            self.authorizer.follow(self.quorum, caught_up(self.quorum))
+            self.authorizer.follow(self.quorum, caught_up(self.quorum), self.plane)
+            if self.authorizer.rules is not None:
+                self.dispatcher.when_access_decided = self.authorizer.rules.take_reports
             self._committed_configs.load(self.metadata.image)
             if not only_to_recover:
                 self._refuse_unenforced()
@@ -632,6 +634,7 @@ class Broker:
         self.descriptors.stop()
         asyncio.get_running_loop().remove_reader(self.directories.event_fd)
         self.plane.stop()
+        self.authorizer.stop()
         self.disk_reads.stop()
 
     async def _stop_metrics(self) -> None:

@@ -294,6 +294,7 @@ class ControllerNode:
             await self.server.stop()
             if self._metrics is not None:
                 await self._metrics.stop()
+            self.authorizer.stop()
             self.descriptors.stop()
             asyncio.get_running_loop().remove_reader(self.directories.event_fd)
             if not self.quorum.has_failed:

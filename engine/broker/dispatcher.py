@@ -59,6 +59,7 @@ class Dispatcher(RequestHandlers):
     Attributes:
         throttle: Applies clients' quotas; None while there never were any.
         when_replicas_change: Acts on what the data plane notes of replicas; called after each pass.
+        when_access_decided: Acts on what the data plane notes of access control; called after each pass.
         when_ended: Called with the ids of connections that ended.
         when_advanced: Called with each partition whose high watermark advanced after `DataPlane.watch`.
     """
@@ -75,6 +76,7 @@ class Dispatcher(RequestHandlers):
         super().__init__(modules, part, time_slices=time_slices)
         self.throttle: RequestThrottle | None = None
         self.when_replicas_change: Callable[[], None] = lambda: None
+        self.when_access_decided: Callable[[], None] | None = None
         self.when_ended: Callable[[list[int]], None] = lambda connection_ids: None
         self.when_advanced: Callable[[str, int], None] = lambda topic, partition: None
         self._plane = plane
@@ -113,6 +115,8 @@ class Dispatcher(RequestHandlers):
         self._try(self._begin_slow_batches)
         self._try(self._log_events)
         self._try(self._take_replica_events)
+        if self.when_access_decided is not None:
+            self._try(self.when_access_decided)
         if ended := self._plane.take_ended():
             # Later: an earlier request may only now be taken up.
             asyncio.get_running_loop().call_soon(self.when_ended, ended)

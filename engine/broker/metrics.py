@@ -22,6 +22,7 @@ from bowstring.protocol import API_VERSIONS
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
     from bowstring.engine.broker.controller_node import ControllerNode
+    from bowstring.engine.security.authorizer import Authorizer
 
 _NATIVE_APIS: Final = ("produce", "fetch")
 
@@ -500,6 +501,7 @@ def registry(broker: "Broker") -> CollectorRegistry:
     ProcessCollector(registry=made)
     made.register(ReplicasCollector(broker))
     made.register(QuorumCollector(broker.quorum, broker.server.controller if broker.server else None))
+    _register_access(made, broker.authorizer)
     return made
 
 
@@ -508,7 +510,15 @@ def controller_registry(node: "ControllerNode") -> CollectorRegistry:
     made = CollectorRegistry()
     made.register(QuorumCollector(node.quorum, node.server.controller))
     ProcessCollector(registry=made)
+    _register_access(made, node.authorizer)
     return made
+
+
+def _register_access(made: CollectorRegistry, authorizer: "Authorizer") -> None:
+    if authorizer.rules is not None:
+        from bowstring.engine.broker.access_metrics import AccessMetrics
+
+        made.register(AccessMetrics(authorizer.rules))
 
 
 def text(metrics: CollectorRegistry) -> bytes:

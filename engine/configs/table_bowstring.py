@@ -19,6 +19,13 @@ BOWSTRING = _rows((
     ("bowstring.listen.unauthenticated", BOOLEAN, "false", "", HIGH, READ_ONLY, APPLIED,
      "Allows listeners that other machines can reach, although clients are not authenticated. It also "
      "makes the default of listeners PLAINTEXT://:9092, all interfaces."),
+    ("bowstring.audit.decisions", STRING, "all", "all|denied", LOW, READ_ONLY, APPLIED,
+     "Which decisions of the authorizer bowstring.audit.file gets."),
+    ("bowstring.audit.file", STRING, "", "", LOW, READ_ONLY, APPLIED,
+     "File that gets the decisions of the authorizer as JSON lines: who, from where, which operation on "
+     "which resource, whether it was allowed, when, and for which API. Of Produce and Fetch each combination "
+     "of these is written once a minute for each reactor. Only the broker's user can read the file. Rename "
+     "it to rotate it. Empty: no file."),
     ("bowstring.local.instance", STRING, "", "", LOW, READ_ONLY, APPLIED,
      "Id that the broker chooses at each start, so that clients can verify its socket. Set by the broker "
      "itself.",

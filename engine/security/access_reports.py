@@ -21,12 +21,16 @@ class AccessReports:
 
     Attributes:
         denied: How often, by operation and type of resource.
-        audit: Takes each decision; None: only denials are reported.
+        audit: Takes decisions; None: only denials are reported.
+        audits_allowed: Whether `audit` takes what is allowed, too.
+        lost: Called with the number of decisions that were lost on the way.
     """
 
     def __init__(self) -> None:
         self.denied: Counter[tuple[int, int]] = Counter()
         self.audit: Callable[[Decided], None] | None = None
+        self.audits_allowed = False
+        self.lost: Callable[[int], None] = lambda count: None
         self._logged: set[tuple[str, int]] = set()
         self._minute = 0
 

@@ -1,14 +1,19 @@
 """Follows the access control entries of the image, and decides by them. Imported only with an authorizer."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from bowstring._native.access.acl_table import AclTable
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.metadata.acls_image import Acl
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.security.access_reports import AccessReports
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.engine.security.decided import Decided
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.records.cluster_metadata.markers import EndTransactionRecord
 from bowstring.protocol.records.cluster_metadata.security import (
     AccessControlEntryRecord,
@@ -16,9 +21,25 @@ from bowstring.protocol.records.cluster_metadata.security import (
 )
 from bowstring.protocol.schema import MetadataRecord
 
+if TYPE_CHECKING:
+    from bowstring.engine.security.audit_log import AuditLog
+
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ANEW_FROM: Final = 1000
 """So many changes go to a new table, which then replaces the other one: reactors do not wait for them."""
+
+
+_RECHECK_S: Final = 0.02
+_KINDS: Final = (
+    (AclOperation.WRITE, ResourceType.TOPIC, ApiKeys.PRODUCE),
+    (AclOperation.READ, ResourceType.TOPIC, ApiKeys.FETCH),
+    (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, ApiKeys.PRODUCE),
+    (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, ApiKeys.FETCH),
+)
+"""What reactors decide about, by the kind in their reports."""
+
+_Rule = tuple[int, int, bytes, bytes, bytes, int, int]
+"""The fields of an Acl, with texts in UTF-8."""
 
 
 class Followed(Protocol):
@@ -40,10 +61,20 @@ class Plane(Protocol):
     def set_access(self, table: AclTable) -> None:
         """Has the reactors use a table from now on."""
 
-    def change_access(
-        self, added: Sequence[tuple[object, ...]], removed: Sequence[tuple[object, ...]]
-    ) -> None:
+    def change_access(self, added: list[_Rule], removed: list[_Rule]) -> None:
         """Changes the table that they use."""
+
+    def report_allowed_access(self, reports: bool) -> None:
+        """Whether they report also what they allow."""
+
+    def take_access(self) -> tuple[list[tuple[str, str, int, str, bool]], int]:
+        """Returns their reports, and how many are lost."""
+
+    def denied_access(self) -> tuple[int, ...]:
+        """Returns how often they have denied something, by kind."""
+
+    def recheck_access(self) -> None:
+        """Has them answer waiting fetches that have lost a permission."""
 
 
 def super_users(configs: BrokerConfigs) -> list[str]:
@@ -67,6 +98,7 @@ class AccessRules:
 
     Attributes:
         reports: Denials, counted and logged.
+        audit_log: Writes decisions to a file; None: it is off.
         table: The rules. Changed in place or replaced.
     """
 
@@ -86,8 +118,12 @@ class AccessRules:
         self._is_open_without_rules = bool(configs.value("allow.everyone.if.no.acl.found"))
         self._applied: dict[bytes, Acl] = {}
         self._plane: Plane | None = None
+        self._recheck: asyncio.TimerHandle | None = None
         self._is_complete: Callable[[], bool] = lambda: False
         self.reports = AccessReports()
+        self.audit_log: AuditLog | None = None
+        self._audit_file = configs.value("bowstring.audit.file")
+        self._audits_allowed = configs.value("bowstring.audit.decisions") == "all"
         self.table = self._new_table()
 
     def _new_table(self) -> AclTable:
@@ -114,6 +150,9 @@ class AccessRules:
         """
         self._is_complete = is_complete
         self._plane = plane
+        self._begin_audit()
+        if plane is not None:
+            plane.set_access(self.table)
         source.on_applied.append(lambda records, end_offset, epoch: self._look(source.image, records))
         source.on_snapshot.append(lambda image, end_offset, epoch: self.load(image.acls.entries))
         self.load(source.image.acls.entries)
@@ -135,7 +174,8 @@ class AccessRules:
         self._update(entries, dict.fromkeys([*self._applied, *entries]))
 
     def _update(self, entries: dict[bytes, Acl], ids: Iterable[bytes]) -> None:
-        added, removed = [], []
+        added: list[_Rule] = []
+        removed: list[_Rule] = []
         for id in ids:
             old, new = self._applied.get(id), entries.get(id)
             if old == new:
@@ -150,6 +190,7 @@ class AccessRules:
             self._replace()
         elif self._plane is not None:
             self._plane.change_access(added, removed)
+            self._recheck_soon(self._plane)
         else:
             for rule in removed:
                 self.table.remove(rule)
@@ -164,6 +205,65 @@ class AccessRules:
         self.table = table
         if self._plane is not None:
             self._plane.set_access(table)
+            self._recheck_soon(self._plane)
+
+    def _recheck_soon(self, plane: Plane) -> None:
+        """Has fetches that wait looked at again, once for many changes."""
+
+        def recheck() -> None:
+            self._recheck = None
+            plane.recheck_access()
+
+        if self._recheck is None:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                return  # the node does not serve yet
+            self._recheck = loop.call_later(_RECHECK_S, recheck)
+
+    def _begin_audit(self) -> None:
+        if not self._audit_file:
+            return
+        from bowstring.engine.security.audit_log import AuditLog
+
+        try:
+            self.audit_log = audit = AuditLog(self._audit_file)
+        except OSError as error:
+            raise ConfigError(
+                f"bowstring.audit.file is {self._audit_file}, which cannot be written: {error.strerror}; "
+                "name a file in a folder where the broker may write"
+            ) from error
+        self.reports.audit = audit.note if self._audits_allowed else audit.note_denied
+        self.reports.lost = audit.note_lost
+        self.reports.audits_allowed = self._audits_allowed
+        if self._plane is not None:
+            self._plane.report_allowed_access(self._audits_allowed)
+
+    def take_reports(self) -> None:
+        """Reports what the reactors have decided."""
+        if self._plane is None:
+            return
+        found, lost = self._plane.take_access()
+        for principal, host, kind, name, allowed in found:
+            operation, resource_type, api = _KINDS[kind]
+            self.reports.note(Decided(principal, host, operation, resource_type, name, allowed, api))
+        if lost:
+            self.reports.lost(lost)
+
+    def denied(self) -> Counter[tuple[int, int]]:
+        """Returns how often access was denied, by operation and type of resource, also by the reactors."""
+        total = self.reports.denied.copy()
+        if self._plane is not None:
+            for (operation, resource_type, _), count in zip(_KINDS, self._plane.denied_access(), strict=True):
+                total[operation, resource_type] += count
+        return +total
+
+    def stop(self) -> None:
+        """Ends the audit."""
+        if self._recheck is not None:
+            self._recheck.cancel()
+        if self.audit_log is not None:
+            self.audit_log.stop()
 
     def loaded(self) -> None:
         """Notes that all rules are here."""
@@ -194,7 +294,7 @@ class AccessRules:
         return self.table.allows_some(principal.encode(), host.encode(), operation, resource_type)
 
 
-def _native(acl: Acl) -> tuple[int, int, bytes, bytes, bytes, int, int]:
+def _native(acl: Acl) -> _Rule:
     return (
         acl.resource_type,
         acl.pattern_type,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.security.acl_types import OWN_NODE, AclOperation, ResourceType
 from bowstring.engine.security.decided import Decided
 from bowstring.protocol.errors import Error, Errors, KafkaError
@@ -64,6 +64,10 @@ class Authorizer:
             ConfigError: Another authorizer is configured than Kafka's own, or super.users is malformed.
         """
         self.is_on = bool(configs.value("authorizer.class.name"))
+        if configs.value("bowstring.audit.file") and not self.is_on:
+            raise ConfigError(
+                "bowstring.audit.file needs authorizer.class.name: without an authorizer nothing is decided"
+            )
         self.rules: AccessRules | None = None
         if self.is_on:
             from bowstring.engine.security import access_rules
@@ -81,6 +85,11 @@ class Authorizer:
         """Notes that the node has all rules: before, super users alone may do anything."""
         if self.rules is not None:
             self.rules.loaded()
+
+    def stop(self) -> None:
+        """Ends the audit; the node answers no more requests."""
+        if self.rules is not None:
+            self.rules.stop()
 
     def allows(
         self,
@@ -110,7 +119,7 @@ class Authorizer:
             reports = rules.reports
             if not allowed:
                 reports.denied[operation, resource_type] += 1
-            if not allowed or reports.audit is not None:
+            if not allowed or reports.audits_allowed:
                 api = getattr(request, "api_key", -1)
                 reports.note(Decided(request.principal, host, operation, resource_type, name, allowed, api))
         return allowed

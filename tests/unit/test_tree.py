@@ -81,7 +81,7 @@ NATIVE_PACKAGES = {
     "access": set(),
     "share": {"base", "record"},
     "cleaner": {"base", "disk", "record", "log"},
-    "server": {"base", "disk", "protocol", "record", "replica", "tls", "wal", "log"},
+    "server": {"access", "base", "disk", "protocol", "record", "replica", "tls", "wal", "log"},
     "arrow": {"base", "record"},
     "tls": set(),
     "client": {"base", "record", "arrow", "tls"},

@@ -1,8 +1,21 @@
 """Access control of the control plane."""
 
-from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.security.acl_types import CLUSTER_NAME, AclOperation, ResourceType
+import asyncio
+
+import pytest
+
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.metadata.acls_image import Acl, acl_record
+from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.security.acl_types import CLUSTER_NAME, OWN_NODE, AclOperation, ResourceType
 from bowstring.engine.security.authorizer import Authorizer
+from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.records.cluster_metadata.markers import BeginTransactionRecord, EndTransactionRecord
+from bowstring.protocol.records.cluster_metadata.security import RemoveAccessControlEntryRecord
+
+STANDARD = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+READ, WRITE = AclOperation.READ, AclOperation.WRITE
+TOPIC = ResourceType.TOPIC
 
 
 class Sender:
@@ -20,3 +33,180 @@ def test_without_an_authorizer_everything_is_allowed():
     assert authorizer.allows_some(sender, AclOperation.WRITE, ResourceType.TOPIC)
     assert authorizer.operations(sender, ResourceType.GROUP, "g") == 0b110101001000
     authorizer.require(sender, AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+class Source:
+    """A metadata log whose records are applied at once."""
+
+    def __init__(self):
+        self.image = ClusterImage()
+        self.on_applied, self.on_snapshot = [], []
+
+    def append(self, *records):
+        self.image.apply_all(records)
+        for listener in self.on_applied:
+            listener(records, 0, 0)
+
+    def replace(self, image):
+        self.image = image
+        for listener in self.on_snapshot:
+            listener(image, 0, 0)
+
+
+def acl(n, name="t", principal="User:alice", operation=READ, permission=3, pattern=3):
+    return acl_record(n.to_bytes(16, "big"), Acl(2, pattern, name, principal, "*", operation, permission))
+
+
+def removal(n):
+    return RemoveAccessControlEntryRecord(id=n.to_bytes(16, "big"))
+
+
+@pytest.fixture
+def source():
+    return Source()
+
+
+@pytest.fixture
+def authorizer(source):
+    made = Authorizer(BrokerConfigs(STANDARD | {"super.users": " User:admin ; User:CN=x,O=y;"}))
+    made.follow(source, lambda: True)
+    return made
+
+
+ALICE = Sender("User:alice")
+
+
+def test_rules_of_the_image_are_followed(authorizer, source):
+    assert not authorizer.allows(ALICE, READ, TOPIC, "t")
+    source.append(acl(1), acl(2, "u"))
+    assert authorizer.allowed(ALICE, READ, TOPIC, ["t", "u", "v"]) == {"t", "u"}
+    source.append(removal(1))
+    assert authorizer.allowed(ALICE, READ, TOPIC, ["t", "u", "v"]) == {"u"}
+    source.append(acl(2, "v"))
+    assert authorizer.allowed(ALICE, READ, TOPIC, ["t", "u", "v"]) == {"v"}
+    assert authorizer.allows_some(ALICE, READ, TOPIC)
+    assert not authorizer.allows_some(ALICE, WRITE, TOPIC)
+
+
+def test_rules_of_a_metadata_transaction_count_at_its_end(authorizer, source):
+    source.append(BeginTransactionRecord(), acl(1))
+    assert not authorizer.allows(ALICE, READ, TOPIC, "t")
+    source.append(EndTransactionRecord())
+    assert authorizer.allows(ALICE, READ, TOPIC, "t")
+
+
+def test_a_snapshot_replaces_all_rules(authorizer, source):
+    source.append(acl(1), acl(2, "u"))
+    image = ClusterImage()
+    image.apply_all([acl(2, "u"), *(acl(n, f"x{n}") for n in range(3, 2000))])
+    source.replace(image)
+    assert authorizer.allowed(ALICE, READ, TOPIC, ["t", "u", "x1999"]) == {"u", "x1999"}
+
+
+def test_super_users_and_the_node_itself_may_do_everything(authorizer, source):
+    source.append(acl(1, "*", "User:*", 2, permission=2))
+    for principal in ("User:admin", "User:CN=x,O=y", OWN_NODE):
+        assert authorizer.allows(Sender(principal), WRITE, TOPIC, "t")
+    for principal in ("User:adm", "".join(["Node:", "within"])):
+        assert not authorizer.allows(Sender(principal), WRITE, TOPIC, "t")
+
+
+def test_operations_are_bits_and_imply_others(authorizer, source):
+    source.append(acl(1, operation=AclOperation.WRITE), acl(2, operation=AclOperation.ALTER_CONFIGS))
+    wanted = (
+        AclOperation.WRITE,
+        AclOperation.DESCRIBE,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.DESCRIBE_CONFIGS,
+    )
+    assert authorizer.operations(ALICE, TOPIC, "t") == sum(1 << each for each in wanted)
+    assert authorizer.rules.denied() == {}
+
+
+def test_a_denial_is_the_error_of_the_resource(authorizer):
+    with pytest.raises(KafkaError) as raised:
+        authorizer.require(ALICE, READ, ResourceType.GROUP, "g")
+    assert raised.value.error is Errors.GROUP_AUTHORIZATION_FAILED
+    with pytest.raises(KafkaError) as raised:
+        authorizer.require(ALICE, READ, TOPIC, "t", Errors.UNKNOWN_TOPIC_OR_PARTITION)
+    assert raised.value.error is Errors.UNKNOWN_TOPIC_OR_PARTITION
+    assert authorizer.rules.denied() == {(READ, ResourceType.GROUP): 1, (READ, TOPIC): 1}
+
+
+def test_before_the_rules_are_loaded_super_users_alone_are_served(source):
+    is_complete = False
+    authorizer = Authorizer(BrokerConfigs(STANDARD | {"super.users": "User:admin"}))
+    source.append(acl(1))
+    authorizer.follow(source, lambda: is_complete)
+    assert authorizer.allows(Sender("User:admin"), READ, TOPIC, "t")
+    with pytest.raises(KafkaError, match="not loaded yet"):
+        authorizer.allows(ALICE, READ, TOPIC, "t")
+    is_complete = True
+    assert authorizer.allows(ALICE, READ, TOPIC, "t")
+
+
+def test_without_rules_everyone_may_do_everything_if_configured(source):
+    authorizer = Authorizer(BrokerConfigs(STANDARD | {"allow.everyone.if.no.acl.found": "true"}))
+    authorizer.follow(source, lambda: True)
+    assert authorizer.allows(ALICE, WRITE, TOPIC, "t")
+    source.append(acl(1, "t", "User:bob", pattern=4))
+    assert not authorizer.allows(ALICE, WRITE, TOPIC, "topic")
+    assert authorizer.allows(ALICE, WRITE, TOPIC, "other")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"authorizer.class.name": "com.example.Mine"}, "com.example.Mine"),
+        (STANDARD | {"super.users": "User:a;bob"}, "User:bob"),
+        ({"bowstring.audit.file": "/tmp/x"}, "needs authorizer.class.name"),
+    ],
+)
+def test_settings_that_cannot_hold_are_refused(settings, said):
+    with pytest.raises(ConfigError, match=said):
+        Authorizer(BrokerConfigs(settings))
+
+
+def test_an_audit_file_that_cannot_be_written_is_refused(source, tmp_path):
+    authorizer = Authorizer(BrokerConfigs(STANDARD | {"bowstring.audit.file": str(tmp_path / "no" / "file")}))
+    with pytest.raises(ConfigError, match="cannot be written"):
+        authorizer.follow(source, lambda: True)
+
+
+class Plane:
+    """Takes the place of the reactors."""
+
+    def __init__(self):
+        self.calls = []
+
+    def set_access(self, table):
+        self.table = table
+
+    def change_access(self, added, removed):
+        self.calls.append((len(added), len(removed)))
+
+    def recheck_access(self):
+        self.calls.append("recheck")
+
+    def take_access(self):
+        return [("User:x", "::1", 1, "t", False)], 3
+
+    def denied_access(self):
+        return 1, 2, 0, 0
+
+
+def test_reactors_get_changes_and_look_again_once_for_many(source):
+    async def run():
+        authorizer, plane = Authorizer(BrokerConfigs(STANDARD)), Plane()
+        authorizer.follow(source, lambda: True, plane)
+        for n in range(5):
+            source.append(acl(n))
+        while "recheck" not in plane.calls:
+            await asyncio.sleep(0.001)
+        assert plane.calls[-1] == "recheck" and plane.calls.count("recheck") == 1
+        assert plane.table is authorizer.rules.table
+        authorizer.rules.take_reports()
+        assert authorizer.rules.denied() == {(WRITE, TOPIC): 1, (READ, TOPIC): 2}
+        authorizer.stop()
+
+    asyncio.run(run())
