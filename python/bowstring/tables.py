@@ -214,8 +214,7 @@ def read(
             of these. Partitions that a mapping does not name are read completely.
         end: like `start`, exclusive. A bound beyond the end of a partition means its end.
         bootstrap_servers: `host:port,host:port`, or a list of them; None: $BOWSTRING_BOOTSTRAP_SERVERS, else
-            localhost:9092, with the settings of TLS and SASL in the environment ($BOWSTRING_SASL_PASSWORD is
-            sasl.password, and so on).
+            localhost:9092, with settings of TLS and SASL such as $BOWSTRING_SASL_PASSWORD (sasl.password).
         columns: names from topic, partition, offset, timestamp, timestamp_type, key, value, headers; None
             for all.
         key, value: formats (bowstring.Json, Avro, Protobuf) that decode the column into a struct. A value

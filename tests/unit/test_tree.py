@@ -94,7 +94,7 @@ GROUND_PACKAGES: dict[str, set[str]] = {
 }
 ENGINE_PACKAGES = {
     "engine": {"protocol"},
-    "engine.configs": set(),
+    "engine.configs": {"security"},
     "engine.metadata": {"engine.configs", "protocol", "_native.protocol", "_native.record"},
     "engine.storage": {"engine", "engine.configs", "engine.metadata", "protocol"}
     | {f"_native.{name}" for name in ("base", "disk", "wal", "log", "cleaner", "server")},
@@ -219,7 +219,7 @@ OUTER_PACKAGES = {
     "pytest_plugin": {"broker", "clients", "clients.admin", "cluster"},
     "spark": {
         *("bowstring", "clients", "clients.config", "clients.consumer", "clients.group"),
-        *("clients.net", "clients.producer", "kernels", "protocol"),
+        *("clients.net", "clients.producer", "kernels", "protocol", "security"),
     },
     "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
     "demo": {
@@ -236,7 +236,7 @@ OUTER_PACKAGES = {
         *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.net"),
         *("clients.producer", "clients.share", "cluster", "demo", "engine.broker"),
         *("engine.configs", "engine.migration", "engine.quorum", "engine.storage", "pipeline"),
-        *("protocol", "serve", "spark", "version", "_native.base", "_native.log"),
+        *("protocol", "security", "serve", "spark", "version", "_native.base", "_native.log"),
         *("_native.protocol", "_native.record"),
     },
 }

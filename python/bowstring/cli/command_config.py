@@ -47,7 +47,7 @@ def _read(path: Path | None) -> None:
     _file.clear()
     if path is None:
         return
-    from bowstring.engine.configs.files import parse_properties
+    from bowstring.security.properties_file import parse_properties
 
     try:
         entries = parse_properties(path.read_text(encoding="utf-8"))

@@ -73,9 +73,7 @@ def consume(
     from bowstring.clients.consumer.consumer import Consumer
 
     if group is not None and partition:
-        raise typer.BadParameter(
-            "--partition cannot be combined with --group, which assigns partitions itself"
-        )
+        raise typer.BadParameter("--partition excludes --group, which assigns partitions itself")
     keys, headers, timestamps, offsets = (each or verbose for each in (keys, headers, timestamps, offsets))
     show = _Show(keys, headers, timestamps, offsets, separator, json)
     where = start or ("end" if follow else "beginning")

@@ -53,7 +53,7 @@ def create_topics(pipeline: Pipeline, timeout_s: float = 10.0) -> list[str]:
     """
     created = []
     for servers, _, topic in _missing(pipeline, pipeline.sink, timeout_s):
-        with _admin(servers, timeout_s) as admin:
+        with _admin(pipeline, servers, timeout_s) as admin:
             try:
                 admin.create_topic(topic)
             except BrokerError:
@@ -73,15 +73,20 @@ def _missing(
         for topic in topics:
             by_servers.setdefault(pipeline.servers(place), []).append((name, topic))
     for servers, wanted in by_servers.items():
-        with _admin(servers, timeout_s) as admin:
+        with _admin(pipeline, servers, timeout_s) as admin:
             there = set(admin.list_topics())
         yield from ((servers, name, topic) for name, topic in dict.fromkeys(wanted) if topic not in there)
 
 
-def _admin(servers: str, timeout_s: float) -> Admin:
+def _admin(pipeline: Pipeline, servers: str, timeout_s: float) -> Admin:
     from bowstring.clients.admin.admin import Admin
 
-    return Admin(servers, timeout_ms=int(timeout_s * 1000), client_id="bowstring-pipeline")
+    return Admin(
+        servers,
+        timeout_ms=int(timeout_s * 1000),
+        client_id="bowstring-pipeline",
+        security=pipeline.security_settings(),
+    )
 
 
 def check_plan(spark: SparkSession, pipeline: Pipeline) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from bowstring.clients.config.config_table import nearest
+from bowstring.clients.config.security import environment_security
 from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.spark.option_names import check_names
 
@@ -132,6 +133,9 @@ class Pipeline(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         checkpoint: Directory that stores the progress of each sink.
         trigger: "available now": processes the present records and ends; or an interval: "5 seconds".
         spark: Settings of the Spark session, and `master`.
+        security: Settings of TLS and SASL by Kafka's names, of all topics; underscores may stand for the
+            dots.
+            Those that are missing here may be in the environment: BOWSTRING_SASL_PASSWORD, and so on.
     """
 
     name: str
@@ -142,6 +146,12 @@ class Pipeline(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     bootstrap_servers: str = "localhost:9092"
     trigger: str = AVAILABLE_NOW
     spark: dict[str, Option] = {}
+    security: dict[str, Option] = {}
+
+    def security_settings(self) -> dict[str, str]:
+        """Returns the settings of TLS and SASL by Kafka's names."""
+        own = {name.replace("_", "."): str(value) for name, value in self.security.items()}
+        return {**environment_security(), **own}
 
     def servers(self, part: Source | Sink) -> str:
         """Returns the bootstrap servers of a source or sink."""

@@ -59,6 +59,11 @@ def _starts_spark() -> bool:
     return not os.environ.get("SPARK_REMOTE") and SparkSession.getActiveSession() is None
 
 
+def kafka_security(pipeline: Pipeline) -> dict[str, str]:
+    """Returns the options of a pipeline's topics for TLS and SASL."""
+    return {f"kafka.{name}": value for name, value in pipeline.security_settings().items()}
+
+
 def source_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
     """Returns a source's streaming rows: the value's fields, and the struct `record`.
 
@@ -75,6 +80,7 @@ def source_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
     else:
         reader = reader.option("subscribePattern", source.pattern)
     reader = reader.option("startingOffsets", source.starting_offsets)
+    reader = reader.options(**kafka_security(pipeline))
     for name, setting in source.options.items():
         reader = reader.option(name, setting)
     decoded = source.format in ("json", "avro", "protobuf")
@@ -176,6 +182,7 @@ def writer(
         made = made.trigger(processingTime=pipeline.trigger)
     if kind == "topic":
         made = made.format(FORMAT).option("kafka.bootstrap.servers", pipeline.servers(sink))
+        made = made.options(**kafka_security(pipeline))
         return made.options(**delivery_options(sink)).option("topic", sink.topic)
     if kind in ("parquet", "delta"):
         return made.format(kind).option("path", getattr(sink, kind))

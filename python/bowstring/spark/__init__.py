@@ -4,7 +4,7 @@ Spark is loaded on first use only.
 
 Imported by: cli, demo, pipeline.
 May import: bowstring, clients, clients.config, clients.consumer, clients.group, clients.net,
-clients.producer, kernels, protocol.
+clients.producer, kernels, protocol, security.
 """
 
 from __future__ import annotations

@@ -12,14 +12,15 @@ import base64
 import json
 import logging
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from bowstring.clients.config.security import client_security
 from bowstring.clients.errors import BrokerError, ClientError
 from bowstring.clients.group.offset_queries import commit_offsets, committed_offsets
 from bowstring.clients.net.client import NetworkClient
@@ -167,10 +168,13 @@ class Coordination:
     Args:
         bootstrap_servers: of the cluster.
         write: id of the streaming query, or of the batch job.
+        security: settings of TLS and SASL.
     """
 
-    def __init__(self, bootstrap_servers: str, write: str):
-        self._client = NetworkClient("bowstring-spark", transactional=True)
+    def __init__(self, bootstrap_servers: str, write: str, security: Mapping[str, Any] | None = None):
+        self._client = NetworkClient(
+            "bowstring-spark", transactional=True, security=client_security(security)
+        )
         self._cluster = ClusterMetadata(
             self._client, parse_bootstrap(bootstrap_servers), allow_auto_create=False
         )

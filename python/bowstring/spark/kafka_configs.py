@@ -1,8 +1,8 @@
 """Translates the `kafka.*` options of Spark's connector to arguments of our own clients.
 
 Unlike the clients themselves, a query that moves here from Spark's Kafka source keeps running with settings
-that have no effect here; a warning names them. Security settings are refused, because ignoring them would be
-unsafe.
+that have no effect here; a warning names them. Unknown settings of TLS and SASL are refused, because ignoring
+them would be unsafe.
 """
 
 from __future__ import annotations
@@ -12,8 +12,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from bowstring.clients.config.client import CONSUMER
-from bowstring.clients.config.config_table import ConfigName, boolean, choice, integer, number, text
+from bowstring.clients.config.config_table import (
+    ConfigName,
+    boolean,
+    choice,
+    integer,
+    nearest,
+    number,
+    text,
+)
+from bowstring.clients.config.security import check_security
 from bowstring.clients.errors import ConfigError
+from bowstring.security.security_names import CANONICAL
 
 PREFIX = "kafka."
 log = logging.getLogger("bowstring.spark")
@@ -35,6 +45,15 @@ READING = frozenset(
         "request_timeout_ms",
     }
 )
+
+
+class HiddenSettings(dict[str, Any]):
+    """Settings of TLS and SASL, whose values are not shown."""
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(self)}>"
+
+
 _ACKS = {"all": "all", "-1": "all", "0": 0, "1": 1}
 WRITING = {
     row.name: row
@@ -80,13 +99,21 @@ def _configs(options: Mapping[str, str], table: Mapping[str, ConfigName]) -> dic
         if not option.startswith(PREFIX):
             continue
         name = option.removeprefix(PREFIX)
-        if name == "security.protocol" and given.strip().upper() == "PLAINTEXT":
+        if name in CANONICAL:
+            found.setdefault("security", HiddenSettings())[name] = given.strip()
             continue
         if name.startswith(("security.", "ssl.", "sasl.")):
-            raise ConfigError(f"option {option}: only PLAINTEXT connections are supported yet")
+            raise ConfigError(f"option {option} is not supported; {_near(name)}")
         row = table.get(name)
         if row is not None:
             found[row.argument] = row.read(f"option {option}", given.strip())
         elif name not in SILENT:
             log.warning("option %s has no effect in bowstring; remove it", option)
+    if "security" in found:
+        check_security(found["security"])
     return found
+
+
+def _near(name: str) -> str:
+    near = nearest(name, CANONICAL)
+    return f"did you mean {PREFIX}{near}?" if near else "see docs/guide/clients.md"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from bowstring.clients.config.client import CONSUMER
+from bowstring.clients.config.security import client_security
 from bowstring.clients.errors import ClientError, ConfigError, OffsetOutOfRangeError, UnknownTopicError
 from bowstring.clients.group.offset_queries import list_offsets
 from bowstring.clients.net.client import NetworkClient
@@ -85,6 +86,7 @@ class OffsetPlanner:
             client = NetworkClient(
                 configs.get("client_id", "bowstring-spark"),
                 request_timeout_ms=configs.get("request_timeout_ms", CONSUMER.defaults["request_timeout_ms"]),
+                security=client_security(configs.get("security")),
             )
             self._cluster = ClusterMetadata(
                 client, parse_bootstrap(self.options.bootstrap_servers), allow_auto_create=False

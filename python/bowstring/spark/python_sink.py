@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, DataType, IntegerType, StringType, StructType
 
+from bowstring.clients.config.security import client_security
 from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
@@ -114,7 +115,8 @@ def reach(options: WriteOptions) -> None:
         NoBrokerError: none answered within kafka.max.block.ms.
     """
     timeout_ms = options.configs.get("max_block_ms", PRODUCER.defaults["max_block_ms"])
-    client = NetworkClient("bowstring-spark", request_timeout_ms=max(1, timeout_ms))
+    security = client_security(options.configs.get("security"))
+    client = NetworkClient("bowstring-spark", request_timeout_ms=max(1, timeout_ms), security=security)
     try:
         servers = parse_bootstrap(options.bootstrap_servers)
         ClusterMetadata(client, servers, allow_auto_create=False).refresh(timeout_ms / 1000)
@@ -166,7 +168,7 @@ class _Tasks:
         if first is None:
             return Written(0, task)
         if task.batch is not None:
-            with Coordination(self.options.bootstrap_servers, task.write) as coordination:
+            with self._coordination(task.write) as coordination:
                 decided = coordination.is_decided(task.batch)
             if decided:
                 for _ in batches:  # Spark does not reuse a worker that leaves rows
@@ -185,6 +187,9 @@ class _Tasks:
             sending.finish()
             prepared = producer.prepare_transaction()
         return Written(records, task, prepared, topic=min(sending.topics))
+
+    def _coordination(self, write: str) -> Coordination:
+        return Coordination(self.options.bootstrap_servers, write, self.options.configs.get("security"))
 
     def _configs(self) -> dict[str, Any]:
         # Whole columns arrive at once, so batches may be as large as brokers accept.
@@ -207,7 +212,7 @@ class BatchWriter(_Tasks, DataSourceArrowWriter):
             chosen = [
                 each.prepared for each in messages if isinstance(each, Written) and each.prepared is not None
             ]
-            with one_sentence(), Coordination(self.options.bootstrap_servers, self._job) as coordination:
+            with one_sentence(), self._coordination(self._job) as coordination:
                 rest = coordination.leftovers(chosen, len(messages))
                 coordination.commit(chosen, "the write")
                 coordination.abort(rest)
@@ -217,7 +222,7 @@ class BatchWriter(_Tasks, DataSourceArrowWriter):
         """Aborts the transactions; without them, logs that records of successful tasks stay in the topics."""
         if self.options.exactly_once:
             if None in messages:
-                with one_sentence(), Coordination(self.options.bootstrap_servers, self._job) as coordination:
+                with one_sentence(), self._coordination(self._job) as coordination:
                     abort_batch(coordination, None, messages)
             return
         log.warning(
@@ -238,7 +243,7 @@ class StreamWriter(_Tasks, DataSourceStreamArrowWriter):
         written = [each for each in messages if isinstance(each, Written)]
         task = next((each.task for each in written if each.task is not None), None)
         if task is not None:
-            with one_sentence(), Coordination(self.options.bootstrap_servers, task.write) as coordination:
+            with one_sentence(), self._coordination(task.write) as coordination:
                 commit_batch(coordination, batchId, written)
         log.info("the Python engine of bowstring wrote %d records of batch %d", _total(messages), batchId)
 
@@ -250,7 +255,7 @@ class StreamWriter(_Tasks, DataSourceStreamArrowWriter):
             task = next((each.task for each in messages if isinstance(each, Written)), None)
             # If all tasks succeeded, `commit` failed, and may have decided.
             if task is not None and None in messages:
-                with one_sentence(), Coordination(self.options.bootstrap_servers, task.write) as coordination:
+                with one_sentence(), self._coordination(task.write) as coordination:
                     abort_batch(coordination, batchId, messages)
             return
         log.warning(

@@ -73,7 +73,16 @@ def test_kafka_settings():
     assert options(groupIdPrefix="p", **{"kafka.client.id": "c"}).configs == {"client_id": "c"}
     bound = options(**{"kafka.max.decompressed.batch.bytes": "500000"})
     assert bound.configs == {"max_decompressed_batch_bytes": 500_000}
-    assert options(**{"kafka.security.protocol": "PLAINTEXT", "kafka.nobody.knows": "1"}).configs == {}
+    assert options(**{"kafka.nobody.knows": "1"}).configs == {}
+    secured = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.username": "alice",
+        "kafka.sasl.password": "sesame-1",
+    }
+    found = options(**secured)
+    assert found.configs["security"]["sasl.password"] == "sesame-1"
+    assert "sesame-1" not in repr(found)
     written = write_options(
         {
             "kafka.bootstrap.servers": "x:1",
@@ -106,8 +115,8 @@ def test_kafka_settings():
         ({"failOnDataLoss": "perhaps"}, "failOnDataLoss is 'perhaps'"),
         ({"kafka.auto.offset.reset": "latest"}, "use startingOffsets"),
         ({"kafka.enable.auto.commit": "true"}, "checkpoint"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
-        ({"kafka.sasl.jaas.config": "secret"}, "only PLAINTEXT"),
+        ({"kafka.sasl.passwort": "x"}, "did you mean kafka.sasl.password"),
+        ({"kafka.sasl.jaas.config": "secret"}, "security.protocol=SASL_SSL"),
         ({"kafka.fetch.max.bytes": "many"}, "must be a whole number"),
         ({"columns": "value,colour"}, "'colour'"),
         ({"value.schema": "a INT"}, "needs value.format"),

@@ -68,12 +68,9 @@ def produce(
 
     if (record_size is not None) + (payload_file is not None) + payload_monotonic != 1:
         raise typer.BadParameter("give one of --record-size, --payload-file and --payload-monotonic")
-    arguments: dict[str, Any] = {
-        "bootstrap_servers": bootstrap,
-        "client_id": "perf-producer-client",
-        "security": security(),
-    }
-    arguments |= PRODUCER.arguments(properties(command_config, command_property))
+    arguments: dict[str, Any] = {"bootstrap_servers": bootstrap, "client_id": "perf-producer-client"}
+    given = PRODUCER.arguments(properties(command_config, command_property))
+    arguments |= {"security": security()} | given
     lines = lines_of(payload_file, payload_delimiter, json) if payload_file is not None else None
     payloads = Payloads(record_size, lines)
     if warmup_records and not json:
@@ -83,8 +80,7 @@ def produce(
         overall = Statistics(reporting_interval, json)
         steady = _push(producer, topic, payloads, pace, overall)
     if json:
-        print_json({**overall.totals(), "steady_state": steady.totals() if steady else None})
-        return
+        return print_json({**overall.totals(), "steady_state": steady.totals() if steady else None})
     print(overall.text())
     if steady is not None:
         print(steady.text())

@@ -35,8 +35,6 @@ def client_security(settings: Mapping[str, Any] | None) -> ClientSecurity | None
     from bowstring.security.client_settings import (
         ClientSecurity,
         SecuritySettingsError,
-        canonical,
-        check_use,
     )
 
     for name in given:
@@ -47,12 +45,26 @@ def client_security(settings: Mapping[str, Any] | None) -> ClientSecurity | None
                 f"security has no setting {name!r}; "
                 + (f"did you mean {near}?" if near else "see docs/guide/clients.md")
             )
+    check_security(given)
     try:
-        check_use(canonical(given))
         found = ClientSecurity.of(given)
     except SecuritySettingsError as error:
         raise ConfigError(str(error)) from error
     return found if found.protocol != "PLAINTEXT" else None
+
+
+def check_security(settings: Mapping[str, Any]) -> None:
+    """Refuses settings of TLS and SASL that contradict each other, without reading files.
+
+    Raises:
+        ConfigError: there are such.
+    """
+    from bowstring.security.client_settings import SecuritySettingsError, canonical, check_use
+
+    try:
+        check_use(canonical(settings))
+    except SecuritySettingsError as error:
+        raise ConfigError(str(error)) from error
 
 
 def environment_security() -> dict[str, str]:
