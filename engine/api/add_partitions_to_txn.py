@@ -1,8 +1,11 @@
 """Handles AddPartitionsToTxn: adds partitions to transactions, or verifies that they are in one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import NONE_DENIED, denied_among
+from bowstring.engine.metadata.names import is_internal
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.transactions.partitions import Producer
 from bowstring.engine.transactions.transaction import EPOCH_BUMP, TopicPartition
 from bowstring.protocol.errors import Error, Errors, KafkaError
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 _FENCED_VERSION: Final = 2
@@ -31,10 +35,12 @@ async def handle(
     metadata: "Metadata",
     time_slices: "TimeSlices",
     transactions: "TransactionCoordinatorService",
+    authorizer: "Authorizer",
 ) -> AddPartitionsToTxnResponse:
     """Adds all partitions of a transaction or none.
 
-    Behaviour: if one partition does not exist, the others get OPERATION_NOT_ATTEMPTED. A transaction that is
+    Behaviour: if one partition does not exist, or is of a topic to which the client may not write, the others
+    get OPERATION_NOT_ATTEMPTED. Brokers may add every partition. A transaction that is
     only verified gets TRANSACTION_ABORTABLE for partitions that are not in it.
 
     Versions: 2 PRODUCER_FENCED; 4 several transactions, also to verify, from brokers (KIP-890); 5
@@ -65,10 +71,16 @@ async def handle(
         producer_epoch=body.v3_and_below_producer_epoch,
         topics=body.v3_and_below_topics,
     )
+    written = (topic.name for topic in one.topics if not is_internal(topic.name))
+    operation, kind = AclOperation.WRITE, ResourceType.TOPIC
+    denied = await denied_among(authorizer, request, operation, kind, written, time_slices=time_slices)
+    if authorizer.is_on:  # as in Kafka, nobody is allowed to write to these
+        denied |= {topic.name for topic in one.topics if is_internal(topic.name)}
     errors = await _handle_one(
         one,
         request.version,
         transactions.retry_until_s(),
+        denied=denied,
         metadata=metadata,
         time_slices=time_slices,
         transactions=transactions,
@@ -81,6 +93,7 @@ async def _handle_one(
     version: int,
     until_s: float,
     *,
+    denied: Set[str] = NONE_DENIED,
     metadata: "Metadata",
     time_slices: "TimeSlices",
     transactions: "TransactionCoordinatorService",
@@ -96,11 +109,8 @@ async def _handle_one(
                 unknown.add((topic.name, index))
     if not transaction.transactional_id:
         return dict.fromkeys(partitions, Errors.INVALID_REQUEST)
-    if unknown:
-        return {
-            each: Errors.UNKNOWN_TOPIC_OR_PARTITION if each in unknown else Errors.OPERATION_NOT_ATTEMPTED
-            for each in partitions
-        }
+    if unknown or denied:
+        return {each: _unusable(each, unknown, denied) for each in partitions}
     producer = Producer(transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
     wanted = frozenset(partitions)
     try:
@@ -113,6 +123,13 @@ async def _handle_one(
     if error is Errors.PRODUCER_FENCED and version < _FENCED_VERSION:
         error = Errors.INVALID_PRODUCER_EPOCH
     return dict.fromkeys(partitions, error)
+
+
+def _unusable(partition: TopicPartition, unknown: Set[TopicPartition], denied: Set[str]) -> Error:
+    """Returns the error of a partition if not all of the transaction can be added."""
+    if partition[0] in denied:
+        return Errors.TOPIC_AUTHORIZATION_FAILED
+    return Errors.UNKNOWN_TOPIC_OR_PARTITION if partition in unknown else Errors.OPERATION_NOT_ATTEMPTED
 
 
 async def _results(

@@ -9,7 +9,6 @@ from bowstring.engine.api.config_resources import Key, alter_each
 from bowstring.engine.metadata.config_changes import replace
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.protocol.messages.alter_configs import (
-    AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 
 async def handle(
@@ -28,6 +28,7 @@ async def handle(
     configs: "BrokerConfigs",
     controller: "QuorumController",
     time_slices: "TimeSlices",
+    authorizer: "Authorizer",
 ) -> AlterConfigsResponse:
     """Replaces the configs of topics, of a broker (by its id) or of all brokers (the empty name).
 
@@ -36,17 +37,17 @@ async def handle(
 
     Versions: 1 and 2 change only the encoding.
     """
-    body: AlterConfigsRequest = request.body
 
     def change(image: ClusterImage, key: Key, resource: Any) -> Iterable[MetadataRecord]:
         wanted = [(config.name, config.value) for config in resource.configs]
         return replace(image, configs, key, wanted)
 
     responses = await alter_each(
-        body,
+        request,
         AlterConfigsResourceResponse,
         change,
         controller=controller,
         time_slices=time_slices,
+        authorizer=authorizer,
     )
     return AlterConfigsResponse(responses=responses)

@@ -1,11 +1,14 @@
 """Handles AlterShareGroupOffsets: sets the start offsets of a share group without members (KIP-932)."""
 
 import asyncio
+from collections.abc import Set
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import denied_among
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
 from bowstring.engine.groups.share.state_changes import Alteration
 from bowstring.engine.requests.time_slices import portions
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.share.persister.interface import SharePartitionKey
 from bowstring.protocol import ZERO_UUID
 from bowstring.protocol.errors import Error, Errors, KafkaError
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.share.persister.network import NetworkPersister
 
 _AT_ONCE: Final = 100
@@ -35,6 +39,7 @@ async def handle(
     time_slices: "TimeSlices",
     groups: "GroupCoordinatorService",
     persister: "NetworkPersister",
+    authorizer: "Authorizer",
 ) -> AlterShareGroupOffsetsResponse:
     """Answers when share coordinators have the new state.
 
@@ -46,23 +51,30 @@ async def handle(
             raise KafkaError(Errors.UNSUPPORTED_VERSION)
         if not body.group_id:
             raise KafkaError(Errors.INVALID_GROUP_ID)
-        errors = await _alter(
-            time_slices, groups, persister, body.group_id, await _known(metadata, time_slices, body)
-        )
+        names = (topic.topic_name for topic in body.topics)
+        operation, kind = AclOperation.READ, ResourceType.TOPIC
+        denied = await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
+        known = await _known(metadata, time_slices, body, denied)
+        errors = await _alter(time_slices, groups, persister, body.group_id, known)
     except KafkaError as error:
         return AlterShareGroupOffsetsResponse(
             error_code=error.code, error_message=error.detail or error.error.message
         )
-    return AlterShareGroupOffsetsResponse(responses=await _answers(metadata, time_slices, body, errors))
+    return AlterShareGroupOffsetsResponse(
+        responses=await _answers(metadata, time_slices, body, errors, denied)
+    )
 
 
 async def _known(
-    metadata: "Metadata", time_slices: "TimeSlices", body: AlterShareGroupOffsetsRequest
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    body: AlterShareGroupOffsetsRequest,
+    denied: Set[str],
 ) -> dict[_Partition, int]:
-    """Returns the start offsets of partitions that exist."""
+    """Returns the start offsets of partitions that exist, of topics that the client may read."""
     known: dict[_Partition, int] = {}
     async for topic in time_slices.each(body.topics):
-        found = metadata.image.topics.get(topic.topic_name)
+        found = None if topic.topic_name in denied else metadata.image.topics.get(topic.topic_name)
         async for each in time_slices.each(topic.partitions):
             if found is not None and 0 <= each.partition_index < len(found.partitions):
                 known[found.id, each.partition_index] = each.start_offset
@@ -106,14 +118,17 @@ async def _answers(
     time_slices: "TimeSlices",
     body: AlterShareGroupOffsetsRequest,
     errors: dict[_Partition, Error],
+    denied: Set[str],
 ) -> list[AlterShareGroupOffsetsResponseTopic]:
     answers = []
     async for topic in time_slices.each(body.topics):
-        found = metadata.image.topics.get(topic.topic_name)
+        is_denied = topic.topic_name in denied
+        other = Errors.TOPIC_AUTHORIZATION_FAILED if is_denied else Errors.UNKNOWN_TOPIC_OR_PARTITION
+        found = None if is_denied else metadata.image.topics.get(topic.topic_name)
         topic_id = ZERO_UUID if found is None else found.id
         answer = AlterShareGroupOffsetsResponseTopic(topic_name=topic.topic_name, topic_id=topic_id)
         async for each in time_slices.each(topic.partitions):
-            error = errors.get((topic_id, each.partition_index), Errors.UNKNOWN_TOPIC_OR_PARTITION)
+            error = errors.get((topic_id, each.partition_index), other)
             answer.partitions.append(
                 AlterShareGroupOffsetsResponsePartition(
                     partition_index=each.partition_index,

@@ -1,20 +1,19 @@
-"""Computes bit fields of the operations that a client may do on a resource (KIP-430)."""
+"""Returns the operations that a client may do on a resource, as the bit fields of answers (KIP-430)."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.security.acl_types import AclOperation
+from bowstring.engine.security.acl_types import CLUSTER_NAME, AclOperation, ResourceType
+
+if TYPE_CHECKING:
+    from bowstring.engine.security.authorizer import Authorizer, Sender
 
 NOT_ASKED: Final = -2147483648
 """Value of the field when the client did not request it."""
+_NONE: Final = 0
 
 
-def _bits(operations: str) -> int:
-    """Bit n is operation n of Kafka's ACLs; without an authorizer every operation is allowed."""
-    return sum(1 << AclOperation[operation] for operation in operations.split())
-
-
-TOPIC_OPERATIONS: Final = _bits("READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS")
-CLUSTER_OPERATIONS: Final = _bits(
-    "CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE"
-)
-GROUP_OPERATIONS: Final = _bits("READ DELETE DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS")
+def cluster_operations(authorizer: "Authorizer", request: "Sender") -> int:
+    """Returns the field for the cluster: none for a client that may not describe it."""
+    if not authorizer.allows(request, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return _NONE
+    return authorizer.operations(request, ResourceType.CLUSTER, CLUSTER_NAME)

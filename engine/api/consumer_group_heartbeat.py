@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 _CLIENT_MEMBER_ID_VERSION: Final = 1
 _NAME_OVERHEAD_BYTES: Final = 2
@@ -69,6 +70,7 @@ async def handle(
     metadata: "Metadata",
     time_slices: "TimeSlices",
     groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
 ) -> ConsumerGroupHeartbeatResponse:
     """Answers when all that the answer says is committed."""
     body: ConsumerGroupHeartbeatRequest = request.body
@@ -77,7 +79,7 @@ async def handle(
     try:
         _check(body, request.version, enabled_assignors(configs.value("group.consumer.assignors")))
         await _take_arrays(time_slices, groups, body)
-        context = request_context(request)
+        context = request_context(request, authorizer)
         answer: ConsumerGroupHeartbeatResponse = await groups.ask(
             body.group_id,
             lambda shard, token, now_ms: shard.consumer_group_heartbeat(body, context, token, now_ms),

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import denied_among
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.topic_changes import create_partitions
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 _STRICT_VERSION: Final = 3
 
@@ -27,6 +30,7 @@ async def handle(
     controller: "QuorumController",
     mutation_quotas: "MutationQuotas",
     time_slices: "TimeSlices",
+    authorizer: "Authorizer",
 ) -> CreatePartitionsResponse:
     """Adds partitions. Each topic succeeds or fails alone; one commit covers all.
 
@@ -40,6 +44,10 @@ async def handle(
     quota = mutation_quotas.of(
         request.principal, request.client_id, is_strict=request.version >= _STRICT_VERSION
     )
+    named_once = (name for name, count in names.items() if count == 1)
+    denied = await denied_among(
+        authorizer, request, AclOperation.ALTER, ResourceType.TOPIC, named_once, time_slices=time_slices
+    )
     results: dict[str, CreatePartitionsTopicResult] = {}
     async with controller.changing() as change:
         image = change.image
@@ -51,6 +59,8 @@ async def handle(
             try:
                 if names[topic.name] > 1:
                     raise KafkaError(Errors.INVALID_REQUEST, "Duplicate topic name.")
+                if topic.name in denied:
+                    raise KafkaError(Errors.TOPIC_AUTHORIZATION_FAILED)
                 assignments = topic.assignments
                 check_not_too_many(len(assignments or ()))
                 made = create_partitions(

@@ -1,11 +1,14 @@
 """Handles CreateTopics: creates topics."""
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import NONE_DENIED, allows_on_cluster, denied_among, hides
 from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource, shown
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.names import METADATA_TOPIC, unified
 from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST, NewTopic, create_topic
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import random_uuid
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.create_topics import (
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 
 _CONFIGS_VERSION: Final = 5
@@ -36,13 +40,14 @@ async def handle(
     controller: "QuorumController",
     mutation_quotas: "MutationQuotas",
     time_slices: "TimeSlices",
+    authorizer: "Authorizer",
 ) -> CreateTopicsResponse:
     """Creates topics. Each topic succeeds or fails alone; one commit covers all.
 
     Behaviour: a topic exists and has leaders when the answer is sent. validate_only checks everything and
-    changes nothing. A node that is not the active controller answers NOT_CONTROLLER for each topic;
-    REQUEST_TIMED_OUT when its turn did not come within request.timeout.ms. A client whose
-    controller_mutation_rate is exceeded waits.
+    changes nothing. The answer has the configs of a topic only if the client may describe them. A node that
+    is not the active controller answers NOT_CONTROLLER for each topic; REQUEST_TIMED_OUT when its turn did
+    not come within request.timeout.ms. A client whose controller_mutation_rate is exceeded waits.
 
     Versions: 4 lets the counts be -1 for the broker's defaults (KIP-464); 5 returns the counts and the
     configs in force (KIP-525); 7 the topic id. Since 6, topics beyond a quota are refused with
@@ -53,6 +58,12 @@ async def handle(
     quota = mutation_quotas.of(
         request.principal, request.client_id, is_strict=request.version >= _STRICT_VERSION
     )
+    denied: Set[str] = NONE_DENIED
+    if not allows_on_cluster(authorizer, request, AclOperation.CREATE):
+        names = (name for name, count in counts.items() if count == 1 and name != METADATA_TOPIC)
+        denied = await denied_among(
+            authorizer, request, AclOperation.CREATE, ResourceType.TOPIC, names, time_slices=time_slices
+        )
     configs_in_force = _ConfigsInForce(configs, is_asked=request.version >= _CONFIGS_VERSION)
     results: dict[str, CreatableTopicResult] = {}
     async with controller.changing() as change:
@@ -64,7 +75,7 @@ async def handle(
             if topic.name in results:
                 continue
             try:
-                _check_in_request(topic.name, counts[topic.name], unified_names)
+                _check_in_request(topic.name, counts[topic.name], unified_names, denied)
                 topic_id = random_uuid()
                 made = create_topic(image, configs, _wanted(topic), topic_id, controller.random)
                 made_partitions = sum(isinstance(record, PartitionRecord) for record in made)
@@ -84,18 +95,22 @@ async def handle(
             records += made
             unified_names[unified(topic.name)] = topic.name
             results[topic.name] = _success(configs_in_force, topic, topic_id, made)
+            if hides(authorizer, request, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+                results[topic.name] = _without_configs(topic.name, topic_id)
         if not body.validate_only:
             await change.commit(records)
     return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))
 
 
-def _check_in_request(name: str, count: int, unified_names: dict[str, str]) -> None:
+def _check_in_request(name: str, count: int, unified_names: dict[str, str], denied: Set[str]) -> None:
     if count > 1:
         raise KafkaError(Errors.INVALID_REQUEST, "Duplicate topic name.")
     if name == METADATA_TOPIC:
         raise KafkaError(
             Errors.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         )
+    if name in denied:
+        raise KafkaError(Errors.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     other = unified_names.get(unified(name))
     if other is not None:
         raise KafkaError(
@@ -157,6 +172,16 @@ def _success(
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
         configs=configs.of(topic),
+    )
+
+
+def _without_configs(name: str, topic_id: bytes) -> CreatableTopicResult:
+    """Returns the answer for a client that may not describe the configs of a topic that it has created."""
+    return CreatableTopicResult(
+        name=name,
+        topic_id=topic_id,
+        error_message=None,
+        topic_config_error_code=Errors.TOPIC_AUTHORIZATION_FAILED.code,
     )
 
 

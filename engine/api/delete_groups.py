@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import denies
 from bowstring.engine.api.share_state_deletion import delete_share_state
 from bowstring.engine.requests.time_slices import portions, streamed
-from bowstring.protocol.errors import Error, KafkaError
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.share.persister.network import NetworkPersister
 
 _AT_ONCE: Final = 500
@@ -27,16 +30,23 @@ async def handle(
     time_slices: "TimeSlices",
     groups: "GroupCoordinatorService",
     persister: "NetworkPersister",
+    authorizer: "Authorizer",
 ) -> DeleteGroupsResponse:
     """Deletes the groups of each partition in one append, unless there are very many; each group has its own
-    result.
+    result. Those that the client may not delete come last.
     """
     body: DeleteGroupsRequest = request.body
     by_partition: dict[int, list[str]] = {}
     group_ids = await time_slices.different(body.groups_names)
+    denied: list[str] = []
     async for group_id in time_slices.each(group_ids):
-        by_partition.setdefault(groups.partition_of(group_id), []).append(group_id)
-    return DeleteGroupsResponse(results=streamed(_results(time_slices, groups, persister, by_partition)))
+        if denies(authorizer, request, AclOperation.DELETE, ResourceType.GROUP, group_id):
+            denied.append(group_id)
+        else:
+            by_partition.setdefault(groups.partition_of(group_id), []).append(group_id)
+    return DeleteGroupsResponse(
+        results=streamed(_results(time_slices, groups, persister, by_partition, denied))
+    )
 
 
 async def _results(
@@ -44,11 +54,14 @@ async def _results(
     groups: "GroupCoordinatorService",
     persister: "NetworkPersister",
     by_partition: dict[int, list[str]],
+    denied: list[str],
 ) -> AsyncIterator[DeletableGroupResult]:
     for partition, group_ids in by_partition.items():
         for portion in portions(group_ids, _AT_ONCE):
             for result in await _delete(time_slices, groups, persister, partition, portion):
                 yield result
+    for group_id in denied:
+        yield DeletableGroupResult(group_id=group_id, error_code=Errors.GROUP_AUTHORIZATION_FAILED.code)
 
 
 async def _delete(

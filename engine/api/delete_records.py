@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
+from bowstring.engine.api.denials import denied_among, names_of
 from bowstring.engine.metadata.names import is_internal
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.storage.checkpoints import LOG_START_OFFSETS
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.delete_records import (
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.led_logs import LedLogs, LedReplicas
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.storage.log_manager import LogManager
 
 _HIGH_WATERMARK: Final = -1
@@ -38,6 +41,7 @@ async def handle(
     replication: "LedReplicas",
     time_slices: "TimeSlices",
     led_logs: "LedLogs",
+    authorizer: "Authorizer",
 ) -> DeleteRecordsResponse:
     """Deletes the records before an offset.
 
@@ -51,11 +55,24 @@ async def handle(
     Versions: 1 and 2 change only the encoding.
     """
     body: DeleteRecordsRequest = request.body
+    denied = await denied_among(
+        authorizer,
+        request,
+        AclOperation.DELETE,
+        ResourceType.TOPIC,
+        names_of(metadata.image, body.topics, by_id=False),
+        time_slices=time_slices,
+    )
     results: list[tuple[str, list[DeleteRecordsPartitionResult]]] = []
     async for topic in time_slices.each(body.topics):
         results.append((topic.name, []))
         async for partition in time_slices.each(topic.partitions):
-            results[-1][1].append(_result(configs, metadata, led_logs, topic.name, partition))
+            if topic.name in denied:
+                result = DeleteRecordsPartitionResult(partition_index=partition.partition_index)
+                _refuse(result, Errors.TOPIC_AUTHORIZATION_FAILED)
+            else:
+                result = _result(configs, metadata, led_logs, topic.name, partition)
+            results[-1][1].append(result)
     await _sync_starts(logs, results)
     await _await_replicas(time_slices, led_logs, replication, results, body.timeout_ms)
     return DeleteRecordsResponse(

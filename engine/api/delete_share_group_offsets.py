@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.denials import denied_among
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
 from bowstring.engine.api.share_state_deletion import delete_share_state
 from bowstring.engine.groups.share.state_changes import Deletion
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.share.persister.network import NetworkPersister
 
 
@@ -27,6 +30,7 @@ async def handle(
     time_slices: "TimeSlices",
     groups: "GroupCoordinatorService",
     persister: "NetworkPersister",
+    authorizer: "Authorizer",
 ) -> DeleteShareGroupOffsetsResponse:
     """Answers when share coordinators have deleted the state.
 
@@ -38,7 +42,10 @@ async def handle(
             raise KafkaError(Errors.UNSUPPORTED_VERSION)
         if not body.group_id:
             raise KafkaError(Errors.INVALID_GROUP_ID)
-        names = [topic.topic_name async for topic in time_slices.each(body.topics)]
+        named = [topic.topic_name async for topic in time_slices.each(body.topics)]
+        operation, kind = AclOperation.READ, ResourceType.TOPIC
+        denied = await denied_among(authorizer, request, operation, kind, named, time_slices=time_slices)
+        names = [name for name in named if name not in denied]
         begun: Deletion | KafkaError = await groups.ask(
             body.group_id,
             lambda shard, token, now_ms: shard.delete_share_offsets(body.group_id, names, token),
@@ -57,7 +64,8 @@ async def handle(
             error_code=error.code, error_message=error.detail or error.error.message
         )
     topics = metadata.image.topics_by_id
-    answers = [
+    answers = [_answer(name, Errors.TOPIC_AUTHORIZATION_FAILED) for name in named if name in denied]
+    answers += [
         _answer(topics[topic_id].name if topic_id in topics else "", error, topic_id)
         for topic_id, error in errors.items()
     ]

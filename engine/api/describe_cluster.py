@@ -1,8 +1,9 @@
 """Handles DescribeCluster: lists the brokers of the cluster (KIP-700)."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from bowstring.engine.api.authorized_operations import NOT_ASKED, cluster_operations
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -15,13 +16,20 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.security.authorizer import Authorizer
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
 async def handle(
-    request: "Request", *, node_id: int, cluster_id: str, metadata: "Metadata", quorum: "QuorumService"
+    request: "Request",
+    *,
+    node_id: int,
+    cluster_id: str,
+    metadata: "Metadata",
+    quorum: "QuorumService",
+    authorizer: "Authorizer",
 ) -> DescribeClusterResponse:
     """Lists the brokers of the cluster.
 
@@ -32,7 +40,9 @@ async def handle(
     """
     body: DescribeClusterRequest = request.body
     if request.listener.is_controller:
-        return _controllers(cluster_id, metadata, quorum, body)
+        return _controllers(
+            cluster_id, metadata, quorum, body, lambda: cluster_operations(authorizer, request)
+        )
     if body.endpoint_type != _BROKERS:
         known = body.endpoint_type == _CONTROLLERS
         error = Errors.MISMATCHED_ENDPOINT_TYPE if known else Errors.UNSUPPORTED_ENDPOINT_TYPE
@@ -54,12 +64,16 @@ async def handle(
             if (endpoint := each.endpoint(request.listener.name)) is not None
             and (not each.fenced or body.include_fenced_brokers)
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(authorizer, request) if asked else NOT_ASKED,
     )
 
 
 def _controllers(
-    cluster_id: str, metadata: "Metadata", quorum: "QuorumService", body: DescribeClusterRequest
+    cluster_id: str,
+    metadata: "Metadata",
+    quorum: "QuorumService",
+    body: DescribeClusterRequest,
+    operations: Callable[[], int],
 ) -> DescribeClusterResponse:
     if body.endpoint_type != _CONTROLLERS:
         known = body.endpoint_type == _BROKERS
@@ -84,5 +98,5 @@ def _controllers(
             DescribeClusterBroker(broker_id=id, host=host, port=port)
             for id, (host, port) in sorted(nodes.items())
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=operations() if asked else NOT_ASKED,
     )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bowstring._native.protocol.message_steps import PAUSE
 from bowstring.engine.api import broker_loggers
+from bowstring.engine.api.config_resources import denial
 from bowstring.engine.configs import (
     BROKER_CONFIGS,
     TOPIC_CONFIGS,
@@ -29,7 +30,8 @@ from bowstring.engine.metadata.image import (
 )
 from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.engine.security.acl_types import AclOperation
+from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -42,6 +44,7 @@ from bowstring.protocol.messages.describe_configs import (
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.security.authorizer import Authorizer
 
 _BROKER_LOGGER: Final = 8
 _BROKER_LOGGER_SOURCE: Final = 6
@@ -53,7 +56,12 @@ _SCOPED_SOURCES: Final = (
 
 
 async def handle(
-    request: "Request", *, configs: "BrokerConfigs", node_id: int, metadata: "Metadata"
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    node_id: int,
+    metadata: "Metadata",
+    authorizer: "Authorizer",
 ) -> DescribeConfigsResponse:
     """Describes topics, this broker (by its id), the cluster's defaults (the empty name), loggers, groups and
     client metrics subscriptions.
@@ -62,30 +70,47 @@ async def handle(
     defaults include only configs that are set there. A topic config that Kafka does not have is returned only
     if the topic sets it or the request names it, because tools that copy configs to another cluster would
     fail on it. Values of passwords are null. A value in force is shown as Kafka writes what it parsed; the
-    broker configs it may come from, and the cluster's defaults, as they were written.
+    broker configs it may come from, and the cluster's defaults, as they were written. Resources whose configs
+    the client may not describe come last.
 
     Versions: 1 adds source and synonyms (KIP-226); 3 types and documentation (KIP-569).
     """
     body: DescribeConfigsRequest = request.body
-    return DescribeConfigsResponse(results=streamed(_results(configs, node_id, metadata, body)))
+
+    def denied(resource: DescribeConfigsResource) -> Error | None:
+        key = (resource.resource_type, resource.resource_name)
+        return denial(authorizer, request, AclOperation.DESCRIBE_CONFIGS, *key)
+
+    return DescribeConfigsResponse(results=streamed(_results(configs, node_id, metadata, body, denied)))
 
 
 def _results(
-    configs: "BrokerConfigs", node_id: int, metadata: "Metadata", body: DescribeConfigsRequest
+    configs: "BrokerConfigs",
+    node_id: int,
+    metadata: "Metadata",
+    body: DescribeConfigsRequest,
+    denied: Callable[[DescribeConfigsResource], Error | None],
 ) -> Iterator[DescribeConfigsResult]:
+    refused: list[DescribeConfigsResult] = []
     for resource in body.resources:
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
+        if error := denied(resource):
+            result.error_code, result.error_message = error.code, error.message
+            refused.append(result)
+            yield PAUSE
+            continue
         wanted = yield from _wanted(resource)
         try:
             result.configs = _describe(
                 body, resource, wanted, configs=configs, node_id=node_id, metadata=metadata
             )
-        except KafkaError as error:
-            result.error_code = error.code
-            result.error_message = error.detail or error.error.message
+        except KafkaError as failed:
+            result.error_code = failed.code
+            result.error_message = failed.detail or failed.error.message
         yield result
+    yield from refused
 
 
 def _wanted(resource: DescribeConfigsResource) -> Generator[Any, None, set[str] | None]:

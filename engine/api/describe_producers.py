@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.denials import denies
 from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.protocol.errors import KafkaError
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -17,35 +19,46 @@ from bowstring.protocol.messages.describe_producers import (
 if TYPE_CHECKING:
     from bowstring.engine.requests.led_logs import LedLogs
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.security.authorizer import Authorizer
 
 
-async def handle(request: "Request", *, led_logs: "LedLogs") -> DescribeProducersResponse:
+async def handle(
+    request: "Request", *, led_logs: "LedLogs", authorizer: "Authorizer"
+) -> DescribeProducersResponse:
     """Lists producers by id, with epoch, last sequence and time, and the start of an open transaction.
 
-    Behaviour: leaders and followers answer, each for its own log. An unknown or invalid
-    topic is an error of each of its partitions.
+    Behaviour: leaders and followers answer, each for its own log. An invalid topic, one that the client may
+    not read, and an unknown one are errors of each of its partitions, in this order.
 
     Versions: only 0 exists.
     """
     body: DescribeProducersRequest = request.body
+
+    def partitions(topic: str, indexes: Iterable[int]) -> Iterator[PartitionResponse]:
+        try:
+            check_topic_name(topic)
+            if denies(authorizer, request, AclOperation.READ, ResourceType.TOPIC, topic):
+                raise KafkaError(Errors.TOPIC_AUTHORIZATION_FAILED)
+            error = None
+        except KafkaError as refused:
+            error = refused
+        for index in indexes:
+            yield _producers(led_logs, topic, index, error)
+
     return DescribeProducersResponse(
         topics=streamed(
             TopicResponse(
-                name=topic.name, partitions=streamed(_all(led_logs, topic.name, topic.partition_indexes))
+                name=topic.name, partitions=streamed(partitions(topic.name, topic.partition_indexes))
             )
             for topic in body.topics
         )
     )
 
 
-def _all(led_logs: "LedLogs", topic: str, indexes: Iterable[int]) -> Iterator[PartitionResponse]:
-    for index in indexes:
-        yield _producers(led_logs, topic, index)
-
-
-def _producers(led_logs: "LedLogs", topic: str, index: int) -> PartitionResponse:
+def _producers(led_logs: "LedLogs", topic: str, index: int, refused: KafkaError | None) -> PartitionResponse:
     try:
-        check_topic_name(topic)
+        if refused is not None:
+            raise refused
         log = led_logs.of(topic, index, or_follower=True)
     except KafkaError as error:
         return PartitionResponse(

@@ -4,12 +4,14 @@ Versions: 1 the lag (KIP-1226).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Set
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import denied_among, denies, hides
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
 from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.requests.time_slices import portions, streamed
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.share.persister.interface import (
     UNINITIALIZED_START_OFFSET,
     UNKNOWN_COUNT,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ClusterImage, Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.share.latest_offsets import LatestOffsets
     from bowstring.engine.share.persister.network import NetworkPersister
 
@@ -51,13 +54,15 @@ async def handle(
     groups: "GroupCoordinatorService",
     persister: "NetworkPersister",
     latest_offsets: "LatestOffsets",
+    authorizer: "Authorizer",
 ) -> DescribeShareGroupOffsetsResponse:
     """Describes every requested group, in order.
 
-    Behaviour: topics of null are all with state. What has no state, or cannot be read, has offset -1, without
-    an error.
+    Behaviour: topics of null are all with state that the client may describe. What has no state, or cannot be
+    read, has offset -1, without an error.
     """
     body: DescribeShareGroupOffsetsRequest = request.body
+    asked = (authorizer, request, AclOperation.DESCRIBE)
 
     async def described() -> AsyncIterator[DescribeShareGroupOffsetsResponseGroup]:
         for group in body.groups:
@@ -65,12 +70,22 @@ async def handle(
             try:
                 if not supports_share_groups(metadata):
                     raise KafkaError(Errors.UNSUPPORTED_VERSION)
+                if denies(*asked, ResourceType.GROUP, group.group_id):
+                    raise KafkaError(Errors.GROUP_AUTHORIZATION_FAILED)
                 image = metadata.image
-                wanted, unknown = await _wanted(image, time_slices, groups, group)
+                named = (topic.topic_name for topic in group.topics or ())
+                denied = await denied_among(*asked, ResourceType.TOPIC, named, time_slices=time_slices)
+                wanted, unknown = await _wanted(image, time_slices, groups, group, denied)
+                if group.topics is None:
+                    wanted = {
+                        topic_id: indexes
+                        for topic_id, indexes in wanted.items()
+                        if not hides(*asked, ResourceType.TOPIC, image.topics_by_id[topic_id].name)
+                    }
                 names = {topic_id: image.topics_by_id[topic_id].name for topic_id in wanted}
                 summaries = await _summaries(metadata, time_slices, persister, group.group_id, wanted)
                 known = await _answers(time_slices, latest_offsets, names, summaries)
-                answer.topics = [*known, *unknown]
+                answer.topics = [*known, *unknown, *_denied(group, denied)]
             except KafkaError as error:
                 answer.error_code, answer.error_message = error.code, error.detail
             yield answer
@@ -83,6 +98,7 @@ async def _wanted(
     time_slices: "TimeSlices",
     groups: "GroupCoordinatorService",
     group: DescribeShareGroupOffsetsRequestGroup,
+    denied: Set[str],
 ) -> tuple[dict[bytes, list[int]], list[_Topic]]:
     """Returns the partitions to look for, by topic id, and the answers for unknown topics."""
     wanted: dict[bytes, list[int]] = {}
@@ -95,6 +111,8 @@ async def _wanted(
         wanted = {topic_id: indexes for topic_id, indexes in held.items() if topic_id in image.topics_by_id}
     else:
         async for topic in time_slices.each(group.topics):
+            if topic.topic_name in denied:
+                continue
             found = image.topics.get(topic.topic_name)
             if found is not None:
                 wanted.setdefault(found.id, []).extend(topic.partitions)
@@ -105,6 +123,23 @@ async def _wanted(
             ]
             unknown.append(_Topic(topic_name=topic.topic_name, topic_id=ZERO_UUID, partitions=partitions))
     return wanted, unknown
+
+
+def _denied(group: DescribeShareGroupOffsetsRequestGroup, denied: Set[str]) -> Iterator[_Topic]:
+    """Yields the answers for requested topics that the client may not describe."""
+    error = Errors.TOPIC_AUTHORIZATION_FAILED
+    for topic in (group.topics or ()) if denied else ():
+        if topic.topic_name in denied:
+            partitions = [
+                _Partition(
+                    partition_index=index,
+                    start_offset=UNINITIALIZED_START_OFFSET,
+                    error_code=error.code,
+                    error_message=error.message,
+                )
+                for index in topic.partitions
+            ]
+            yield _Topic(topic_name=topic.topic_name, topic_id=ZERO_UUID, partitions=partitions)
 
 
 async def _summaries(

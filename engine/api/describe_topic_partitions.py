@@ -1,13 +1,16 @@
 """Handles DescribeTopicPartitions: describes topics page by page (KIP-966)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from bowstring.engine.api.authorized_operations import TOPIC_OPERATIONS
+from bowstring.engine.api.denials import denied_among, hides
 from bowstring.engine.api.offline_replicas import offline_replicas, reachable_brokers
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import is_internal, topic_name_problem
 from bowstring.engine.requests.time_slices import streamed
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Error, Errors
 from bowstring.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -22,7 +25,11 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.storage.log_manager import LogManager
+
+Operations = Callable[[str], int]
+"""Returns the field of authorized operations for a topic."""
 
 
 async def handle(
@@ -33,12 +40,14 @@ async def handle(
     metadata: "Metadata",
     logs: "LogManager",
     time_slices: "TimeSlices",
+    authorizer: "Authorizer",
 ) -> DescribeTopicPartitionsResponse:
     """Describes topics in the order of their names, up to a number of partitions, and returns a cursor to
     continue.
 
     Behaviour: no topics request all. The limit is the smaller of the client's and
-    max.request.partition.size.limit. A cursor must name one of the requested topics.
+    max.request.partition.size.limit. A cursor must name one of the requested topics. Topics that the client
+    may not describe come after the page, whether they exist or not; among all they are left out.
 
     Versions: only 0 exists.
     """
@@ -54,12 +63,28 @@ async def handle(
             )
         )
     start = cursor.topic_name if cursor is not None else ""
-    names = await time_slices.in_order(name for name in (asked or list(image.topics)) if name >= start)
+    of_topics = (authorizer, request, AclOperation.DESCRIBE, ResourceType.TOPIC)
+    after = [name for name in asked if name >= start]
+    denied = await denied_among(*of_topics, after, time_slices=time_slices)
+    if asked:
+        names = await time_slices.in_order(name for name in after if name not in denied)
+    else:
+        every = list(image.topics)
+        names = await time_slices.in_order(
+            name for name in every if name >= start and not hides(*of_topics, name)
+        )
     response = DescribeTopicPartitionsResponse()
-    response.topics = streamed(
-        _page(body, names, response, configs=configs, node_id=node_id, metadata=metadata, logs=logs)
+    operations = partial(authorizer.operations, request, ResourceType.TOPIC)
+    describe = partial(_topic, node_id, metadata, logs, operations=operations)
+    page = _page(
+        body, names, response, configs=configs, metadata=metadata, describe=describe, operations=operations
     )
+    response.topics = streamed(chain(page, (_denied(name) for name in after if name in denied)))
     return response
+
+
+def _denied(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=Errors.TOPIC_AUTHORIZATION_FAILED.code, name=name)
 
 
 def _page(
@@ -68,9 +93,9 @@ def _page(
     response: DescribeTopicPartitionsResponse,
     *,
     configs: "BrokerConfigs",
-    node_id: int,
     metadata: "Metadata",
-    logs: "LogManager",
+    describe: Callable[[TopicImage, range], DescribeTopicPartitionsResponseTopic],
+    operations: Operations,
 ) -> Iterator[DescribeTopicPartitionsResponseTopic]:
     """Yields the topics of one page. Sets the response's cursor, which is encoded after them, to the start of
     the next page.
@@ -86,28 +111,34 @@ def _page(
         if topic is None:
             invalid = topic_name_problem(name) is not None
             error = Errors.INVALID_TOPIC_EXCEPTION if invalid else Errors.UNKNOWN_TOPIC_OR_PARTITION
-            yield _missing(name, error)
+            yield _missing(name, error, operations)
             continue
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         last = min(len(topic.partitions), first + remaining)
-        yield _topic(node_id, metadata, logs, topic, range(first, last))
+        yield describe(topic, range(first, last))
         if last < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
             break
         remaining -= max(0, last - first)
 
 
-def _missing(name: str, error: Error) -> DescribeTopicPartitionsResponseTopic:
+def _missing(name: str, error: Error, operations: Operations) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=error.code,
         name=name,
         is_internal=is_internal(name),
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=operations(name),
     )
 
 
 def _topic(
-    node_id: int, metadata: "Metadata", logs: "LogManager", topic: TopicImage, indexes: range
+    node_id: int,
+    metadata: "Metadata",
+    logs: "LogManager",
+    topic: TopicImage,
+    indexes: range,
+    *,
+    operations: Operations,
 ) -> DescribeTopicPartitionsResponseTopic:
     offline, missing = logs.offline_of(topic.name)
     reachable = reachable_brokers(metadata)
@@ -115,7 +146,7 @@ def _topic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=operations(topic.name),
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 error_code=Errors.LEADER_NOT_AVAILABLE.code

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.denials import denies, hides
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -12,22 +14,39 @@ from bowstring.protocol.messages.describe_transactions import (
 if TYPE_CHECKING:
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 
 async def handle(
-    request: "Request", *, time_slices: "TimeSlices", transactions: "TransactionCoordinatorService"
+    request: "Request",
+    *,
+    time_slices: "TimeSlices",
+    transactions: "TransactionCoordinatorService",
+    authorizer: "Authorizer",
 ) -> DescribeTransactionsResponse:
-    """Describes transactional ids that this broker coordinates; others get NOT_COORDINATOR.
+    """Describes transactional ids that this broker coordinates; others get NOT_COORDINATOR. Topics that the
+    client may not describe are left out.
 
     Versions: only 0 exists.
     """
     body: DescribeTransactionsRequest = request.body
-    return DescribeTransactionsResponse(
-        transaction_states=[
-            _describe(transactions, each) async for each in time_slices.each(body.transactional_ids)
-        ]
-    )
+    operation = AclOperation.DESCRIBE
+
+    def is_seen(topic: str) -> bool:
+        return not hides(authorizer, request, operation, ResourceType.TOPIC, topic)
+
+    states = []
+    async for each in time_slices.each(body.transactional_ids):
+        if denies(authorizer, request, operation, ResourceType.TRANSACTIONAL_ID, each):
+            error_code = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.code
+            states.append(TransactionState(transactional_id=each, error_code=error_code))
+            continue
+        state = _describe(transactions, each)
+        if authorizer.is_on:
+            state.topics = [topic for topic in state.topics if is_seen(topic.topic)]
+        states.append(state)
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
 def _describe(transactions: "TransactionCoordinatorService", transactional_id: str) -> TransactionState:

@@ -31,7 +31,8 @@ _VERSION_BYTES: Final = 2
 async def handle(
     request: Request, *, controller: "QuorumController", handler_of: "HandlerOf", time_slices: "TimeSlices"
 ) -> EnvelopeResponse:
-    """Answers the request inside as if the client had sent it here; its answer is inside the response.
+    """Answers the request inside as if the client had sent it here; its answer is inside the response. Only
+    brokers may send it (CLUSTER_ACTION); what the request inside needs is checked for the client.
 
     Behaviour: NOT_CONTROLLER if this node is not the active controller, or no longer when it answers: the
     broker looks for another one. INVALID_REQUEST if brokers must not forward the request inside,
@@ -39,6 +40,7 @@ async def handle(
     """
     body: EnvelopeRequest = request.body
     header = _header(body)
+    principal = _principal(body.request_principal)
     inner = Request(
         api_key=header.api_key,
         version=header.api_version,
@@ -46,7 +48,9 @@ async def handle(
         listener=request.listener,
         correlation_id=header.correlation_id,
         client_id=header.client_id,
-        principal=_principal(body.request_principal),
+        principal=f"{principal.type}:{principal.name}",
+        is_token_authenticated=principal.token_authenticated,
+        is_forwarded=True,
         peer=f"{_address(body.client_host_address)}:0",
         connection_id=request.connection_id,
         slot=request.slot,
@@ -92,8 +96,8 @@ def _body(header: DecodedHeader, body: EnvelopeRequest) -> Any:
         raise KafkaError(Errors.INVALID_REQUEST, str(error)) from error
 
 
-def _principal(data: bytes | None) -> str:
-    """Returns the text form of a principal behind the version of its encoding."""
+def _principal(data: bytes | None) -> DefaultPrincipalData:
+    """Returns the principal behind the version of its encoding."""
     try:
         if data is None:
             raise KafkaError(Errors.PRINCIPAL_DESERIALIZATION_FAILURE, "there is no principal")
@@ -101,7 +105,7 @@ def _principal(data: bytes | None) -> str:
         found: DefaultPrincipalData = decode(DefaultPrincipalData, version, data, _VERSION_BYTES)
     except ProtocolError as error:
         raise KafkaError(Errors.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
-    return f"{found.type}:{found.name}"
+    return found
 
 
 def _address(data: bytes) -> str:

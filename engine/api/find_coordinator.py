@@ -3,12 +3,14 @@
 Versions: 1 transactions; 4 several keys (KIP-699); 6 share partitions (KIP-932).
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from bowstring.engine.api.denials import denies
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.requests.time_slices import streamed
+from bowstring.engine.security.acl_types import CLUSTER_NAME, AclOperation, ResourceType
 from bowstring.engine.share.persister.interface import coordinator_key, parse_coordinator_key
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.find_coordinator import (
@@ -21,11 +23,17 @@ if TYPE_CHECKING:
     from bowstring.engine.coordinators.coordinators import Coordinators
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.security.authorizer import Authorizer
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
 
+_DESCRIBED: Final = {
+    GROUP: (ResourceType.GROUP, Errors.GROUP_AUTHORIZATION_FAILED),
+    TRANSACTION: (ResourceType.TRANSACTIONAL_ID, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+"""What a client must be able to describe, and the error if it is not, by type of key."""
 _TOPICS: Final = {GROUP: GROUPS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: SHARE_TOPIC}
 _BATCH_VERSION: Final = 4
 _SHARE_VERSION: Final = 6
@@ -49,7 +57,12 @@ class Coordinating(Protocol):
 
 
 async def handle(
-    request: "Request", *, node_id: int, metadata: "Metadata", coordinators: "Coordinators"
+    request: "Request",
+    *,
+    node_id: int,
+    metadata: "Metadata",
+    coordinators: "Coordinators",
+    authorizer: "Authorizer",
 ) -> FindCoordinatorResponse:
     """Returns the leader of the partition of the coordinators' topic that a key hashes to, at its address of
     the listener used; creates the topic on first use.
@@ -58,15 +71,12 @@ async def handle(
     "group:topic id:partition".
     """
     body: FindCoordinatorRequest = request.body
-    error, detail = await _prepare(coordinators, body.key_type, request.version)
     leader_of = partial(_leader, node_id, metadata, coordinators, request)
+    keys = body.coordinator_keys if request.version >= _BATCH_VERSION else (body.key,)
+    found_for = _coordinators(request, keys, leader_of, coordinators=coordinators, authorizer=authorizer)
     if request.version >= _BATCH_VERSION:
-        return FindCoordinatorResponse(
-            coordinators=streamed(
-                _coordinator(leader_of, body.key_type, key, error, detail) for key in body.coordinator_keys
-            )
-        )
-    found = _coordinator(leader_of, body.key_type, body.key, error, detail)
+        return FindCoordinatorResponse(coordinators=streamed(found_for))
+    found = await anext(found_for)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message or Errors.of(found.error_code).name,
@@ -74,6 +84,35 @@ async def handle(
         host=found.host,
         port=found.port,
     )
+
+
+async def _coordinators(
+    request: "Request",
+    keys: Iterable[str],
+    leader_of: LeaderOf,
+    *,
+    coordinators: "Coordinators",
+    authorizer: "Authorizer",
+) -> AsyncIterator[Coordinator]:
+    """Yields the answer for each key. The topic of the coordinators is created for the first allowed one."""
+    key_type = request.body.key_type
+    prepared: tuple[Error, str] | None = None
+    is_share = key_type == SHARE and request.version >= _SHARE_VERSION
+    may_ask = not is_share or not denies(
+        authorizer, request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+    )
+    for key in keys:
+        if not may_ask:
+            yield _coordinator(leader_of, key_type, key, Errors.CLUSTER_AUTHORIZATION_FAILED, "")
+            continue
+        if key_type in _DESCRIBED:
+            kind, error = _DESCRIBED[key_type]
+            if denies(authorizer, request, AclOperation.DESCRIBE, kind, key):
+                yield _coordinator(leader_of, key_type, key, error, "")
+                continue
+        if prepared is None:
+            prepared = await _prepare(coordinators, key_type, request.version)
+        yield _coordinator(leader_of, key_type, key, *prepared)
 
 
 def _coordinator(leader_of: LeaderOf, key_type: int, key: str, error: Error, detail: str) -> Coordinator:

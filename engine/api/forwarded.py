@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 _PRINCIPAL_VERSION: Final = 0
 _RETRY_S: Final = 0.05
@@ -31,6 +32,7 @@ async def handle(
     quorum: "QuorumService",
     changes: "ClusterChanges",
     time_slices: "TimeSlices",
+    authorizer: "Authorizer",
 ) -> Response:
     """Sends the request on, and the answer back. What this node's own controller has committed is carried out
     here when the answer is sent: a client that goes on finds its topic open.
@@ -39,7 +41,8 @@ async def handle(
     request waited so long behind others. One request of a client is on its way at a time. With too many that
     wait it is refused with THROTTLING_QUOTA_EXCEEDED. After a connection that ended without an answer it is
     sent again, as in Kafka: what the first time did, the second one may refuse. Log levels are this broker's
-    own, and stay here; configs of another broker are refused here.
+    own, and stay here; configs of another broker are refused here. The controller checks the client's
+    permissions, for which it gets its principal.
 
     Versions: the controller gets that of the request, because the answer must fit it.
     """
@@ -51,7 +54,7 @@ async def handle(
         return response
     from bowstring.engine.api.own_resources import OwnResources
 
-    own = OwnResources(body, node_id)
+    own = OwnResources(request, node_id, authorizer)
     if own.rest is None:
         return own.response
     answer: Any = await _ask_controller(quorum, request, own.rest, timeout_ms, time_slices)
@@ -68,7 +71,7 @@ async def _ask_controller(
     has the error for each of its topics or resources.
     """
     kind, _, name = request.principal.partition(":")
-    principal = DefaultPrincipalData(type=kind, name=name)
+    principal = DefaultPrincipalData(type=kind, name=name, token_authenticated=request.is_token_authenticated)
     if time_slices.over():  # decoding a large request has taken long
         await time_slices.rest()
     envelope = EnvelopeRequest(

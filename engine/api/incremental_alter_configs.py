@@ -1,10 +1,10 @@
 """Handles IncrementalAlterConfigs: sets, deletes, appends to and subtracts from single configs (KIP-339)."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from bowstring.engine.api import broker_loggers
-from bowstring.engine.api.config_resources import Key, alter_each
+from bowstring.engine.api.config_resources import BROKER_LOGGER, Key, alter_each
 from bowstring.engine.metadata.config_changes import Change, alter_incrementally
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.protocol.messages.incremental_alter_configs import (
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
-
-_BROKER_LOGGER: Final = 8
+    from bowstring.engine.security.authorizer import Authorizer
 
 
 async def handle(
@@ -29,6 +28,7 @@ async def handle(
     configs: "BrokerConfigs",
     controller: "QuorumController",
     time_slices: "TimeSlices",
+    authorizer: "Authorizer",
 ) -> IncrementalAlterConfigsResponse:
     """Changes configs of topics, of a broker (by its id), of all brokers (the empty name), and log levels.
 
@@ -42,16 +42,17 @@ async def handle(
 
     def change(image: ClusterImage, key: Key, resource: Any) -> Iterable[MetadataRecord]:
         changes = [Change(config.name, config.config_operation, config.value) for config in resource.configs]
-        if key[0] == _BROKER_LOGGER:
+        if key[0] == BROKER_LOGGER:
             broker_loggers.alter(changes, validate_only=body.validate_only)
             return ()
         return alter_incrementally(image, configs, key, changes)
 
     responses = await alter_each(
-        body,
+        request,
         AlterConfigsResourceResponse,
         change,
         controller=controller,
         time_slices=time_slices,
+        authorizer=authorizer,
     )
     return IncrementalAlterConfigsResponse(responses=responses)

@@ -13,16 +13,19 @@ from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupRe
 if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.security.authorizer import Authorizer
 
 _NULL_PROTOCOL_NAME_VERSION = 7
 # Real clients offer only a few.
 _PROTOCOLS_MAX = 1000
 
 
-async def handle(request: "Request", *, groups: "GroupCoordinatorService") -> JoinGroupResponse:
+async def handle(
+    request: "Request", *, groups: "GroupCoordinatorService", authorizer: "Authorizer"
+) -> JoinGroupResponse:
     """Answers when the join phase is over, which may take a rebalance timeout."""
     body: JoinGroupRequest = request.body
-    context = request_context(request)
+    context = request_context(request, authorizer)
     answer: JoinGroupResponse
     try:
         if len(body.protocols) > _PROTOCOLS_MAX:

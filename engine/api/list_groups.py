@@ -3,11 +3,13 @@
 Versions: 4 filter by state (KIP-518); 5 filter by type (KIP-848).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.denials import allows_on_cluster, hides
 from bowstring.engine.groups.administration import GroupFilter
 from bowstring.engine.requests.time_slices import streamed
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -16,13 +18,18 @@ if TYPE_CHECKING:
     from bowstring.engine.groups.shard import GroupShard
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 
 async def handle(
-    request: "Request", *, time_slices: "TimeSlices", groups: "GroupCoordinatorService"
+    request: "Request",
+    *,
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
 ) -> ListGroupsResponse:
-    """Lists all groups, or answers COORDINATOR_LOAD_IN_PROGRESS, because an incomplete list would look
-    complete.
+    """Lists all groups that the client may describe, or answers COORDINATOR_LOAD_IN_PROGRESS, because an
+    incomplete list would look complete.
     """
     body: ListGroupsRequest = request.body
     wanted = GroupFilter()
@@ -30,7 +37,14 @@ async def handle(
         wanted.add_state(name)
     async for name in time_slices.each(body.types_filter):
         wanted.add_type(name)
-    return ListGroupsResponse(groups=streamed(_selected(time_slices, groups, list(groups.shards()), wanted)))
+    sees_all = allows_on_cluster(authorizer, request, AclOperation.DESCRIBE)
+
+    def is_seen(group: ListedGroup) -> bool:
+        kind = ResourceType.GROUP
+        return sees_all or not hides(authorizer, request, AclOperation.DESCRIBE, kind, group.group_id)
+
+    shards = list(groups.shards())
+    return ListGroupsResponse(groups=streamed(_selected(time_slices, groups, shards, wanted, is_seen)))
 
 
 async def _selected(
@@ -38,10 +52,15 @@ async def _selected(
     groups: "GroupCoordinatorService",
     shards: "list[tuple[int, GroupShard]]",
     wanted: GroupFilter,
+    is_seen: Callable[[ListedGroup], bool],
 ) -> AsyncIterator[ListedGroup]:
-    """Yields the groups that the filter selects; rests also between those that it does not."""
+    """Yields the groups that the filter selects and the client sees; rests also between others."""
     for partition, shard in shards:
-        found = [group async for group in time_slices.each(shard.list_groups()) if wanted.selects(group)]
+        found = [
+            group
+            async for group in time_slices.each(shard.list_groups())
+            if wanted.selects(group) and is_seen(group)
+        ]
         try:
             await groups.committed(partition)
         except KafkaError as error:

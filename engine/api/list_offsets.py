@@ -1,12 +1,15 @@
 """Handles ListOffsets: finds the offset of a timestamp or of a special position of a log."""
 
 from collections.abc import AsyncIterator, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.protocol.message_steps import PAUSE
 from bowstring._native.record.decode import decode_batches
+from bowstring.engine.api.denials import denied_among, names_of
 from bowstring.engine.requests.time_slices import portions, streamed
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.led_logs import LedLogs
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.storage.disk_reads import DiskReads
 
 LATEST: Final = -1
@@ -74,6 +78,7 @@ async def handle(
     time_slices: "TimeSlices",
     disk_reads: "DiskReads",
     led_logs: "LedLogs",
+    authorizer: "Authorizer",
 ) -> ListOffsetsResponse:
     """Finds offsets.
 
@@ -81,7 +86,7 @@ async def handle(
     offset; a replica sees the log end. Only the leader answers, except to replica id -2. A timestamp later
     than every record gives offset -1. A partition named twice is refused. A new leader whose high watermark
     is below the start of its epoch returns an error for the end and for a record beyond it: the previous
-    leader may have answered with later offsets (KIP-207).
+    leader may have answered with later offsets (KIP-207). Topics that the client may not describe come last.
 
     Versions: 2 adds the isolation level (KIP-98); 4 leader epochs (KIP-320); 5 OFFSET_NOT_AVAILABLE instead
     of LEADER_NOT_AVAILABLE for the end of such a leader (KIP-207); 7 the record with the largest timestamp
@@ -90,6 +95,14 @@ async def handle(
     local.
     """
     body: ListOffsetsRequest = request.body
+    denied = await denied_among(
+        authorizer,
+        request,
+        AclOperation.DESCRIBE,
+        ResourceType.TOPIC,
+        names_of(metadata.image, body.topics, by_id=False),
+        time_slices=time_slices,
+    )
     # Strings, because a million other objects would burden the garbage collector.
     seen: set[str] = set()
     twice: set[str] = set()
@@ -109,14 +122,26 @@ async def handle(
             )
         return _looked_up(metadata, led_logs, request, topic, twice)
 
-    return ListOffsetsResponse(
-        topics=streamed(
-            ListOffsetsTopicResponse(name=topic.name, partitions=streamed(partitions(topic)))
-            if len(topic.partitions) > 0
-            else PAUSE
-            for topic in body.topics
-        )
+    answered = (
+        ListOffsetsTopicResponse(name=topic.name, partitions=streamed(partitions(topic)))
+        if len(topic.partitions) > 0 and topic.name not in denied
+        else PAUSE
+        for topic in body.topics
     )
+    refused = (
+        ListOffsetsTopicResponse(name=topic.name, partitions=streamed(_refused(topic)))
+        if topic.name in denied
+        else PAUSE
+        for topic in (body.topics if denied else ())
+    )
+    return ListOffsetsResponse(topics=streamed(chain(answered, refused)))
+
+
+def _refused(topic: ListOffsetsTopic) -> Iterator[ListOffsetsPartitionResponse]:
+    for each in topic.partitions:
+        yield ListOffsetsPartitionResponse(
+            partition_index=each.partition_index, error_code=Errors.TOPIC_AUTHORIZATION_FAILED.code
+        )
 
 
 def _key(topic: str, index: int) -> str:

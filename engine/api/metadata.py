@@ -1,11 +1,12 @@
 """Handles Metadata: returns brokers, topics, and the leader of each partition."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Set
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring._native.protocol.message_steps import PAUSE
-from bowstring.engine.api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from bowstring.engine.api.authorized_operations import NOT_ASKED, cluster_operations
+from bowstring.engine.api.denials import NONE_DENIED, allows_on_cluster, denied_among, hides, names_of
 from bowstring.engine.api.offline_replicas import offline_replicas, reachable_brokers
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import (
@@ -15,6 +16,7 @@ from bowstring.engine.metadata.names import (
 )
 from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST
 from bowstring.engine.requests.time_slices import streamed
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import ZERO_UUID
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.metadata import (
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.storage.log_manager import LogManager
 
 
@@ -42,6 +45,9 @@ Describe = Callable[[TopicImage], MetadataResponseTopic]
 
 Create = Callable[[str], Awaitable[Error]]
 """Creates a topic; returns the error for the client."""
+
+Operations = Callable[[str], int]
+"""Returns the field of authorized operations for a topic."""
 
 
 async def handle(
@@ -55,12 +61,15 @@ async def handle(
     changes: "ClusterChanges",
     time_slices: "TimeSlices",
     coordinators: "Coordinators",
+    authorizer: "Authorizer",
 ) -> MetadataResponse:
     """Describes the cluster.
 
     Behaviour: null topics (in version 0: none) request all topics, an empty list for none. A missing topic is
     created when the client and auto.create.topics.enable allow it. As in Kafka, the answer is then
-    UNKNOWN_TOPIC_OR_PARTITION, and the client retries. Topics requested by id are never created.
+    UNKNOWN_TOPIC_OR_PARTITION, and the client retries. Topics requested by id are never created. Topics that
+    the client may not describe, or would have to create and may not, come last, whether they exist or not;
+    among all topics they are left out.
 
     Versions: 1 adds rack, controller and internal topics; 2 the cluster id; 4 allow_auto_topic_creation; 5
     offline replicas; 7 leader epochs; 8 authorized operations (KIP-430), of the cluster up to 10 only; 10
@@ -73,53 +82,98 @@ async def handle(
         controller_id=node_id,
     )
     if body.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    operations = TOPIC_OPERATIONS if body.include_topic_authorized_operations else NOT_ASKED
-    image = metadata.image
+        response.cluster_authorized_operations = cluster_operations(authorizer, request)
+    operations: Operations = lambda name: NOT_ASKED  # noqa: E731
+    if body.include_topic_authorized_operations:
+        operations = partial(authorizer.operations, request, ResourceType.TOPIC)
     describe = partial(_topic, node_id, metadata, logs, operations)
     if body.topics is None or (request.version == 0 and not body.topics):
-        topics = list(image.topics.values())
-        response.topics = streamed(describe(topic) for topic in topics)
+        asked = (authorizer, request, AclOperation.DESCRIBE, ResourceType.TOPIC)
+        topics = list(metadata.image.topics.values())
+        response.topics = streamed(
+            PAUSE if hides(*asked, topic.name) else describe(topic) for topic in topics
+        )
         return response
     by_id = False
     async for topic in time_slices.each(body.topics):
         by_id = by_id or topic.topic_id != ZERO_UUID
         if request.version < _ID_VERSION and (by_id or topic.name is None):
             return _refusal(body, Errors.INVALID_REQUEST)
+    denied = await denied_among(
+        authorizer,
+        request,
+        AclOperation.DESCRIBE,
+        ResourceType.TOPIC,
+        names_of(metadata.image, body.topics, by_id=True) if by_id else _names(body),
+        time_slices=time_slices,
+    )
     if by_id:
-        response.topics = streamed(_of_ids(metadata, describe, body))
+        response.topics = streamed(_of_ids(metadata, describe, body, denied))
+        return response
+    refused = _Refused(denied, NONE_DENIED)
+    missing = 0
+    if body.allow_auto_topic_creation and configs.value("auto.create.topics.enable"):
+        wanted = await _missing_names(metadata, time_slices, body, denied)
+        if wanted and not allows_on_cluster(authorizer, request, AclOperation.CREATE):
+            operation, kind = AclOperation.CREATE, ResourceType.TOPIC
+            uncreatable = await denied_among(
+                authorizer, request, operation, kind, wanted, time_slices=time_slices
+            )
+            refused = _Refused(denied, uncreatable)
+        missing = len(wanted) - len(refused.uncreatable)
+    # As in Kafka, which queries its controller for all of them at once: if there are too many, none is
+    # created.
+    too_many = missing * configs.value("num.partitions") > MAX_PARTITIONS_PER_REQUEST
+    if missing and not too_many:
+        names = await time_slices.different(_names(body))
+        create = partial(_create, changes, coordinators)
+        response.topics = streamed(_made(metadata, describe, create, names, operations, refused=refused))
     else:
-        missing = 0
-        if body.allow_auto_topic_creation and configs.value("auto.create.topics.enable"):
-            missing = await _count_missing(metadata, time_slices, body)
-        # As in Kafka, which queries its controller for all of them at once: if there are too many, none is
-        # created.
-        too_many = missing * configs.value("num.partitions") > MAX_PARTITIONS_PER_REQUEST
-        if missing and not too_many:
-            names = await time_slices.different(topic.name or "" for topic in body.topics)
-            create = partial(_create, changes, coordinators)
-            response.topics = streamed(_made(metadata, describe, create, names, operations))
-        else:
-            response.topics = streamed(_of_names(metadata, describe, body, operations))
+        response.topics = streamed(_of_names(metadata, describe, body, operations, refused))
     return response
 
 
-async def _count_missing(metadata: "Metadata", time_slices: "TimeSlices", body: MetadataRequest) -> int:
+class _Refused(NamedTuple):
+    """Names of topics that the client may not describe, and that it may not create."""
+
+    denied: Set[str]
+    uncreatable: Set[str]
+
+    def answers(self, names: Iterable[str]) -> Iterator[MetadataResponseTopic]:
+        """Yields the answers for those of the names that are refused. They say nothing else."""
+        error = Errors.TOPIC_AUTHORIZATION_FAILED.code
+        if self.uncreatable:
+            for name in dict.fromkeys(name for name in names if name in self.uncreatable):
+                yield MetadataResponseTopic(error_code=error, name=name, is_internal=is_internal(name))
+        if self.denied:
+            for name in dict.fromkeys(name for name in names if name in self.denied):
+                yield MetadataResponseTopic(error_code=error, name=name)
+
+
+def _names(body: MetadataRequest) -> Iterator[str]:
+    for topic in body.topics or ():
+        yield topic.name or ""
+
+
+async def _missing_names(
+    metadata: "Metadata", time_slices: "TimeSlices", body: MetadataRequest, denied: Set[str]
+) -> Collection[str]:
     topics = metadata.image.topics
-    return len(
-        await time_slices.different(
-            topic.name or "" for topic in body.topics or () if (topic.name or "") not in topics
-        )
+    return await time_slices.different(
+        name for name in _names(body) if name not in topics and name not in denied
     )
 
 
 def _of_names(
-    metadata: "Metadata", describe: Describe, body: MetadataRequest, operations: int
+    metadata: "Metadata",
+    describe: Describe,
+    body: MetadataRequest,
+    operations: Operations,
+    refused: _Refused,
 ) -> Iterator[MetadataResponseTopic]:
-    named = set()
-    for topic in body.topics or ():
-        name = topic.name or ""
-        if name in named:
+    named: set[str] = set()
+    for name in _names(body):
+        if name in named or name in refused.denied or name in refused.uncreatable:
             yield PAUSE
             continue
         named.add(name)
@@ -128,31 +182,50 @@ def _of_names(
             yield describe(found)
         else:
             yield _missing(_absence(name), name, operations)
+    yield from refused.answers(list(_names(body)) if refused.denied or refused.uncreatable else ())
 
 
 def _of_ids(
-    metadata: "Metadata", describe: Describe, body: MetadataRequest
+    metadata: "Metadata", describe: Describe, body: MetadataRequest, denied: Set[str]
 ) -> Iterator[MetadataResponseTopic]:
     named = {ZERO_UUID}
+    refused: list[bytes] = []
     for topic in body.topics or ():
         if topic.topic_id in named:
             yield PAUSE
             continue
         named.add(topic.topic_id)
         found = metadata.image.topics_by_id.get(topic.topic_id)
+        if found is not None and found.name in denied:
+            refused.append(topic.topic_id)
+            yield PAUSE
+            continue
         yield describe(found) if found is not None else _unknown(topic.topic_id)
+    error = Errors.TOPIC_AUTHORIZATION_FAILED.code
+    for topic_id in refused:
+        yield MetadataResponseTopic(error_code=error, name=None, topic_id=topic_id)
 
 
 async def _made(
-    metadata: "Metadata", describe: Describe, create: Create, names: Iterable[str], operations: int
+    metadata: "Metadata",
+    describe: Describe,
+    create: Create,
+    names: Collection[str],
+    operations: Operations,
+    *,
+    refused: _Refused,
 ) -> AsyncIterator[MetadataResponseTopic]:
     """Yields existing topics, and for each missing one the result of creating it."""
     for name in names:
+        if name in refused.denied or name in refused.uncreatable:
+            continue
         found = metadata.image.topics.get(name)
         if found is not None:
             yield describe(found)
         else:
             yield _missing(await create(name), name, operations)
+    for each in refused.answers(names):
+        yield each
 
 
 def _refusal(body: MetadataRequest, error: Error) -> MetadataResponse:
@@ -183,7 +256,7 @@ def _brokers(metadata: "Metadata", listener: str) -> list[MetadataResponseBroker
 
 
 def _topic(
-    node_id: int, metadata: "Metadata", logs: "LogManager", operations: int, topic: TopicImage
+    node_id: int, metadata: "Metadata", logs: "LogManager", operations: Operations, topic: TopicImage
 ) -> MetadataResponseTopic:
     offline, missing = logs.offline_of(topic.name)
     reachable = reachable_brokers(metadata)
@@ -191,7 +264,7 @@ def _topic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        topic_authorized_operations=operations,
+        topic_authorized_operations=operations(topic.name),
         partitions=streamed(
             MetadataResponsePartition(
                 error_code=Errors.LEADER_NOT_AVAILABLE.code
@@ -218,12 +291,12 @@ def _unknown(topic_id: bytes) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=Errors.UNKNOWN_TOPIC_ID.code, name=None, topic_id=topic_id)
 
 
-def _missing(error: Error, name: str, operations: int) -> MetadataResponseTopic:
+def _missing(error: Error, name: str, operations: Operations) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=error.code,
         name=name,
         is_internal=is_internal(name),
-        topic_authorized_operations=operations,
+        topic_authorized_operations=operations(name),
     )
 
 

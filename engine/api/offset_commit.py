@@ -4,15 +4,17 @@ Versions: 2-4 a retention time; 6 leader epochs; 7 static members; 9 member epoc
 topic ids instead of names.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.denials import denied_among, names_of
 from bowstring.engine.api.partition_answers import Answers
 from bowstring.engine.api.request_context import request_context
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.offsets.requests import commit_error
 from bowstring.engine.requests.time_slices import is_large, streamed
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.ids import ZERO_UUID
 from bowstring.protocol.messages.offset_commit import (
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ClusterImage, Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 _TOPIC_ID_VERSION = 10
 _AT_ONCE = 500
@@ -37,17 +40,28 @@ _TOO_MUCH = append_error_of_group(Errors.MESSAGE_TOO_LARGE)
 
 
 async def handle(
-    request: "Request", *, metadata: "Metadata", time_slices: "TimeSlices", groups: "GroupCoordinatorService"
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
 ) -> OffsetCommitResponse:
-    """Commits for the partitions that exist; other partitions get their own errors."""
+    """Commits for the partitions that exist; other partitions get their own errors, and those of topics that
+    the client may not read TOPIC_AUTHORIZATION_FAILED, whether they exist or not.
+    """
     body: OffsetCommitRequest = request.body
+    names = names_of(metadata.image, body.topics, by_id=request.version >= _TOPIC_ID_VERSION)
+    denied = await denied_among(
+        authorizer, request, AclOperation.READ, ResourceType.TOPIC, names, time_slices=time_slices
+    )
     if is_large(body.topics) or any(len(topic.partitions) > _AT_ONCE for topic in body.topics):
-        return await _commit_in_portions(metadata, time_slices, groups, request)
+        return await _commit_in_portions(metadata, time_slices, groups, request, denied)
     refused: list[OffsetCommitResponseTopic] = []
     body.topics = [
         known
         for topic in body.topics
-        if (known := _known(metadata.image, topic, request.version, refused)).partitions
+        if (known := _known(metadata.image, topic, request.version, refused, denied)).partitions
     ]
     answer = await _commit(groups, request, body.topics) if body.topics else OffsetCommitResponse()
     answer.topics = _merged(refused, answer.topics)
@@ -58,7 +72,11 @@ async def handle(
 
 
 async def _commit_in_portions(
-    metadata: "Metadata", time_slices: "TimeSlices", groups: "GroupCoordinatorService", request: "Request"
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    request: "Request",
+    denied: Set[str],
 ) -> OffsetCommitResponse:
     """Commits some hundred partitions at a time, each portion in one append. As with a single append, refuses
     all partitions if together they exceed the most that one append may hold.
@@ -68,7 +86,7 @@ async def _commit_in_portions(
     # As in Kafka, refused partitions come first.
     size_bytes = 0
     async for topic in time_slices.each(body.topics):
-        name, topic_id, count, error = _found(metadata.image, topic, request.version)
+        name, topic_id, count, error = _found(metadata.image, topic, request.version, denied)
         async for part in time_slices.each(topic.partitions):
             if not 0 <= part.partition_index < count:
                 refused_id = topic_id if count or request.version >= _TOPIC_ID_VERSION else ZERO_UUID
@@ -80,7 +98,7 @@ async def _commit_in_portions(
     portion: list[OffsetCommitRequestTopic] = []
     room = _AT_ONCE
     async for topic in time_slices.each(body.topics):
-        name, topic_id, count, _ = _found(metadata.image, topic, request.version)
+        name, topic_id, count, _ = _found(metadata.image, topic, request.version, denied)
         known = (part for part in topic.partitions if 0 <= part.partition_index < count)
         while partitions := list(islice(known, room)):
             portion.append(OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions))
@@ -148,10 +166,10 @@ async def _commit(
 
 
 def _found(
-    image: "ClusterImage", topic: OffsetCommitRequestTopic, version: int
+    image: "ClusterImage", topic: OffsetCommitRequestTopic, version: int, denied: Set[str]
 ) -> tuple[str, bytes, int, Error]:
-    """Returns name, id and number of partitions of a topic (0: it does not exist), and the error of all other
-    partitions.
+    """Returns name, id and number of partitions of a topic (0: it does not exist, or is denied), and the
+    error of all other partitions.
     """
     if version >= _TOPIC_ID_VERSION:
         found = image.topics_by_id.get(topic.topic_id)
@@ -159,6 +177,8 @@ def _found(
     else:
         found = image.topics.get(topic.name)
         error = Errors.UNKNOWN_TOPIC_OR_PARTITION
+    if (topic.name if found is None else found.name) in denied:
+        return topic.name, topic.topic_id, 0, Errors.TOPIC_AUTHORIZATION_FAILED
     if found is None:
         return topic.name, topic.topic_id, 0, error
     return found.name, found.id, len(found.partitions), error
@@ -172,9 +192,10 @@ def _known(
     topic: OffsetCommitRequestTopic,
     version: int,
     refused: list[OffsetCommitResponseTopic],
+    denied: Set[str],
 ) -> OffsetCommitRequestTopic:
     """Returns the topic with name and id and its existing partitions; adds the others to `refused`."""
-    name, topic_id, count, error = _found(image, topic, version)
+    name, topic_id, count, error = _found(image, topic, version, denied)
     unknown = [part for part in topic.partitions if not 0 <= part.partition_index < count]
     if unknown:
         refused.append(

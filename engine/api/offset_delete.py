@@ -1,11 +1,13 @@
 """Handles OffsetDelete: deletes committed offsets of a group (KIP-496)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import denied_among, names_of
 from bowstring.engine.api.partition_answers import Answers
 from bowstring.engine.requests.time_slices import streamed
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.ids import ZERO_UUID
 from bowstring.protocol.messages.offset_delete import (
@@ -21,30 +23,42 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ClusterImage, Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 _AT_ONCE: Final = 500
 
 
 async def handle(
-    request: "Request", *, metadata: "Metadata", time_slices: "TimeSlices", groups: "GroupCoordinatorService"
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
 ) -> OffsetDeleteResponse:
-    """Deletes offsets of existing partitions; errors of the group come before those of its partitions."""
+    """Deletes offsets of existing partitions of topics that the client may read; errors of the group come
+    before those of its partitions.
+    """
     body: OffsetDeleteRequest = request.body
     image = metadata.image
+    names = names_of(image, body.topics, by_id=False)
+    denied = await denied_among(
+        authorizer, request, AclOperation.READ, ResourceType.TOPIC, names, time_slices=time_slices
+    )
     answers = Answers()
     # As in Kafka, refused partitions come first.
     async for topic in time_slices.each(body.topics):
-        count = _partitions(image, topic.name)
+        count = _partitions(image, topic.name, denied)
+        is_denied = topic.name in denied
+        error = Errors.TOPIC_AUTHORIZATION_FAILED if is_denied else Errors.UNKNOWN_TOPIC_OR_PARTITION
         async for part in time_slices.each(topic.partitions):
             if not 0 <= part.partition_index < count:
-                answers.add(
-                    topic.name, ZERO_UUID, part.partition_index, Errors.UNKNOWN_TOPIC_OR_PARTITION.code
-                )
+                answers.add(topic.name, ZERO_UUID, part.partition_index, error.code)
     asked = False
     portion: list[OffsetDeleteRequestTopic] = []
     room = _AT_ONCE
     async for topic in time_slices.each(body.topics):
-        count = _partitions(image, topic.name)
+        count = _partitions(image, topic.name, denied)
         known = (part for part in topic.partitions if 0 <= part.partition_index < count)
         while there := list(islice(known, room)):
             portion.append(OffsetDeleteRequestTopic(name=topic.name, partitions=there))
@@ -70,9 +84,9 @@ def _answer(name: str, topic_id: bytes, partitions: Iterator[tuple[int, int]]) -
     )
 
 
-def _partitions(image: "ClusterImage", topic: str) -> int:
+def _partitions(image: "ClusterImage", topic: str, denied: Set[str]) -> int:
     found = image.topics.get(topic)
-    return 0 if found is None else len(found.partitions)
+    return 0 if found is None or topic in denied else len(found.partitions)
 
 
 async def _delete(

@@ -4,11 +4,13 @@ Versions: 2 all topics of the group, and a top-level error; 7 stable offsets onl
 (KIP-709); 9 member ids and epochs; 10 topic ids instead of names.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Set
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bowstring.engine.api.denials import NONE_DENIED, denied_among, denies, hides, names_of
 from bowstring.engine.requests.time_slices import portions, streamed
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.ids import ZERO_UUID
 from bowstring.protocol.messages.offset_fetch import (
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 _GROUP_ERROR_VERSION = 2
 _BATCH_VERSION = 8
@@ -36,27 +40,62 @@ _AT_ONCE = 500
 
 
 async def handle(
-    request: "Request", *, metadata: "Metadata", groups: "GroupCoordinatorService"
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
+    time_slices: "TimeSlices",
 ) -> OffsetFetchResponse:
-    """Answers for every requested group, in order."""
+    """Answers for every requested group, in order.
+
+    Behaviour: a group that the client may not describe is refused. A topic that it may not describe gets
+    TOPIC_AUTHORIZATION_FAILED, after the others; if all topics are requested, it is left out.
+    """
     body: OffsetFetchRequest = request.body
+    rights = _Rights(authorizer, request, metadata, time_slices)
     if request.version >= _BATCH_VERSION:
-        return OffsetFetchResponse(groups=streamed(_groups(metadata, groups, request)))
+        return OffsetFetchResponse(groups=streamed(_groups(metadata, groups, request, rights)))
     topics: Any = body.topics
     group = OffsetFetchRequestGroup(group_id=body.group_id, topics=topics)
     answer = OffsetFetchResponse()
-    fetched = await _fetch(metadata, groups, request, group, answer)
+    fetched = await _fetch(metadata, groups, request, group, answer, rights=rights)
     answer.error_code = fetched.error_code
     answer.topics = streamed(_singles(fetched.topics))
     return answer
 
 
+class _Rights:
+    """What the client may see."""
+
+    def __init__(
+        self, authorizer: "Authorizer", request: "Request", metadata: "Metadata", time_slices: "TimeSlices"
+    ) -> None:
+        self._asked = (authorizer, request, AclOperation.DESCRIBE)
+        self._image = metadata.image
+        self._by_id = request.version >= _TOPIC_ID_VERSION
+        self._time_slices = time_slices
+
+    def denies_group(self, group_id: str) -> bool:
+        """Returns whether the client may not describe a group."""
+        return denies(*self._asked, ResourceType.GROUP, group_id)
+
+    def hides(self, topic: str) -> bool:
+        """Returns whether the client may not see a topic among all."""
+        return hides(*self._asked, ResourceType.TOPIC, topic)
+
+    async def denied_topics(self, topics: Iterable[Any]) -> Set[str]:
+        """Returns the names of requested topics that the client may not describe."""
+        names = names_of(self._image, topics, by_id=self._by_id)
+        return await denied_among(*self._asked, ResourceType.TOPIC, names, time_slices=self._time_slices)
+
+
 async def _groups(
-    metadata: "Metadata", groups: "GroupCoordinatorService", request: "Request"
+    metadata: "Metadata", groups: "GroupCoordinatorService", request: "Request", rights: _Rights
 ) -> AsyncIterator[OffsetFetchResponseGroup]:
     for group in request.body.groups:
         answer = OffsetFetchResponseGroup(group_id=group.group_id)
-        fetched = await _fetch(metadata, groups, request, group, answer)
+        fetched = await _fetch(metadata, groups, request, group, answer, rights=rights)
         answer.error_code, answer.topics = fetched.error_code, fetched.topics
         yield answer
 
@@ -104,33 +143,45 @@ async def _fetch(
     request: "Request",
     group: OffsetFetchRequestGroup,
     answer: Any,
+    *,
+    rights: _Rights,
 ) -> Fetched:
     """Queries the coordinator for some hundred partitions at a time; sets a late error in `answer`."""
+    if rights.denies_group(group.group_id):
+        return _refused(request, group.topics, Errors.GROUP_AUTHORIZATION_FAILED)
+    denied: Set[str] = NONE_DENIED
+    wanted: Iterator[OffsetFetchRequestTopics]
     if group.topics is None:
         try:
             held = groups.shard_of(group.group_id).offsets.of_group(group.group_id)
         except KafkaError as error:
             return _refused(request, group.topics, error.error)
         if sum(map(len, held.values())) <= _AT_ONCE:
-            return await _ask(metadata, groups, request, group, None)
-        wanted = _everything(metadata, request, held)
+            found = await _ask(metadata, groups, request, group, None)
+            return found._replace(topics=[each for each in found.topics if not rights.hides(each.name)])
+        wanted = (each for each in _everything(metadata, request, held) if not rights.hides(each.name))
     else:
-        wanted = _asked_for(metadata, request, group.topics)
+        denied = await rights.denied_topics(group.topics)
+        wanted = _asked_for(metadata, request, group.topics, denied)
         if _is_small(group.topics):
             known = list(wanted)
             found = await _ask(metadata, groups, request, group, known)
             if found.error_code == 0:
-                found.topics.extend(_unknown(metadata, request, group.topics))
+                found.topics.extend(_failures(metadata, request, group.topics, denied))
             return found
-    return Fetched(0, _in_portions(request, group, wanted, answer, metadata=metadata, groups=groups))
+    failures = _failures(metadata, request, group.topics or (), denied)
+    portioned = _in_portions(request, group, wanted, answer, failures, metadata=metadata, groups=groups)
+    return Fetched(0, portioned)
 
 
 def _is_small(topics: Any) -> bool:
     return len(topics) <= _AT_ONCE and sum(len(topic.partition_indexes) for topic in topics) <= _AT_ONCE
 
 
-def _asked_for(metadata: "Metadata", request: "Request", topics: Any) -> Iterator[OffsetFetchRequestTopics]:
-    """Yields the requested topics that exist, by name."""
+def _asked_for(
+    metadata: "Metadata", request: "Request", topics: Any, denied: Set[str]
+) -> Iterator[OffsetFetchRequestTopics]:
+    """Yields the requested topics that exist and are not denied, by name."""
     for topic in topics:
         name, topic_id = topic.name, ZERO_UUID
         if request.version >= _TOPIC_ID_VERSION:
@@ -139,16 +190,27 @@ def _asked_for(metadata: "Metadata", request: "Request", topics: Any) -> Iterato
             if found is None:
                 continue
             name = found.name
-        yield OffsetFetchRequestTopics(
-            name=name, topic_id=topic_id, partition_indexes=topic.partition_indexes
-        )
+        if name not in denied:
+            yield OffsetFetchRequestTopics(
+                name=name, topic_id=topic_id, partition_indexes=topic.partition_indexes
+            )
 
 
-def _unknown(metadata: "Metadata", request: "Request", topics: Any) -> Iterator[OffsetFetchResponseTopics]:
-    if request.version >= _TOPIC_ID_VERSION:
-        for topic in topics:
-            if topic.topic_id not in metadata.image.topics_by_id:
+def _failures(
+    metadata: "Metadata", request: "Request", topics: Any, denied: Set[str]
+) -> Iterator[OffsetFetchResponseTopics]:
+    """Yields the answers for requested topics that are unknown or denied."""
+    by_id = request.version >= _TOPIC_ID_VERSION
+    for topic in topics if by_id or denied else ():
+        name = topic.name
+        if by_id:
+            found = metadata.image.topics_by_id.get(topic.topic_id)
+            if found is None:
                 yield _failed(topic, Errors.UNKNOWN_TOPIC_ID)
+                continue
+            name = found.name
+        if name in denied:
+            yield _failed(topic, Errors.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _everything(
@@ -201,6 +263,7 @@ async def _in_portions(
     group: OffsetFetchRequestGroup,
     wanted: Iterator[OffsetFetchRequestTopics],
     answer: Any,
+    failures: Iterator[OffsetFetchResponseTopics],
     *,
     metadata: "Metadata",
     groups: "GroupCoordinatorService",
@@ -227,7 +290,7 @@ async def _in_portions(
         elif topic is not None:
             portion.append(topic)
             partitions += max(1, len(topic.partition_indexes))
-    for each in _unknown(metadata, request, group.topics or ()):
+    for each in failures:
         yield each
 
 

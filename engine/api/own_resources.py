@@ -2,11 +2,14 @@
 levels, which only it has, and configs of other brokers, which it refuses. All else is the controller's.
 """
 
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from bowstring.engine.api import broker_loggers
+from bowstring.engine.api.config_resources import BROKER_LOGGER, denial
 from bowstring.engine.metadata.config_changes import Change
 from bowstring.engine.metadata.image import BROKER_RESOURCE
+from bowstring.engine.security.acl_types import AclOperation
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from bowstring.protocol.messages.alter_configs import AlterConfigsResourceResponse as ReplacedResponse
@@ -17,23 +20,28 @@ from bowstring.protocol.messages.incremental_alter_configs import (
 )
 from bowstring.protocol.schema import Response
 
-_BROKER_LOGGER: Final = 8
+if TYPE_CHECKING:
+    from bowstring.engine.requests.request import Request
+    from bowstring.engine.security.authorizer import Authorizer
 
 
 class OwnResources:
     """What of a request this broker answers itself, and the rest of it.
 
     Attributes:
-        rest: The request for the controller; None if nothing is left for it.
+        rest: The request for the controller; None if nothing is left for it. It checks what that needs.
     """
 
-    def __init__(self, body: AlterConfigsRequest | IncrementalAlterConfigsRequest, node_id: int) -> None:
+    def __init__(self, request: "Request", node_id: int, authorizer: "Authorizer") -> None:
+        body: AlterConfigsRequest | IncrementalAlterConfigsRequest = request.body
+        operation = AclOperation.ALTER_CONFIGS
+        self._logger_denial = partial(denial, authorizer, request, operation, BROKER_LOGGER)
         self._own: dict[int, Any] = {}
         self._is_replacing = isinstance(body, AlterConfigsRequest)
         resources: list[Any] = list(body.resources)
         for place, resource in enumerate(resources):
             kind = resource.resource_type
-            if (kind == _BROKER_LOGGER and not self._is_replacing) or (
+            if (kind == BROKER_LOGGER and not self._is_replacing) or (
                 kind == BROKER_RESOURCE and resource.resource_name
             ):
                 self._answer(place, resource, body, node_id)
@@ -46,6 +54,10 @@ class OwnResources:
         """Answers a resource, unless it is this broker's own configs."""
         error: KafkaError | None = None
         try:
+            if resource.resource_type == BROKER_LOGGER and (
+                refusal := self._logger_denial(resource.resource_name)
+            ):
+                raise KafkaError(refusal)
             _check_name(resource.resource_name, node_id)
             if resource.resource_type == BROKER_RESOURCE:
                 return

@@ -1,7 +1,7 @@
 """Types for what a request needs: an operation on a resource, as in Kafka's ACLs (KIP-11).
 
-Nothing enforces it yet. A row of the table of APIs (`table.py`) lists the requirements of its API, for an
-authorizer and for the reference page.
+A row of the table of APIs (`table.py`) lists the requirements of its API. Those of whole requests are
+checked before the handler (request_permissions.py), the others by it; the reference page shows all.
 """
 
 from enum import Enum
@@ -80,12 +80,15 @@ class Requirement(NamedTuple):
     Attributes:
         alternatives: One of them is enough. They are tried in order.
         error: The error that is answered, unless `denied` is OMITTED.
+        by_handler: The handler checks it although it is for the whole request: as in Kafka, after other
+            checks.
     """
 
     alternatives: tuple[Permission, ...]
     denied: Denied
     error: Error
     when: When
+    by_handler: bool = False
 
 
 def on_cluster(operation: AclOperation) -> Permission:
@@ -109,10 +112,10 @@ def on_transactional_ids(operation: AclOperation, *names: str, answer: tuple[str
 
 
 def for_request(
-    *alternatives: Permission, when: When = When.ALWAYS, error: Error | None = None
+    *alternatives: Permission, when: When = When.ALWAYS, error: Error | None = None, by_handler: bool = False
 ) -> Requirement:
     """Returns the requirement without which the whole request is refused."""
-    return _requirement(alternatives, Denied.REQUEST, when, error)
+    return _requirement(alternatives, Denied.REQUEST, when, error)._replace(by_handler=by_handler)
 
 
 def for_each(*alternatives: Permission, when: When = When.ALWAYS, error: Error | None = None) -> Requirement:

@@ -1,16 +1,40 @@
 """Describes the sender of a request, for the group coordinator."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bowstring.engine.groups.state import RequestContext
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.security.authorizer import Authorizer
 
 
-def request_context(request: "Request") -> RequestContext:
-    """Returns the context for the group coordinator."""
-    return RequestContext(request.version, request.client_id or "", client_host(request.peer))
+@dataclass(slots=True)
+class _Viewer:
+    """Who sees topics, without the request, which may be large."""
+
+    authorizer: "Authorizer"
+    principal: str
+    peer: str
+
+    def sees(self, topic: str) -> bool:
+        """Returns whether the sender may describe a topic."""
+        operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+        return self.authorizer.allows(self, operation, kind, topic, counts=False)
+
+
+def request_context(request: "Request", authorizer: "Authorizer | None" = None) -> RequestContext:
+    """Returns the context for the group coordinator.
+
+    Args:
+        authorizer: With it, regular expressions match only topics that the sender may describe.
+    """
+    sees = None
+    if authorizer is not None and authorizer.is_on:
+        sees = _Viewer(authorizer, request.principal, request.peer).sees
+    return RequestContext(request.version, request.client_id or "", client_host(request.peer), sees)
 
 
 def client_host(peer: str) -> str:

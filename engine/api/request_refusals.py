@@ -1,9 +1,12 @@
 """Answers whole requests with an error where the response has an error for each topic or resource only."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from bowstring.engine.api.message_paths import found_at
 from bowstring.engine.api.table import TABLE, Part
 from bowstring.engine.requests.answers import error_response
+from bowstring.engine.requests.time_slices import is_large, streamed
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import KafkaError
 from bowstring.protocol.schema import Response, Struct, fields_of
@@ -13,32 +16,47 @@ def refusal(key: int, version: int, body: Any, error: KafkaError) -> Response | 
     """Returns the answer to a request that failed as a whole: the error for each topic or resource that it
     names, as Kafka's getErrorResponse. None if there is no such answer.
     """
-    parts = TABLE[key].refused
+    row = TABLE[key]
     answer: Any = error_response(key, version, error)
-    if not parts:
-        return cast(Response | None, answer)
-    if answer is None:
+    if answer is None and (row.refused or row.is_refused_silently):
         answer = API_VERSIONS[key].response()
-    for part in parts:
-        getattr(answer, part.results).extend(_results(part, type(answer), body, error))
-    return cast(Response, answer)
+    if answer is not None:
+        for name, value in row.refused_with:
+            setattr(answer, name, value)
+    for part in row.refused:
+        results = list(getattr(answer, part.results))
+        setattr(answer, part.results, _joined(results, part, type(answer), body, error))
+    return cast(Response | None, answer)
 
 
-def _results(part: Part, answer: type[Struct], elements_of: Any, error: KafkaError) -> list[Any]:
-    """Returns the results for the elements of a request, or of one of its elements."""
+def _joined(results: list[Any], part: Part, answer: type[Struct], elements_of: Any, error: KafkaError) -> Any:
+    """Returns results with those for the elements of a request, or of one of its elements: as a list, unless
+    there are very many.
+    """
     (result_class,) = (each.struct for each in fields_of(answer) if each.name == part.results)
     assert result_class is not None, part.results
+    elements = found_at(elements_of, part.elements)
+    added = _results(part, result_class, elements, error)
+    if not results and "." not in part.elements and is_large(getattr(elements_of, part.elements)):
+        return streamed(added)
+    return [*results, *added]
+
+
+def _results(
+    part: Part, result_class: type[Struct], elements: Iterable[Any], error: KafkaError
+) -> Iterator[Any]:
     has_message = any(each.name == "error_message" for each in fields_of(result_class))
-    results = []
-    for element in getattr(elements_of, part.elements) or ():
+    for element in elements:
         result: Any = result_class()
-        for name in part.names:
-            setattr(result, name, element if isinstance(element, str | int) else getattr(element, name))
+        is_plain = isinstance(element, str | int)
+        for names in part.names:
+            name, result_name = (names, names) if isinstance(names, str) else names
+            setattr(result, result_name, element if is_plain else getattr(element, name))
         if part.inner is not None:
-            setattr(result, part.inner.results, _results(part.inner, result_class, element, error))
+            inner = _joined([], part.inner, result_class, element, error)
+            setattr(result, part.inner.results, inner)
         else:
-            result.error_code = error.code
+            setattr(result, part.error, error.code)
             if has_message:
                 result.error_message = error.detail or error.error.message
-        results.append(result)
-    return results
+        yield result

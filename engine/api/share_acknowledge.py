@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from bowstring.engine.api.denials import denials_of_topics
 from bowstring.engine.api.share_acknowledgements import (
     RENEW_VERSION,
     Acknowledgements,
@@ -9,6 +10,7 @@ from bowstring.engine.api.share_acknowledgements import (
     Outcome,
     member_of,
 )
+from bowstring.engine.security.acl_types import AclOperation
 from bowstring.engine.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.share_acknowledge import (
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.share.leader.share_partitions import SharePartitions
 
 
@@ -34,6 +37,7 @@ async def handle(
     metadata: "Metadata",
     time_slices: "TimeSlices",
     share_partitions: "SharePartitions",
+    authorizer: "Authorizer",
 ) -> ShareAcknowledgeResponse:
     """Answers when the acknowledgements are stored.
 
@@ -55,7 +59,10 @@ async def handle(
     except KafkaError as error:
         return ShareAcknowledgeResponse(error_code=error.code)
     renews = request.version >= RENEW_VERSION and body.is_renew_ack
-    acknowledgements = Acknowledgements(metadata, share_partitions, time_slices, member, renews=renews)
+    denies = denials_of_topics(authorizer, request, AclOperation.READ)
+    acknowledgements = Acknowledgements(
+        metadata, share_partitions, time_slices, member, renews=renews, denies=denies
+    )
     await acknowledgements.begin(body.topics)
     outcomes = await acknowledgements.outcomes()
     if body.share_session_epoch == FINAL_EPOCH and share_partitions.sessions.close(session):

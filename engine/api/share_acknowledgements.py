@@ -1,7 +1,7 @@
 """Acknowledges records for ShareFetch and ShareAcknowledge, and names the leader instead (KIP-932)."""
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bowstring._native.share.partition import check_acknowledgements
@@ -60,12 +60,15 @@ class Acknowledgements:
         member: SessionKey,
         *,
         renews: bool,
+        denies: Callable[[str], bool],
     ) -> None:
+        """`denies`: Whether the member may not read a topic."""
         self._metadata = metadata
         self._share_partitions = share_partitions
         self._time_slices = time_slices
         self._member = member
         self._renews = renews
+        self._denies = denies
         self._outcomes: dict[PartitionKey, Outcome] = {}
         self._empty: list[PartitionKey] = []
         self._stored: list[tuple[PartitionKey, asyncio.Future[Error]]] = []
@@ -97,6 +100,8 @@ class Acknowledgements:
             refused = Errors.UNKNOWN_TOPIC_ID
         elif not check_acknowledgements(batches, renews=self._renews):
             refused = Errors.INVALID_REQUEST
+        elif self._denies(topic.name):
+            refused = Errors.TOPIC_AUTHORIZATION_FAILED
         elif not 0 <= key[1] < len(topic.partitions):
             refused = Errors.UNKNOWN_TOPIC_OR_PARTITION
         if refused is not None:

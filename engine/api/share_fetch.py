@@ -1,10 +1,11 @@
 """Handles ShareFetch: a member of a share group acquires records, and acknowledges earlier ones (KIP-932)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import denials_of_topics
 from bowstring.engine.api.share_acknowledgements import (
     RENEW_VERSION,
     Acknowledgements,
@@ -13,6 +14,7 @@ from bowstring.engine.api.share_acknowledgements import (
     PartitionKey,
     member_of,
 )
+from bowstring.engine.security.acl_types import AclOperation
 from bowstring.engine.share.leader.share_fetch import Fetched, ShareFetch, ShareFetchOptions, rotated
 from bowstring.engine.share.sessions import (
     FINAL_EPOCH,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.share.leader.share_partitions import SharePartitions
 
 _RECORD_LIMIT: Final = 1
@@ -53,6 +56,7 @@ async def handle(
     metadata: "Metadata",
     time_slices: "TimeSlices",
     share_partitions: "SharePartitions",
+    authorizer: "Authorizer",
 ) -> ShareFetchResponse:
     """Answers when there are enough records, or when the time is over, and the acknowledgements are stored.
 
@@ -79,13 +83,16 @@ async def handle(
         )
     except KafkaError as error:
         return await _refused(share_partitions, request, error)
-    acknowledgements = Acknowledgements(metadata, share_partitions, time_slices, member, renews=renews)
+    denies = denials_of_topics(authorizer, request, AclOperation.READ)
+    acknowledgements = Acknowledgements(
+        metadata, share_partitions, time_slices, member, renews=renews, denies=denies
+    )
     if has_acknowledgements:
         await acknowledgements.begin(body.topics)
     fetched: dict[SessionPartition, Fetched] = {}
     closes = body.share_session_epoch == FINAL_EPOCH
     if not closes and not renews:
-        known, failed = await _known(metadata, time_slices, session)
+        known, failed = await _known(metadata, time_slices, session, denies)
         most = min(body.max_bytes, configs.value("fetch.max.bytes"))
         fetched = await _fetch(share_partitions, request, member, known, most) | failed
     outcomes = await acknowledgements.outcomes()
@@ -177,24 +184,33 @@ async def _named(
             yield SessionPartition(topic.topic_id, partition.partition_index, name)
 
 
-def _unknown(metadata: "Metadata", partition: SessionPartition) -> Error | None:
+def _unusable(
+    metadata: "Metadata", partition: SessionPartition, denies: Callable[[str], bool]
+) -> Error | None:
     topic = metadata.image.topics_by_id.get(partition.topic_id)
     if topic is None and partition.topic is None:
         # Until this broker learns of it; in Kafka as long as the session lasts.
         return Errors.UNKNOWN_TOPIC_ID
+    if denies(partition.topic or ("" if topic is None else topic.name)):
+        return Errors.TOPIC_AUTHORIZATION_FAILED
     if topic is None or not 0 <= partition.partition < len(topic.partitions):
         return Errors.UNKNOWN_TOPIC_OR_PARTITION
     return None
 
 
 async def _known(
-    metadata: "Metadata", time_slices: "TimeSlices", session: ShareSession
+    metadata: "Metadata",
+    time_slices: "TimeSlices",
+    session: ShareSession,
+    denies: Callable[[str], bool],
 ) -> tuple[list[SessionPartition], dict[SessionPartition, Fetched]]:
-    """Returns the partitions of a session that exist, and the answers for the others."""
+    """Returns the partitions of a session that exist and that the member may read, and the answers for the
+    others.
+    """
     known: list[SessionPartition] = []
     failed: dict[SessionPartition, Fetched] = {}
     async for partition in time_slices.each(list(session)):
-        error = _unknown(metadata, partition)
+        error = _unusable(metadata, partition, denies)
         if error is None:
             known.append(partition)
         else:

@@ -1,8 +1,9 @@
 """Handles ShareGroupDescribe: returns epochs, members and assignments of share groups (KIP-932)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api.group_descriptions import described_groups
+from bowstring.engine.api.consumer_group_describe import HIDDEN_TOPICS
+from bowstring.engine.api.group_descriptions import GroupRights, described_groups
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
 from bowstring.engine.requests.time_slices import streamed
 from bowstring.protocol.messages.share_group_describe import (
@@ -15,10 +16,19 @@ if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
+
+_TOPICS: Final = ("members.assignment.topic_partitions.topic_name",)
 
 
 async def handle(
-    request: "Request", *, metadata: "Metadata", groups: "GroupCoordinatorService"
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
+    time_slices: "TimeSlices",
 ) -> ShareGroupDescribeResponse:
     """Describes every requested group, in order.
 
@@ -29,6 +39,7 @@ async def handle(
         groups,
         body.group_ids,
         lambda shard, group_id: shard.describe_share_group(group_id),
+        rights=GroupRights(request, authorizer, time_slices, topics=_TOPICS, advice=HIDDEN_TOPICS),
         refused=DescribedGroup,
         with_operations=body.include_authorized_operations,
         enabled=supports_share_groups(metadata),

@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import denied_among
 from bowstring.engine.api.request_context import request_context
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH
 from bowstring.engine.groups.share.heartbeat import JOIN_EPOCH
 from bowstring.engine.groups.share.membership import refusal
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.features import SHARE_VERSION
 from bowstring.protocol.messages.share_group_heartbeat import (
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 MEMBER_ID_MAX: Final = 36
 """Characters of a member id: those of a UUID."""
@@ -28,7 +32,12 @@ def supports_share_groups(metadata: "Metadata") -> bool:
 
 
 async def handle(
-    request: "Request", *, metadata: "Metadata", groups: "GroupCoordinatorService"
+    request: "Request",
+    *,
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
+    time_slices: "TimeSlices",
 ) -> ShareGroupHeartbeatResponse:
     """Answers when all that the answer says is committed.
 
@@ -37,6 +46,12 @@ async def handle(
     body: ShareGroupHeartbeatRequest = request.body
     if not supports_share_groups(metadata):
         return refusal(Errors.UNSUPPORTED_VERSION)
+    if not _is_member_id(body.member_id):
+        return refusal(Errors.INVALID_REQUEST, "Invalid member id in the request.")
+    names = body.subscribed_topic_names or ()
+    operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+    if await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices):
+        return refusal(Errors.TOPIC_AUTHORIZATION_FAILED)
     try:
         _check(body)
         context = request_context(request)
@@ -49,14 +64,16 @@ async def handle(
     return answer
 
 
+def _is_member_id(text: str) -> bool:
+    return 0 < len(text) <= MEMBER_ID_MAX
+
+
 def _check(body: ShareGroupHeartbeatRequest) -> None:
     """Checks what does not depend on the group.
 
     Raises:
         KafkaError: INVALID_REQUEST.
     """
-    if not 0 < len(body.member_id) <= MEMBER_ID_MAX:
-        raise KafkaError(Errors.INVALID_REQUEST, "Invalid member id in the request.")
     for field, value in (
         ("MemberId", body.member_id),
         ("GroupId", body.group_id),

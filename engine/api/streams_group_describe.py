@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.api.group_descriptions import described_groups
+from bowstring.engine.api.consumer_group_describe import HIDDEN_TOPICS
+from bowstring.engine.api.group_descriptions import GroupRights, described_groups
 from bowstring.engine.api.streams_group_heartbeat import supports_streams_groups
 from bowstring.engine.requests.time_slices import streamed
 from bowstring.protocol.messages.streams_group_describe import (
@@ -16,12 +17,26 @@ if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 _NOT_STORED: Final = 1
+_TOPICS: Final = (
+    "topology.subtopologies.source_topics",
+    "topology.subtopologies.repartition_sink_topics",
+    "topology.subtopologies.repartition_source_topics.name",
+    "topology.subtopologies.state_changelog_topics.name",
+)
 
 
 async def handle(
-    request: "Request", *, configs: "BrokerConfigs", metadata: "Metadata", groups: "GroupCoordinatorService"
+    request: "Request",
+    *,
+    configs: "BrokerConfigs",
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
+    time_slices: "TimeSlices",
 ) -> StreamsGroupDescribeResponse:
     """Describes every requested group, in order.
 
@@ -33,6 +48,7 @@ async def handle(
         groups,
         body.group_ids,
         lambda shard, group_id: _described(shard.describe_streams_group(group_id), asked=wanted),
+        rights=GroupRights(request, authorizer, time_slices, topics=_TOPICS, advice=HIDDEN_TOPICS),
         refused=DescribedGroup,
         with_operations=body.include_authorized_operations,
         enabled=supports_streams_groups(configs, metadata),

@@ -3,14 +3,16 @@
 The broker creates repartition and changelog topics that the topology needs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import NONE_DENIED, allows_on_cluster, denied_among
 from bowstring.engine.api.request_context import request_context
 from bowstring.engine.groups.streams.heartbeat import HeartbeatAnswer, refusal
 from bowstring.engine.groups.streams.statuses import Status
 from bowstring.engine.metadata.names import is_internal, topic_name_problem
 from bowstring.engine.metadata.topic_changes import NewTopic
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.features import STREAMS_VERSION
 from bowstring.protocol.messages import streams_group_heartbeat as messages
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 _TOPOLOGY_ITEMS_MAX: Final = 10_000
 _TASKS_MAX: Final = 20_000
@@ -50,6 +53,7 @@ async def handle(
     changes: "ClusterChanges",
     time_slices: "TimeSlices",
     groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
 ) -> messages.StreamsGroupHeartbeatResponse:
     """Answers when all that the answer says is committed, and missing internal topics have been requested.
 
@@ -58,10 +62,13 @@ async def handle(
     body: messages.StreamsGroupHeartbeatRequest = request.body
     if not supports_streams_groups(configs, metadata):
         return refusal(Errors.UNSUPPORTED_VERSION, _ADVICE).response
+    asked = (authorizer, request, AclOperation.DESCRIBE)
     try:
         await _check_size(time_slices, body)
         if body.topology is not None:
-            await _check_topics(time_slices, body.topology)
+            named = await _checked_topics(time_slices, body.topology)
+            if await denied_among(*asked, ResourceType.TOPIC, named, time_slices=time_slices):
+                return refusal(Errors.TOPIC_AUTHORIZATION_FAILED, None).response
         context = request_context(request)
         answer: HeartbeatAnswer = await groups.ask(
             body.group_id,
@@ -70,7 +77,11 @@ async def handle(
     except KafkaError as error:
         return refusal(error.error, error.detail).response
     if answer.missing:
-        await _create(changes, answer.missing, answer.response)
+        denied = await _uncreatable(authorizer, request, answer.missing, time_slices=time_slices)
+        if denied:
+            _say_denied(answer.response, denied)
+        else:
+            await _create(changes, answer.missing, answer.response)
     return answer.response
 
 
@@ -95,8 +106,9 @@ async def _check_size(time_slices: "TimeSlices", body: messages.StreamsGroupHear
         raise KafkaError(Errors.INVALID_REQUEST, f"A member cannot have over {_TAGS_MAX} tags.")
 
 
-async def _check_topics(time_slices: "TimeSlices", topology: messages.Topology) -> None:
-    """Refuses topics that cannot be in a topology, and topologies too large for the group log.
+async def _checked_topics(time_slices: "TimeSlices", topology: messages.Topology) -> Collection[str]:
+    """Returns the names of the topics of a topology. Refuses topics that cannot be in one, and topologies too
+    large for the group log.
 
     Raises:
         KafkaError: STREAMS_INVALID_TOPOLOGY.
@@ -124,6 +136,7 @@ async def _check_topics(time_slices: "TimeSlices", topology: messages.Topology) 
         raise KafkaError(
             Errors.STREAMS_INVALID_TOPOLOGY, f"Topic names {','.join(invalid)} are not valid topic names."
         )
+    return named
 
 
 def _items(subtopology: messages.Subtopology) -> Iterator[str | None]:
@@ -143,6 +156,32 @@ def _items(subtopology: messages.Subtopology) -> Iterator[str | None]:
 
 
 # ---- internal topics
+
+
+async def _uncreatable(
+    authorizer: "Authorizer",
+    request: "Request",
+    missing: "Sequence[InternalTopic]",
+    *,
+    time_slices: "TimeSlices",
+) -> Set[str]:
+    """Returns the names of missing topics that the client may not create."""
+    if allows_on_cluster(authorizer, request, AclOperation.CREATE):
+        return NONE_DENIED
+    names = (each.name for each in missing)
+    operation, kind = AclOperation.CREATE, ResourceType.TOPIC
+    return await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
+
+
+def _say_denied(response: messages.StreamsGroupHeartbeatResponse, denied: Set[str]) -> None:
+    """Says in the status of the answer, as Kafka does, that no missing topic is created."""
+    detail = f"Unauthorized to CREATE on topics {', '.join(sorted(denied))}."
+    for status in response.status or ():
+        if status.status_code == Status.MISSING_INTERNAL_TOPICS:
+            status.status_detail += f"; {detail}"
+            return
+    status = messages.Status(status_code=Status.MISSING_INTERNAL_TOPICS, status_detail=detail)
+    response.status = [*(response.status or ()), status]
 
 
 async def _create(

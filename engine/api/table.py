@@ -5,10 +5,11 @@ declare its messages (`python/bowstring/protocol/messages`), write its module in
 module has ``async def handle(request, *, ...)``, which returns the response's body. Its keyword-only
 parameters state the parts of the node that it uses, by the names and types that `engine.broker` has for them.
 It is imported, and gets its parts, on the first request.
-Permissions are those that Kafka 4.4 checks (its KafkaApis and ControllerApis); nothing checks them here yet.
+Permissions are those that Kafka 4.4 checks (its KafkaApis and ControllerApis). What a request needs as a
+whole is checked before its handler (request_permissions.py); handlers check the rest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -39,16 +40,19 @@ class Part(NamedTuple):
     """Elements of a request that get an error each when the whole request is refused.
 
     Attributes:
-        elements: The field of the request that lists them.
+        elements: The field of the request that lists them, or a path to it.
         results: The field of the answer with a result for each.
         names: The fields that a result has in common with its element; one, if the element is a plain value.
+            A pair where the names differ: the element's, the result's.
         inner: Parts of an element that get the error in its place.
+        error: The field of a result with the error's code.
     """
 
     elements: str
     results: str
-    names: tuple[str, ...]
+    names: tuple[str | tuple[str, str], ...]
     inner: "Part | None" = None
+    error: str = "error_code"
 
 
 class ServedApi(NamedTuple):
@@ -66,6 +70,8 @@ class ServedApi(NamedTuple):
         at_once: The module's `at_once` answers what waits for nothing, without a task of its own.
         never_guessed: After a bug the connection is closed: an error that is made up would mislead clients.
         refused: Where the answer has the error when the whole request is refused; empty: in its error code.
+        refused_with: Fields of that answer with a value other than their default.
+        is_refused_silently: The answer of a version without an error code is then empty, as in Kafka.
     """
 
     key: int
@@ -77,6 +83,8 @@ class ServedApi(NamedTuple):
     at_once: bool = False
     never_guessed: bool = False
     refused: tuple[Part, ...] = ()
+    refused_with: tuple[tuple[str, object], ...] = ()
+    is_refused_silently: bool = False
 
     @property
     def forwarded(self) -> bool:
@@ -102,7 +110,7 @@ _BETWEEN_NODES: Final = (for_request(on_cluster(_CLUSTER_ACTION)),)
 _ALTER_CLUSTER: Final = (for_request(on_cluster(_ALTER)),)
 _DESCRIBE_CLUSTER: Final = (for_request(on_cluster(_DESCRIBE)),)
 _JOIN_GROUP: Final = (for_request(on_groups(_READ, "group_id")),)
-_SUBSCRIBE: Final = (*_JOIN_GROUP, for_request(on_topics(_DESCRIBE, "subscribed_topic_names")))
+_SUBSCRIBED: Final = on_topics(_DESCRIBE, "subscribed_topic_names")
 _ALTER_TOPIC_CONFIGS: Final = for_each(
     on_topics(_ALTER_CONFIGS, "resources.resource_name"), when=When.TOPIC_CONFIGS
 )
@@ -119,6 +127,12 @@ _MEMBERS_TOPICS: Final = (
     "groups.members.target_assignment.topic_partitions.topic_name",
 )
 _CONFIG_PARTS: Final = (Part("resources", "responses", ("resource_type", "resource_name")),)
+_COMMITTED_PARTS: Final = (
+    Part("topics", "topics", ("name", "topic_id"), Part("partitions", "partitions", ("partition_index",))),
+)
+_SHARE_STATE_PARTS: Final = (
+    Part("topics", "results", ("topic_id",), Part("partitions", "partitions", ("partition",))),
+)
 
 _ROWS: Final = (
     ServedApi(
@@ -141,6 +155,14 @@ _ROWS: Final = (
         broker=NATIVE,
         controller="quorum_messages",
         controller_needs=_BETWEEN_NODES,
+        refused=(
+            Part(
+                "topics",
+                "responses",
+                ("topic", "topic_id"),
+                Part("partitions", "partitions", (("partition", "partition_index"),)),
+            ),
+        ),
     ),
     ServedApi(
         ApiKeys.LIST_OFFSETS, needs=(for_each(on_topics(_DESCRIBE, "topics.name")),), broker="list_offsets"
@@ -159,6 +181,7 @@ _ROWS: Final = (
         ApiKeys.OFFSET_COMMIT,
         needs=(*_JOIN_GROUP, for_each(on_topics(_READ, "topics.name", "topics.topic_id"))),
         broker="offset_commit",
+        refused=_COMMITTED_PARTS,
     ),
     ServedApi(
         ApiKeys.OFFSET_FETCH,
@@ -178,7 +201,7 @@ _ROWS: Final = (
         needs=(
             for_each(on_groups(_DESCRIBE, "key", "coordinator_keys"), when=When.GROUP_KEYS),
             for_each(on_transactional_ids(_DESCRIBE, "key", "coordinator_keys"), when=When.TRANSACTION_KEYS),
-            for_request(on_cluster(_CLUSTER_ACTION), when=When.SHARE_KEYS),
+            for_request(on_cluster(_CLUSTER_ACTION), when=When.SHARE_KEYS, by_handler=True),
         ),
         broker="find_coordinator",
     ),
@@ -239,6 +262,7 @@ _ROWS: Final = (
             ),
         ),
         broker="init_producer_id",
+        refused_with=(("producer_epoch", -1),),
         never_guessed=True,
     ),
     ServedApi(
@@ -254,6 +278,19 @@ _ROWS: Final = (
             for_request(on_cluster(_CLUSTER_ACTION), when=When.BY_BROKER),
         ),
         broker="add_partitions_to_txn",
+        refused=(
+            Part(
+                "v3_and_below_topics",
+                "results_by_topic_v3_and_below",
+                ("name",),
+                Part(
+                    "partitions",
+                    "results_by_partition",
+                    ("partition_index",),
+                    error="partition_error_code",
+                ),
+            ),
+        ),
     ),
     ServedApi(
         ApiKeys.ADD_OFFSETS_TO_TXN,
@@ -269,6 +306,19 @@ _ROWS: Final = (
         ApiKeys.WRITE_TXN_MARKERS,
         needs=(for_request(on_cluster(_ALTER), on_cluster(_CLUSTER_ACTION)),),
         broker="write_txn_markers",
+        refused=(
+            Part(
+                "markers",
+                "markers",
+                ("producer_id",),
+                Part(
+                    "topics",
+                    "topics",
+                    ("name",),
+                    Part("partition_indexes", "partitions", ("partition_index",)),
+                ),
+            ),
+        ),
     ),
     ServedApi(
         ApiKeys.TXN_OFFSET_COMMIT,
@@ -278,6 +328,7 @@ _ROWS: Final = (
             for_each(on_topics(_READ, "topics.name", "topics.topic_id")),
         ),
         broker="txn_offset_commit",
+        refused=_COMMITTED_PARTS,
     ),
     ServedApi(
         ApiKeys.DESCRIBE_CONFIGS,
@@ -295,8 +346,25 @@ _ROWS: Final = (
         controller="alter_configs",
         refused=_CONFIG_PARTS,
     ),
-    ServedApi(ApiKeys.ALTER_REPLICA_LOG_DIRS, needs=_ALTER_CLUSTER, broker="alter_replica_log_dirs"),
-    ServedApi(ApiKeys.DESCRIBE_LOG_DIRS, needs=_DESCRIBE_CLUSTER, broker="describe_log_dirs"),
+    ServedApi(
+        ApiKeys.ALTER_REPLICA_LOG_DIRS,
+        needs=_ALTER_CLUSTER,
+        broker="alter_replica_log_dirs",
+        refused=(
+            Part(
+                "dirs.topics",
+                "results",
+                (("name", "topic_name"),),
+                Part("partitions", "partitions", ("partition_index",)),
+            ),
+        ),
+    ),
+    ServedApi(
+        ApiKeys.DESCRIBE_LOG_DIRS,
+        needs=_DESCRIBE_CLUSTER,
+        broker="describe_log_dirs",
+        is_refused_silently=True,
+    ),
     ServedApi(
         ApiKeys.CREATE_PARTITIONS,
         needs=(for_each(on_topics(_ALTER, "topics.name")),),
@@ -435,7 +503,11 @@ _ROWS: Final = (
     ServedApi(ApiKeys.ALLOCATE_PRODUCER_IDS, needs=_BETWEEN_NODES, controller="controller_requests"),
     ServedApi(
         ApiKeys.CONSUMER_GROUP_HEARTBEAT,
-        needs=(*_SUBSCRIBE, to_see(on_topics(_DESCRIBE, "subscribed_topic_regex"))),
+        needs=(
+            *_JOIN_GROUP,
+            for_request(_SUBSCRIBED),
+            to_see(on_topics(_DESCRIBE, "subscribed_topic_regex")),
+        ),
         broker="consumer_group_heartbeat",
         at_once=True,
     ),
@@ -462,7 +534,11 @@ _ROWS: Final = (
         ),
         broker="describe_topic_partitions",
     ),
-    ServedApi(ApiKeys.SHARE_GROUP_HEARTBEAT, needs=_SUBSCRIBE, broker="share_group_heartbeat"),
+    ServedApi(
+        ApiKeys.SHARE_GROUP_HEARTBEAT,
+        needs=(*_JOIN_GROUP, for_request(_SUBSCRIBED, by_handler=True)),
+        broker="share_group_heartbeat",
+    ),
     ServedApi(
         ApiKeys.SHARE_GROUP_DESCRIBE,
         needs=(
@@ -494,11 +570,36 @@ _ROWS: Final = (
         controller="quorum_messages",
     ),
     ServedApi(ApiKeys.UPDATE_RAFT_VOTER, needs=_BETWEEN_NODES, controller="quorum_messages"),
-    ServedApi(ApiKeys.INITIALIZE_SHARE_GROUP_STATE, needs=_BETWEEN_NODES, broker="share_group_state"),
-    ServedApi(ApiKeys.READ_SHARE_GROUP_STATE, needs=_BETWEEN_NODES, broker="share_group_state"),
-    ServedApi(ApiKeys.WRITE_SHARE_GROUP_STATE, needs=_BETWEEN_NODES, broker="share_group_state"),
-    ServedApi(ApiKeys.DELETE_SHARE_GROUP_STATE, needs=_BETWEEN_NODES, broker="share_group_state"),
-    ServedApi(ApiKeys.READ_SHARE_GROUP_STATE_SUMMARY, needs=_BETWEEN_NODES, broker="share_group_state"),
+    ServedApi(
+        ApiKeys.INITIALIZE_SHARE_GROUP_STATE,
+        needs=_BETWEEN_NODES,
+        broker="share_group_state",
+        refused=_SHARE_STATE_PARTS,
+    ),
+    ServedApi(
+        ApiKeys.READ_SHARE_GROUP_STATE,
+        needs=_BETWEEN_NODES,
+        broker="share_group_state",
+        refused=_SHARE_STATE_PARTS,
+    ),
+    ServedApi(
+        ApiKeys.WRITE_SHARE_GROUP_STATE,
+        needs=_BETWEEN_NODES,
+        broker="share_group_state",
+        refused=_SHARE_STATE_PARTS,
+    ),
+    ServedApi(
+        ApiKeys.DELETE_SHARE_GROUP_STATE,
+        needs=_BETWEEN_NODES,
+        broker="share_group_state",
+        refused=_SHARE_STATE_PARTS,
+    ),
+    ServedApi(
+        ApiKeys.READ_SHARE_GROUP_STATE_SUMMARY,
+        needs=_BETWEEN_NODES,
+        broker="share_group_state",
+        refused=_SHARE_STATE_PARTS,
+    ),
     ServedApi(
         ApiKeys.STREAMS_GROUP_HEARTBEAT,
         needs=(
@@ -510,7 +611,8 @@ _ROWS: Final = (
                     "topology.subtopologies.repartition_sink_topics",
                     "topology.subtopologies.repartition_source_topics.name",
                     "topology.subtopologies.state_changelog_topics.name",
-                )
+                ),
+                by_handler=True,
             ),
             to_see(
                 on_cluster(_CREATE),
@@ -584,20 +686,29 @@ class Served(NamedTuple):
     Attributes:
         handlers: The module that answers, by API key; without those that the reactors answer.
         offered: The keys of all APIs.
+        needs: What is needed here of the sender of a request, by API key: nothing where it is forwarded, as
+            the active controller checks that.
     """
 
-    handlers: MappingProxyType[int, str]
+    handlers: Mapping[int, str]
     offered: tuple[int, ...]
+    needs: Mapping[int, tuple[Requirement, ...]]
 
 
-def _served(module_of: Callable[[ServedApi], str | None]) -> Served:
+def _served(
+    module_of: Callable[[ServedApi], str | None], needs_of: Callable[[ServedApi], tuple[Requirement, ...]]
+) -> Served:
     modules = {row.key: module for row in _ROWS if (module := module_of(row)) is not None}
     handlers = {key: module for key, module in modules.items() if module != NATIVE}
-    return Served(MappingProxyType(handlers), tuple(sorted(modules)))
+    needs = {key: needs_of(TABLE[key]) if handlers[key] != FORWARDED else () for key in handlers}
+    return Served(MappingProxyType(handlers), tuple(sorted(modules)), MappingProxyType(needs))
 
 
-BY_BROKER: Final = _served(lambda row: row.broker)
+BY_BROKER: Final = _served(lambda row: row.broker, lambda row: row.needs)
 """On a broker: the active controller answers what is forwarded to it."""
 
-BY_CONTROLLER: Final = _served(lambda row: row.controller)
+BY_CONTROLLER: Final = _served(
+    lambda row: row.controller,
+    lambda row: row.needs if row.controller_needs is None else row.controller_needs,
+)
 """On the listeners of controllers, where Fetch is that of the metadata log."""

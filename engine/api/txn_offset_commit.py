@@ -1,9 +1,12 @@
 """Handles TxnOffsetCommit: stores offsets of a group that count once a transaction commits."""
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, Final
 
+from bowstring.engine.api.denials import denied_among, names_of
 from bowstring.engine.groups.offsets.transactional import commit_error
 from bowstring.engine.metadata.names import GROUPS_TOPIC
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.transactions.partitions import Producer
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.txn_offset_commit import (
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ClusterImage, Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 _LOADING_VERSION: Final = 2
@@ -37,9 +41,10 @@ async def handle(
     time_slices: "TimeSlices",
     groups: "GroupCoordinatorService",
     transactions: "TransactionCoordinatorService",
+    authorizer: "Authorizer",
 ) -> TxnOffsetCommitResponse:
     """Commits for the partitions that exist, after the transaction's coordinator has confirmed that the
-    group's partition is in it.
+    group's partition is in it. Topics that the client may not read are refused.
 
     Versions: 2 leader epochs; 3 the member (KIP-447); 4 TRANSACTION_ABORTABLE; 5 adds the group's partition
     to the transaction (KIP-890); 6 topic ids instead of names, GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH
@@ -48,8 +53,12 @@ async def handle(
     body: TxnOffsetCommitRequest = request.body
     refused: list[TxnOffsetCommitResponseTopic] = []
     topics = []
+    names = names_of(metadata.image, body.topics, by_id=request.version >= _TOPIC_ID_VERSION)
+    denied = await denied_among(
+        authorizer, request, AclOperation.READ, ResourceType.TOPIC, names, time_slices=time_slices
+    )
     async for topic in time_slices.each(body.topics):
-        known = _known(metadata.image, topic, request.version, refused)
+        known = _known(metadata.image, topic, request.version, refused, denied)
         if known.partitions:
             topics.append(known)
     body.topics = topics
@@ -128,6 +137,7 @@ def _known(
     topic: TxnOffsetCommitRequestTopic,
     version: int,
     refused: list[TxnOffsetCommitResponseTopic],
+    denied: Set[str],
 ) -> TxnOffsetCommitRequestTopic:
     """Returns the topic with name, id and its existing partitions; adds the others to `refused`."""
     by_id = version >= _TOPIC_ID_VERSION
@@ -135,6 +145,9 @@ def _known(
     name, topic_id = (topic.name, topic.topic_id) if found is None else (found.name, found.id)
     error = Errors.UNKNOWN_TOPIC_ID if by_id and found is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
     count = 0 if found is None else len(found.partitions)
+    if name in denied:
+        name, topic_id, count = topic.name, topic.topic_id, 0
+        error = Errors.TOPIC_AUTHORIZATION_FAILED
     partitions = list(topic.partitions)
     unknown = [part for part in partitions if not 0 <= part.partition_index < count]
     if unknown:

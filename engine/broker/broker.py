@@ -159,7 +159,7 @@ class Broker:
         self.node_id = node_id_of(self.configs)
         self.directories = new_log_directories(self.configs)
         self._make_replica()
-        self.handlers, self.offered = BY_BROKER
+        self.handlers, self.offered, _ = BY_BROKER
         self.time_slices = TimeSlices()
         self.disk_reads = DiskReads()
         self.housekeeping = Housekeeping(self)
@@ -322,7 +322,12 @@ class Broker:
             disk_reads=self.disk_reads,
         )
         self.dispatcher = Dispatcher(
-            self.plane, self.handlers, self.part, advertised=self.advertised, time_slices=self.time_slices
+            self.plane,
+            BY_BROKER,
+            self.part,
+            authorizer=self.authorizer,
+            advertised=self.advertised,
+            time_slices=self.time_slices,
         )
         self.client_quotas = QuotaPublisher(self.quorum, self.plane, self.dispatcher)
         self.dispatcher.when_ended = self.coordination.connections_ended

@@ -105,7 +105,7 @@ class ControllerServer:
         self.time_slices = TimeSlices()
         self.listeners = []
         self.advertised = []
-        self.handlers, self.offered = BY_CONTROLLER
+        self.handlers, self.offered, _ = BY_CONTROLLER
         self.mutation_quotas = MutationQuotas(
             quorum,
             configs.value("controller.quota.window.num")
@@ -124,7 +124,10 @@ class ControllerServer:
         wanted = controller_listeners(self.configs, may_lack=self._may_lack_listeners)
         if not wanted:
             self.requests = RequestHandlers(
-                self.handlers, partial(getattr, self), time_slices=self.time_slices
+                BY_CONTROLLER,
+                partial(getattr, self),
+                authorizer=self.authorizer,
+                time_slices=self.time_slices,
             )
             return
         self.plane = make_plane(self.configs, self.offered, is_controller=True)
@@ -132,8 +135,9 @@ class ControllerServer:
         self.advertised = advertised_listeners(self.configs, self.listeners)
         self.requests = self.dispatcher = Dispatcher(
             self.plane,
-            self.handlers,
+            BY_CONTROLLER,
             partial(getattr, self),
+            authorizer=self.authorizer,
             advertised=self.advertised,
             time_slices=self.time_slices,
         )

@@ -6,7 +6,7 @@ scanned without the GIL and decoded while the handler iterates over them. Answer
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,13 +14,14 @@ from bowstring._native.protocol.message_steps import Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring.engine import event_log
 from bowstring.engine.api.request_refusals import refusal
-from bowstring.engine.api.table import FORWARDED
+from bowstring.engine.api.table import FORWARDED, Served
 from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.requests.answers import encoded
 from bowstring.engine.requests.binding import bound
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.engine.security.authorizer import Authorizer
 from bowstring.protocol import (
     API_VERSIONS,
     ProtocolError,
@@ -50,9 +51,10 @@ class Dispatcher(RequestHandlers):
 
     Args:
         plane: The data plane whose requests it answers.
-        modules: The module that answers, by API key.
+        served: The module that answers, and what is needed, by API key.
         part: Returns the part of the node that a handler states by a name. It is called with the first
             request of an API, on the control loop.
+        authorizer: Decides who may do what.
         advertised: The listeners, in the data plane's order.
         time_slices: Shares the control thread among long requests.
 
@@ -67,13 +69,14 @@ class Dispatcher(RequestHandlers):
     def __init__(
         self,
         plane: "DataPlane",
-        modules: Mapping[int, str],
+        served: Served,
         part: Callable[[str], Any],
         *,
+        authorizer: Authorizer,
         advertised: Sequence[Listener],
         time_slices: TimeSlices,
     ) -> None:
-        super().__init__(modules, part, time_slices=time_slices)
+        super().__init__(served, part, authorizer=authorizer, time_slices=time_slices)
         self.throttle: RequestThrottle | None = None
         self.when_replicas_change: Callable[[], None] = lambda: None
         self.when_access_decided: Callable[[], None] | None = None
@@ -217,10 +220,12 @@ class Dispatcher(RequestHandlers):
             return False
         if self.throttle is not None and self.throttle.limits_time(key):
             return False
+        failed = False
         try:
-            answer = at_once(
-                decode_request(key, version, message.body), message.client_id or "", message.peer
-            )
+            body = decode_request(key, version, message.body)
+            refused = self._refused_at_once(message, body) if self._authorizer.is_on else None
+            failed = refused is not None
+            answer = refused or at_once(body, message.client_id or "", message.peer)
             if answer is None:
                 return False
             payload = encode_response(key, version, message.correlation_id, answer)
@@ -235,8 +240,21 @@ class Dispatcher(RequestHandlers):
             )
             return False
         self._plane.reply(message.connection_id, message.slot, payload)
-        self._count(message, failed=False)
+        self._count(message, failed=failed)
         return True
+
+    def _refused_at_once(self, message: ControlRequest, body: Any) -> Response | None:
+        """Returns the answer to a small request whose sender lacks a permission."""
+        from bowstring.engine.api.request_permissions import Checked, check_at_once, for_whole_request
+
+        key, version = message.api_key, message.api_version
+        try:
+            check_at_once(
+                Checked(self._authorizer, message, version, body), for_whole_request(self._served.needs[key])
+            )
+        except KafkaError as error:
+            return refusal(key, version, body, error)
+        return None
 
     async def _answer(self, message: ControlRequest) -> None:
         failed, throttle_ms = True, 0
@@ -303,11 +321,11 @@ class Dispatcher(RequestHandlers):
                     str(error),
                 )
                 return None, True, 0
+            throttle_ms = 0
             if self.throttle is not None:
                 answer, throttle_ms = self.throttle.applied(request, answer)
-            else:
-                throttle_ms = 0
-            return encode_response(key, version, message.correlation_id, answer), True, throttle_ms
+            refused = await encoded(key, version, message.correlation_id, answer, self._time_slices)
+            return refused, True, throttle_ms
         return encoding, False, throttle_ms
 
     async def _handled(self, request: Request) -> tuple[Response, int]:

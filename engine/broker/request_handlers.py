@@ -3,13 +3,13 @@ process itself. Counts them.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from bowstring.engine import event_log
 from bowstring.engine.api.request_refusals import refusal
-from bowstring.engine.api.table import TABLE
+from bowstring.engine.api.table import TABLE, Served
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.requests.answers import error_response
 from bowstring.engine.requests.binding import Handler, bound
@@ -17,6 +17,7 @@ from bowstring.engine.requests.listeners import WITHIN
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.security.acl_types import OWN_NODE
+from bowstring.engine.security.authorizer import Authorizer
 from bowstring.protocol import API_VERSIONS, ProtocolError
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.schema import Request as AnyRequest
@@ -27,12 +28,13 @@ AtOnce = Callable[[Any, str, str], Response | None]
 
 
 class RequestHandlers:
-    """The handlers of the APIs of one kind of listener.
+    """The handlers of the APIs of one kind of listener. What a request needs as a whole is checked first.
 
     Args:
-        modules: The module that answers, by API key.
+        served: The module that answers, and what is needed, by API key.
         part: Returns the part of the node that a handler states by a name. It is called with the first
             request of an API, on the control loop.
+        authorizer: Decides who may do what.
         time_slices: Shares the control thread among long requests.
 
     Attributes:
@@ -40,11 +42,18 @@ class RequestHandlers:
     """
 
     def __init__(
-        self, modules: Mapping[int, str], part: Callable[[str], Any], *, time_slices: TimeSlices
+        self,
+        served: Served,
+        part: Callable[[str], Any],
+        *,
+        authorizer: Authorizer,
+        time_slices: TimeSlices,
     ) -> None:
         self.counters: dict[int, RequestCounters] = {}
-        self._modules = modules
+        self._served = served
+        self._modules = served.handlers
         self._part = part
+        self._authorizer = authorizer
         self._time_slices = time_slices
         self._handlers: dict[int, Handler] = {}
         self._at_once: dict[int, AtOnce | None] = {}
@@ -55,8 +64,25 @@ class RequestHandlers:
         if handler is None:
             module = import_module(f"bowstring.engine.api.{self._modules[key]}")
             self._at_once[key] = bound(module.at_once, self._part) if TABLE[key].at_once else None
-            handler = self._handlers[key] = bound(module.handle, self._part)
+            handler = self._handlers[key] = self._checking(key, bound(module.handle, self._part))
         return handler
+
+    def _checking(self, key: int, handler: Handler) -> Handler:
+        """Returns the handler behind the check of what its requests need; without an authorizer itself."""
+        if not self._authorizer.is_on:
+            return handler
+        from bowstring.engine.api.request_permissions import Checked, check, for_whole_request
+
+        needs = for_whole_request(self._served.needs[key])
+        if not needs:
+            return handler
+
+        async def checked(request: Request) -> Response:
+            asked = Checked(self._authorizer, request, request.version, request.body)
+            await check(asked, needs, self._time_slices)
+            return await handler(request)
+
+        return checked
 
     async def answer_within(self, body: AnyRequest, version: int) -> Response | None:
         """Answers a request of this process, which comes without a connection; None where one would be closed

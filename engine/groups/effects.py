@@ -4,6 +4,7 @@
 - `SetTimer`: replaces a timer of the same key; when it fires, call `GroupShard.timer_fired`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bowstring.engine.coordinators.effects import AppendMarker, AppendRecords, Note, Respond
@@ -29,10 +30,15 @@ class CancelTimer:
 
 @dataclass(slots=True)
 class ResolveRegexes:
-    """Look up the topics of a group's regular expressions, then call `GroupShard.regexes_resolved`."""
+    """Look up the topics of a group's regular expressions, then call `GroupShard.regexes_resolved`.
+
+    Attributes:
+        sees: Whether the member for which they are looked up may see a topic; None: all of them.
+    """
 
     group_id: str
     regexes: tuple[str, ...]
+    sees: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True)

@@ -293,7 +293,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
 
     async def _resolve(self, hosted: HostedShard[GroupShard], effect: ResolveRegexes) -> None:
         """Looks up topics in steps, between other work."""
-        search = Search(self._cluster, effect.regexes, wall_ms())
+        search = Search(self._cluster, effect.regexes, wall_ms(), effect.sees)
         while not search.step():
             await asyncio.sleep(0)
         if not hosted.dismissed:

@@ -44,6 +44,8 @@ class RequestContext:
     client_id: str
     # as Java prints an address: "/127.0.0.1"
     client_host: str
+    # whether the client may see a topic; None: all of them
+    sees: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True)
@@ -124,9 +126,11 @@ class ShardState:
         """Stops a timer."""
         self.outbox.append(CancelTimer(key))
 
-    def resolve_regexes(self, group_id: str, regexes: tuple[str, ...]) -> None:
-        """Requests the topics of regular expressions."""
-        self.outbox.append(ResolveRegexes(group_id, regexes))
+    def resolve_regexes(
+        self, group_id: str, regexes: tuple[str, ...], sees: Callable[[str], bool] | None
+    ) -> None:
+        """Requests the topics of regular expressions, among those that `sees` is true of."""
+        self.outbox.append(ResolveRegexes(group_id, regexes, sees))
 
     def note(self, text: str) -> None:
         """Adds a line to the broker's log."""

@@ -15,6 +15,8 @@ class Request:
         correlation_id: The client's number for it.
         client_id: The client's name for itself; None when it sent none.
         principal: The sender, such as ``User:ANONYMOUS``.
+        is_token_authenticated: Whether the sender has authenticated with a delegation token.
+        is_forwarded: Whether a broker has sent it on inside Envelope.
         peer: The sender's address, ``host:port``.
         listener: The listener it came through, with the advertised address.
         connection_id: Id of its connection while that is open.
@@ -28,6 +30,8 @@ class Request:
         "client_id",
         "connection_id",
         "correlation_id",
+        "is_forwarded",
+        "is_token_authenticated",
         "listener",
         "peer",
         "principal",
@@ -51,6 +55,8 @@ class Request:
         connection_id: int = -1,
         slot: int = -1,
         received_ns: int = 0,
+        is_token_authenticated: bool = False,
+        is_forwarded: bool = False,
     ) -> None:
         self.api_key = api_key
         self.version = version
@@ -64,3 +70,5 @@ class Request:
         self.slot = slot
         self.spent_ns = 0
         self.received_ns = received_ns
+        self.is_token_authenticated = is_token_authenticated
+        self.is_forwarded = is_forwarded

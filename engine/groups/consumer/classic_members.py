@@ -164,7 +164,8 @@ def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
 
 def _enter(attempt: _Join, member: Member, changes: Changes, token: object) -> None:
     state, group = attempt.state, attempt.group
-    update = MemberUpdate(state, group, member, changes, attempt.now_ms)
+    sees = attempt.context.sees
+    update = MemberUpdate(state, group, member, changes, attempt.now_ms, sees=sees)
     result = update.to(attempt.updated(member), attempt.owned)
     group_id, member_id = group.group_id, result.member_id
     state.cancel_timer(join_timer(group_id, member_id))

@@ -113,7 +113,8 @@ class _Heartbeat:
         self._check_room(group)
         member_id = request.member_id or state.new_uuid()
         member = self._member(group, member_id)
-        update = MemberUpdate(state, group, member, self._changes, self._now_ms)
+        sees = self._context.sees
+        update = MemberUpdate(state, group, member, self._changes, self._now_ms, sees=sees)
         result = update.to(self._updated(member), request.topic_partitions)
         state.set_timer(
             session_timer(group.group_id, result.member_id), session_timeout_ms(state, group.group_id)

@@ -26,6 +26,10 @@ _FIELD: Final = "SubscribedTopicRegex"
 _MATCHED_AT_ONCE: Final = 1_000
 
 
+Sees = Callable[[str], bool] | None
+"""Whether the member may see a topic; None: all of them."""
+
+
 class RegexChange(NamedTuple):
     """How a member's regular expression changed; `bumps` says that the group needs a new epoch for that."""
 
@@ -62,9 +66,12 @@ def change(
     return RegexChange(changed=True, bumps=bumps)
 
 
-def refresh(state: ShardState, group: ConsumerGroup, member: Member, updated: Member, now_ms: int) -> None:
+def refresh(
+    state: ShardState, group: ConsumerGroup, member: Member, updated: Member, now_ms: int, *, sees: Sees
+) -> None:
     """Has the shell look up the topics of the group's regular expressions if that is due: one is new,
-    there are new topics, or the last lookup is old.
+    there are new topics, or the last lookup is old. As in Kafka, they match only topics that the member may
+    see for which this happens.
     """
     old, new = member.subscribed_regex, updated.subscribed_regex
     if not new and not group.regex_counts:
@@ -88,7 +95,7 @@ def refresh(state: ShardState, group: ConsumerGroup, member: Member, updated: Me
     )
     if due and wanted:
         group.resolving = True
-        state.resolve_regexes(group.group_id, tuple(wanted))
+        state.resolve_regexes(group.group_id, tuple(wanted), sees)
 
 
 class Lookup(NamedTuple):
@@ -106,9 +113,11 @@ class Search:
     Args:
         regexes: An expression that is not valid finds nothing.
         now_ms: Wall time.
+        sees: Whether a topic may be found; None: all of them.
     """
 
-    def __init__(self, cluster: ClusterView, regexes: Iterable[str], now_ms: int) -> None:
+    def __init__(self, cluster: ClusterView, regexes: Iterable[str], now_ms: int, sees: Sees = None) -> None:
+        self._sees = sees
         self._names = iter(list(cluster.topic_names()))
         self._matching: dict[str, tuple[Callable[[str], bool], set[str]]] = {}
         self._versions = (cluster.created_version, cluster.offset, now_ms)
@@ -125,7 +134,8 @@ class Search:
             return False
         names = list(islice(self._names, max(1, _MATCHED_AT_ONCE // max(1, len(self._matching)))))
         for matches, found in self._matching.values():
-            found.update(filter(matches, names))
+            matching = filter(matches, names)
+            found.update(matching if self._sees is None else filter(self._sees, matching))
         return not names
 
     @property

@@ -23,11 +23,20 @@ class MemberUpdate:
         group: The group; a new one is not in the state yet.
         member: The member as it was.
         changes: Takes the records.
+        sees: Whether the member may see a topic; None: all of them.
     """
 
     def __init__(
-        self, state: ShardState, group: ConsumerGroup, member: Member, changes: Changes, now_ms: int
+        self,
+        state: ShardState,
+        group: ConsumerGroup,
+        member: Member,
+        changes: Changes,
+        now_ms: int,
+        *,
+        sees: regexes.Sees,
     ) -> None:
+        self._sees = sees
         self._state = state
         self._group = group
         self._member = member
@@ -52,7 +61,7 @@ class MemberUpdate:
         if updated is not member and updated != member:
             self._changes.add(records.member(group.group_id, updated))
         regex = regexes.change(self._state, group, member, updated, self._changes)
-        regexes.refresh(self._state, group, member, updated, self._now_ms)
+        regexes.refresh(self._state, group, member, updated, self._now_ms, sees=self._sees)
         epoch = group.epoch
         bumps = names_changed or regex.bumps or self._assignor(member, updated) != self._assignor()
         if bumps or group.refreshed_version != self._state.cluster.topics_version:

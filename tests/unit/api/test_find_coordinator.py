@@ -13,6 +13,7 @@ from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.support.fake_authorizer import ALLOWS_ALL
 
 LISTENER = Listener("EXTERNAL", "own.example", 9001)
 
@@ -53,9 +54,18 @@ def found(leaders, *, coordinates=True, version=6, key_type=0):
     body = FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"])
     request = Request(api_key=10, version=version, body=body, listener=LISTENER)
     coordinators = Coordinators({name: lambda: coordinator})
-    handling = find_coordinator.handle(request, node_id=1, metadata=metadata, coordinators=coordinators)
-    answer = asyncio.run(handling)
-    (each,) = answer.coordinators if version >= 4 else [answer]
+
+    async def answers():
+        answer = await find_coordinator.handle(
+            request,
+            node_id=1,
+            metadata=metadata,
+            coordinators=coordinators,
+            authorizer=ALLOWS_ALL,
+        )
+        return [each async for each in answer.coordinators] if version >= 4 else [answer]
+
+    (each,) = asyncio.run(answers())
     return each.error_code, each.node_id, each.host, each.port
 
 

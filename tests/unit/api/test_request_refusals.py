@@ -22,6 +22,7 @@ from bowstring.protocol.messages import delete_acls as da
 from bowstring.protocol.messages import delete_topics as dt
 from bowstring.protocol.messages import elect_leaders as el
 from bowstring.protocol.messages import incremental_alter_configs as iac
+from tests.support.fake_authorizer import ALLOWS_ALL
 
 BUSY = KafkaError(Errors.REQUEST_TIMED_OUT, "The controller was busy.")
 VERSIONS = [
@@ -99,6 +100,7 @@ def test_the_answer_has_the_error_for_each_part(key: int, version: int):
         "quorum": Busy(),
         "changes": Changes(),
         "time_slices": TimeSlices(),
+        "authorizer": ALLOWS_ALL,
     }
     handling = forwarded.handle(request, **parts)
     for answer in (refusal(key, version, body, BUSY), asyncio.run(handling)):

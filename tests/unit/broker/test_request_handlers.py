@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from bowstring.engine.api.table import BY_CONTROLLER, Served
 from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol import ProtocolError
@@ -12,6 +13,7 @@ from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.support.fake_authorizer import ALLOWS_ALL
 
 REQUEST = BrokerHeartbeatRequest(broker_id=1, broker_epoch=2)
 KEY = ApiKeys.BROKER_HEARTBEAT
@@ -28,8 +30,9 @@ def handlers(monkeypatch):
         "bowstring.engine.broker.request_handlers.import_module", lambda name: SimpleNamespace(handle=handle)
     )
     made = RequestHandlers(
-        {KEY: "broker_heartbeat", ApiKeys.CREATE_TOPICS: "create_topics"},
+        Served({KEY: "broker_heartbeat", ApiKeys.CREATE_TOPICS: "create_topics"}, (), BY_CONTROLLER.needs),
         {"part": lambda request: made.answer(request)}.__getitem__,
+        authorizer=ALLOWS_ALL,
         time_slices=TimeSlices(),
     )
     return made
