@@ -14,6 +14,7 @@ from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.describe_groups import DescribeGroupsRequest
 from bowstring.protocol.messages.list_groups import ListGroupsRequest
+from tests.support.fake_authorizer import ALLOWS_ALL
 from tests.support.group_service import commit, error_of, started
 from tests.support.waiting import pause_async
 
@@ -25,7 +26,7 @@ async def coordinator():
     broker = await started()
     for group in GROUPS:
         assert error_of(await commit(broker, group)) == 0
-    return broker, SimpleNamespace(groups=broker.groups, time_slices=TimeSlices())
+    return broker, SimpleNamespace(groups=broker.groups, time_slices=TimeSlices(), authorizer=ALLOWS_ALL)
 
 
 async def answered(parts, handler, body, version):

@@ -8,6 +8,7 @@ import pytest
 from bowstring.engine.api.table import BY_CONTROLLER, Served
 from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.engine.security.acl_types import OWN_NODE
 from bowstring.protocol import ProtocolError
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys
@@ -58,7 +59,7 @@ def test_the_handler_has_the_request_as_it_is_and_its_answer_is_handed_back(hand
     assert answered(handlers, note, version=0) is response
     (request,) = seen
     assert (request.body, request.version, request.api_key) == (REQUEST, 0, KEY)
-    assert request.listener.is_controller and request.principal == "User:ANONYMOUS"
+    assert request.listener.is_controller and request.principal is OWN_NODE
     assert request.connection_id < 0 and request.client_id is None
     counters = handlers.counters[KEY]
     assert (counters.requests, counters.errors) == (1, 0)
