@@ -17,13 +17,6 @@ cdef void connection_answer(Connection *c, int64_t slot, Chunk *head) noexcept n
 cdef void connection_answer_bytes(Connection *c, int64_t slot, const void *data, int64_t n) noexcept nogil
 cdef Connection *connection_find(Reactor *reactor, int64_t id) noexcept nogil
 
-# Replies
-cdef Chunk *chunk_bytes(int64_t capacity) noexcept nogil
-# Takes ownership of `data`, which is malloc'd, and frees it also when memory runs out.
-cdef Chunk *chunk_over(uint8_t *data, int64_t size) noexcept nogil
-cdef Chunk *chunk_file(SegmentFile *file, int64_t position, int64_t size) noexcept nogil
-cdef void chunks_free(Chunk *head) noexcept nogil
-
 # Life
 cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noexcept nogil
 cdef void connection_set_phase(Connection *c, Phase phase) noexcept nogil

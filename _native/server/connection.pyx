@@ -7,7 +7,7 @@ are processed, and their replies queue behind that slot.
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memmove
 from posix.unistd cimport close
 from bowstring._native.base.atomics cimport bump_i64
@@ -15,9 +15,9 @@ from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.disk.staged_tail cimport TailView, tail_view, view_release
 from bowstring._native.server.client_quotas cimport (
     quota_client_release, quota_percent, quota_record, quotas_on)
+from bowstring._native.server.chunks cimport chunk_bytes, chunk_pop, chunks_free
 from bowstring._native.server.control_queue cimport control_send_end, plane_event
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
-from bowstring._native.log cimport SegmentFile, segment_file_release
 from bowstring._native.server.connection_limits cimport HELD_BYTES_MAX, RECEIVE_BUFFER_BYTES
 from bowstring._native.server.connection_types cimport (
     PHASE_AUTHENTICATING, PHASE_CERTIFICATE, PHASE_OPEN, STALL_NONE, STALL_ORDER, STALL_READY, STALL_WAL, Chunk, Connection,
@@ -27,6 +27,9 @@ from bowstring._native.server.subject_types cimport NO_SUBJECT
 from bowstring._native.server.subjects cimport subject_intern, subject_release
 from bowstring._native.server.quota_types cimport QUOTA_REQUEST
 from bowstring._native.server.timers cimport timer_add, timer_pop
+from bowstring._native.server.tls_io cimport (
+    SEND_BROKEN, SEND_SHORT_FILE, SendResult, tls_end, tls_expect, tls_send)
+from bowstring._native.tls.stream_types cimport TLS_SLACK
 from bowstring._native.wal.types cimport Wal
 
 cdef extern from "server/sockets.h":
@@ -117,8 +120,8 @@ cdef bint connection_borrow_buffer(Connection *c) noexcept nogil:
 
 cdef void connection_fit_buffer(Connection *c) noexcept nogil:
     """Call it after the pass's batches are written: returns an empty buffer to the pool, or makes room for the rest of a
-    frame."""
-    cdef int64_t have = c.end - c.start, need = 4, capacity
+    frame. TLS needs room for what comes in the same record, too."""
+    cdef int64_t have = c.end - c.start, need = 4, capacity, spare = TLS_SLACK + 1 if c.tls != NULL else 0
     cdef uint8_t *data
     cdef const uint8_t *at = c.buffer + c.start
     if c.buffer == NULL:
@@ -130,6 +133,7 @@ cdef void connection_fit_buffer(Connection *c) noexcept nogil:
         return
     if have >= 4:
         need = 4 + ((<int64_t>at[0] << 24) | (at[1] << 16) | (at[2] << 8) | at[3])
+    need = max(need, have if spare > 0 else 0) + spare
     if need > c.capacity:
         data = buffer_take(&c.reactor.pool, need, &capacity)
         if data == NULL:
@@ -145,57 +149,6 @@ cdef void connection_fit_buffer(Connection *c) noexcept nogil:
         return
     c.start = 0
     c.end = have
-
-# ---------------------------------------------------------------- replies
-
-
-cdef Chunk *chunk_bytes(int64_t capacity) noexcept nogil:
-    cdef Chunk *chunk = <Chunk *>malloc(sizeof(Chunk) + capacity)
-    if chunk == NULL:
-        return NULL
-    chunk.next = NULL
-    chunk.file = NULL
-    chunk.position = chunk.end = 0
-    chunk.capacity = capacity
-    chunk.data = <uint8_t *>(chunk + 1)
-    return chunk
-
-
-cdef Chunk *chunk_file(SegmentFile *file, int64_t position, int64_t size) noexcept nogil:
-    """Takes over the caller's reference to `file`."""
-    cdef Chunk *chunk = chunk_bytes(0)
-    if chunk == NULL:
-        return NULL
-    chunk.file = file
-    chunk.position = position
-    chunk.end = position + size
-    return chunk
-
-
-cdef Chunk *chunk_over(uint8_t *data, int64_t size) noexcept nogil:
-    cdef Chunk *chunk = chunk_bytes(0)
-    if chunk == NULL:
-        free(data)
-        return NULL
-    chunk.data = data
-    chunk.end = chunk.capacity = size
-    return chunk
-
-
-cdef void chunk_drop(Chunk *chunk) noexcept nogil:
-    if chunk.file != NULL:
-        segment_file_release(chunk.file)
-    if chunk.data != <uint8_t *>(chunk + 1):             # from chunk_over()
-        free(chunk.data)
-    free(chunk)
-
-
-cdef void chunks_free(Chunk *head) noexcept nogil:
-    cdef Chunk *following
-    while head != NULL:
-        following = head.next
-        chunk_drop(head)
-        head = following
 
 # ---------------------------------------------------------------- reply order
 
@@ -346,17 +299,8 @@ cdef bint send_bytes(Connection *c) noexcept nogil:
             chunk.position += sent
             break
         sent -= part
-        pop_out(c)
+        chunk_pop(c)
     return total == 0
-
-
-cdef void pop_out(Connection *c) noexcept nogil:
-    cdef Chunk *chunk = c.out_head
-    c.out_head = chunk.next
-    if c.out_head == NULL:
-        c.out_tail = NULL
-    c.out_bytes -= sizeof(Chunk) + chunk.capacity
-    chunk_drop(chunk)
 
 
 cdef ssize_t send_range(Connection *c, const Chunk *chunk, int64_t most) noexcept nogil:
@@ -398,15 +342,32 @@ cdef bint send_file(Connection *c, Turn *turn) noexcept nogil:
             bump_i64(&c.reactor.sent_bytes, sent)
             c.last_active_ms = c.reactor.now_ms
         elif sent == 0:
-            connection_fail(c, b"segment-truncated",
-                            b"a segment file is shorter than a fetch response announced; check the disk")
+            fail_short_file(c)
             return False
         elif errno != EINTR:
             if errno != EAGAIN:
                 connection_condemn(c)
             return False
-    pop_out(c)
+    chunk_pop(c)
     return True
+
+
+cdef void send_tls(Connection *c) noexcept nogil:
+    cdef SendResult result = tls_send(c)
+    if result == SEND_SHORT_FILE:
+        fail_short_file(c)
+    elif result == SEND_BROKEN:
+        connection_condemn(c)
+
+
+cdef bint tls_unsent(const Connection *c) noexcept nogil:
+    """Whether encrypted bytes wait for room in the socket."""
+    return c.tls != NULL and c.tls.unsent.end > c.tls.unsent.start
+
+
+cdef void fail_short_file(Connection *c) noexcept nogil:
+    connection_fail(c, b"segment-truncated",
+                    b"a segment file is shorter than a fetch response announced; check the disk")
 
 
 cdef bint connection_send(Connection *c) noexcept nogil:
@@ -423,13 +384,15 @@ cdef bint connection_send(Connection *c) noexcept nogil:
 
 cdef bint send_queued(Connection *c) noexcept nogil:
     cdef Turn turn = Turn(TURN_BYTES, LOOK_BYTES)
-    while c.out_head != NULL and not c.closing:
+    if c.tls != NULL:
+        send_tls(c)
+    while c.out_head != NULL and not c.closing and c.tls == NULL:
         if c.out_head.file != NULL:
             if not send_file(c, &turn):
                 break
         elif not send_bytes(c):
             break
-    if c.ending and c.out_head == NULL:
+    if c.ending and c.out_head == NULL and not tls_unsent(c):
         connection_condemn(c)
     connection_watch(c)
     return not c.closing
@@ -439,19 +402,25 @@ cdef bint connection_full(const Connection *c) noexcept nogil:
     return (c.tail_slot - c.head_slot >= SLOTS_MAX or c.out_bytes >= OUT_BYTES_MAX or c.held_bytes >= HELD_BYTES_MAX)
 
 
+cdef int epoll_of(const Connection *c) noexcept nogil:
+    if c.handshaking:
+        return c.reactor.tls.silent_fd if c.tls == NULL else c.reactor.tls.begun_fd
+    return c.reactor.epoll_fd
+
+
 cdef void connection_watch(Connection *c) noexcept nogil:
     """Sets the events that epoll watches. A client that does not receive its replies is not read from. The end of a
     connection whose Fetch waits must be seen although a request behind it stops the reading: that request is dropped."""
     cdef bint reading = (not c.closing and not c.refusing and not c.parked and not c.stalled
                          and c.muted_until_ms == 0 and not connection_full(c)
                          and c.phase != PHASE_CERTIFICATE)
-    cdef bint writing = c.out_head != NULL and not c.closing
+    cdef bint writing = (c.out_head != NULL or tls_unsent(c)) and not c.closing
     cdef bint hangup = c.stalled == STALL_ORDER and c.fetch != NULL and not c.closing
     if reading != c.reading or writing != c.writing or hangup != c.watches_hangup:
         c.reading = reading
         c.writing = writing
         c.watches_hangup = hangup
-        epoll_set(c.reactor.epoll_fd, EPOLL_CTL_MOD, c.fd,
+        epoll_set(epoll_of(c), EPOLL_CTL_MOD, c.fd,
                   (EPOLLIN if reading else 0) | (EPOLLOUT if writing else 0) | (EPOLLRDHUP if hangup else 0), c)
 
 # ---------------------------------------------------------------- life
@@ -499,7 +468,8 @@ cdef Connection *connection_open(Reactor *reactor, int fd, int32_t listener) noe
     set_nodelay(fd)
     name_peer(fd, c.peer, sizeof(c.peer))
     c.subject = NO_SUBJECT
-    if not identify(c) or epoll_set(reactor.epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN, c) != 0:
+    if not identify(c) or not tls_expect(c) or epoll_set(epoll_of(c), EPOLL_CTL_ADD, fd, EPOLLIN, c) != 0:
+        tls_end(c)
         subject_release(&reactor.plane.subjects, c.subject)
         id_remove(&reactor.connections, c.id)
         close(fd)
@@ -539,7 +509,8 @@ cdef void connection_close(Connection *c) noexcept nogil:
     subject_release(&r.plane.subjects, c.subject)
     # A process that another thread forks has the socket too, until it runs its own program. Then close() alone neither
     # ends the connection nor the events that name `c`.
-    epoll_set(r.epoll_fd, EPOLL_CTL_DEL, c.fd, 0, NULL)
+    epoll_set(epoll_of(c), EPOLL_CTL_DEL, c.fd, 0, NULL)
+    tls_end(c)
     shutdown(c.fd, SHUT_RDWR)
     close(c.fd)
     connection_unstall(c)

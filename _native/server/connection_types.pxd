@@ -15,6 +15,7 @@ from bowstring._native.server.follow_types cimport Fetcher
 from bowstring._native.server.partition_types cimport Partition
 from bowstring._native.server.quota_types cimport QuotaClient
 from bowstring._native.server.reactor_types cimport Reactor
+from bowstring._native.tls.stream_types cimport TlsStream
 
 cdef struct Chunk:
     # A piece of a reply: bytes after the struct (or in a separate block), or a range of a segment file.
@@ -58,6 +59,11 @@ cdef struct Connection:
     int64_t phase_from_ms           # when PHASE_AUTHENTICATING began
     int64_t admitted_ms             # when it last ended; 0: never
     int64_t session_ends_ms         # KIP-368: requests after it must authenticate again; 0: never
+    TlsStream *tls                  # NULL: plain text, or the handshake has not begun
+    int8_t handshaking              # its events are in an epoll of TlsWork, and it is in a list there
+    int64_t handshake_from_ms
+    Connection *next_handshake
+    Connection *previous_handshake
     uint8_t *buffer                 # borrowed from the reactor's pool while there are unread bytes
     int64_t capacity
     int64_t start

@@ -30,7 +30,7 @@ cdef dict counters_of(Plane *plane):
     cdef Reactor *r
     cdef ApiCounters produce, fetch
     cdef int64_t connections = 0, accepted = 0, received = 0, sent = 0, sessions = 0, timers = 0
-    cdef int64_t session_bytes = 0
+    cdef int64_t session_bytes = 0, handshakes = 0, resumed = 0, failures = 0
     memset(&produce, 0, sizeof(produce))
     memset(&fetch, 0, sizeof(fetch))
     for i in range(plane.reactor_count):
@@ -42,11 +42,15 @@ cdef dict counters_of(Plane *plane):
         sessions += load_i32(&r.session_count)
         session_bytes += load_i64(&r.session_bytes)
         timers += load_i32(&r.timers.count)
+        handshakes += load_i64(&r.tls_handshakes)
+        resumed += load_i64(&r.tls_resumed)
+        failures += load_i64(&r.tls_failures)
         _add_counters(&produce, &r.produce)
         _add_counters(&fetch, &r.fetch)
     return {
         "connections": connections, "accepted": accepted, "received_bytes": received, "sent_bytes": sent,
         "fetch_sessions": sessions, "fetch_session_bytes": session_bytes, "timers": timers,
+        "tls": {"handshakes": handshakes, "resumed": resumed, "failures": failures},
         "followed_bytes": load_i64(&plane.followed_bytes),
         "storage": {
             "reads": load_i64(&plane.storage.reads), "read_bytes": load_i64(&plane.storage.read_bytes),

@@ -6,6 +6,7 @@ from bowstring._native.server.plane_types cimport Plane
 cdef class DataPlane:
     cdef Plane plane
     cdef list sockets
+    cdef list tls                   # by listener: its TlsContext, or None
     cdef list authenticating        # by listener: whether connections authenticate with SASL
     cdef dict replaced              # by Partition *: its earlier logs, which readers may still use
     cdef bint started, stopped

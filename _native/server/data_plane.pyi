@@ -6,6 +6,7 @@ from bowstring._native.access.acl_table import AclTable
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.protocol.message_steps import Encoding
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
+from bowstring._native.tls.context import TlsContext
 from bowstring._native.wal.write_ahead_log import WriteAheadLog
 
 _Rule = tuple[int, int, bytes, bytes, bytes, int, int]
@@ -24,6 +25,13 @@ class StorageCounters(TypedDict):
     read_bytes: int
     failed_reads: int
     corrupt_ranges: int
+
+@type_check_only
+class TlsCounters(TypedDict):
+    # handshakes that succeeded, those of them with a ticket, and those that did not
+    handshakes: int
+    resumed: int
+    failures: int
 
 @type_check_only
 class SlowBatchCounters(TypedDict):
@@ -45,6 +53,7 @@ class Counters(TypedDict):
     # appended as a follower
     followed_bytes: int
     storage: StorageCounters
+    tls: TlsCounters
     slow_batches: SlowBatchCounters
     produce: ApiCounters
     fetch: ApiCounters
@@ -69,7 +78,10 @@ class DataPlane:
         sasl_max_bytes: int = 524288,
         authentication_max_ms: int = 30000,
     ) -> None: ...
-    def listen(self, host: str, port: int, *, authenticates: bool = False) -> int: ...
+    def listen(
+        self, host: str, port: int, *, tls: TlsContext | None = None, authenticates: bool = False
+    ) -> int: ...
+    def set_tls(self, listener: int, tls: TlsContext) -> None: ...
     def start(self, *, accepts: bool = True) -> None: ...
     def accept(self) -> None: ...
     def stop(self) -> None: ...

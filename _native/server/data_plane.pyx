@@ -6,6 +6,7 @@ import socket
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -24,7 +25,7 @@ from bowstring._native.log cimport NOT_VERIFIED, PartitionLog, log_advance_high_
 from bowstring._native.protocol.message_steps cimport Encoding
 from bowstring._native.server.client_quotas cimport quotas_free, quotas_init
 from bowstring._native.server.access_reports cimport access_free, denied_access, taken_access
-from bowstring._native.server.connection cimport chunk_bytes, chunk_over, chunks_free
+from bowstring._native.server.chunks cimport chunk_bytes, chunk_over, chunks_free
 from bowstring._native.server.control_queue cimport control_take_all, message_free
 from bowstring._native.server.control_request cimport SlowBatch, take_message
 from bowstring._native.server.counters cimport counters_of, events_of
@@ -47,6 +48,7 @@ from bowstring._native.server.follow_types cimport Dial
 from bowstring._native.server.replica_types cimport ReplicaEvent
 from bowstring._native.server.subject_types cimport PRINCIPAL_BYTES_MAX
 from bowstring._native.server.subjects cimport subjects_free, subjects_init
+from bowstring._native.tls.stream_types cimport TlsPort
 from bowstring._native.wal.write_ahead_log cimport WriteAheadLog
 from bowstring._native.log.durability import join
 from bowstring._native.log.partition_log import LogError
@@ -78,6 +80,10 @@ cdef enum:
 
 def _cannot_listen(error, host, port):
     return OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror or error}")
+
+
+cdef TlsPort *port_of(object tls) except? NULL:
+    return NULL if tls is None else <TlsPort *>PyCapsule_GetPointer(tls.capsule, "bowstring.tls.port")
 
 
 cdef int enter_partition(Plane *plane, Topic *topic, int index, PartitionLog log, int leader_epoch,
@@ -146,6 +152,7 @@ cdef class DataPlane:
         self.plane.is_controller = is_controller
         self.sockets = []
         self.authenticating = []
+        self.tls = []
         self.plane.sasl_max_bytes = sasl_max_bytes
         self.plane.authentication_max_ms = authentication_max_ms
         self.ended = []
@@ -186,6 +193,7 @@ cdef class DataPlane:
         access_free(&self.plane)
         free(self.plane.listeners)
         free(self.plane.authenticates)
+        free(self.plane.tls_ports)
         free(self.plane.endpoints)
         if self.plane.subjects.buckets != NULL:
             subjects_free(&self.plane.subjects)
@@ -227,11 +235,13 @@ cdef class DataPlane:
         """eventfd that is readable when :meth:`take_requests` or :meth:`take_events` has something."""
         return self.plane.control_fd
 
-    def listen(self, str host, int port, *, bint authenticates=False):
+    def listen(self, str host, int port, *, tls=None, bint authenticates=False):
         """Binds a TCP listener and returns its port (``port`` 0: any free port). Call it before :meth:`start`. Connections
         are refused until :meth:`accept`: a client that connected would wait for its answers instead of trying others.
 
         Args:
+            tls: Connections begin with a TLS handshake, by this TlsContext of a server. The certificate of a client that
+                gives one comes as a request with the API key -2, which :meth:`admit` answers, unless ``authenticates``.
             authenticates: Connections begin in the authentication phase, in which ApiVersions, SaslHandshake and
                 SaslAuthenticate are their only requests, until :meth:`admit`. A SASL token without a request header
                 (after SaslHandshake of version 0) comes as SaslAuthenticate of version -1, and so does its answer.
@@ -254,7 +264,28 @@ cdef class DataPlane:
         bound.setblocking(False)
         self.sockets.append(bound)
         self.authenticating.append(authenticates)
+        self.tls.append(tls)
         return bound.getsockname()[1]
+
+    def set_tls(self, int listener, tls not None):
+        """Replaces the keys and settings of a TLS listener for connections whose handshake begins from now on.
+
+        Args:
+            listener: Its index: the order of the calls of :meth:`listen`.
+            tls: A server's TlsContext.
+
+        Raises:
+            ValueError: The listener has no TLS.
+        """
+        cdef TlsPort *port = port_of(tls)
+        if self.tls[listener] is None:
+            raise ValueError(f"listener {listener} has no TLS")
+        if self.plane.tls_ports != NULL:
+            with nogil:
+                pthread_rwlock_wrlock(&self.plane.table_lock)
+            self.plane.tls_ports[listener] = port
+            pthread_rwlock_unlock(&self.plane.table_lock)
+        self.tls[listener] = tls                         # no reactor uses the former one
 
     def start(self, *, bint accepts=True):
         """Starts the reactor threads. Without ``accepts``, connections are refused until :meth:`accept`.
@@ -265,11 +296,13 @@ cdef class DataPlane:
         cdef int i
         self.plane.listeners = <int *>malloc((len(self.sockets) + 1) * sizeof(int))
         self.plane.authenticates = <int8_t *>calloc(len(self.sockets) + 1, 1)
-        if self.plane.listeners == NULL or self.plane.authenticates == NULL:
+        self.plane.tls_ports = <TlsPort **>calloc(len(self.sockets) + 1, sizeof(TlsPort *))
+        if self.plane.listeners == NULL or self.plane.authenticates == NULL or self.plane.tls_ports == NULL:
             raise MemoryError
         for i, bound in enumerate(self.sockets):
             self.plane.listeners[i] = bound.fileno()
             self.plane.authenticates[i] = self.authenticating[i]
+            self.plane.tls_ports[i] = port_of(self.tls[i])
         self.plane.listener_count = len(self.sockets)
         self.started = True
         for i in range(self.plane.reactor_count):
@@ -741,7 +774,7 @@ cdef class DataPlane:
         Returns:
             dict: ``connections`` (open now), ``accepted``, ``received_bytes``, ``sent_bytes``,
             ``fetch_sessions``, ``timers`` (entries in the reactors' heaps, also expired ones), ``followed_bytes`` (appended
-            as a follower), ``slow_batches`` (a dict of ``waiting_bytes``, ``working_bytes`` and ``parked_connections``), and for ``produce`` and ``fetch`` a dict of ``requests``, ``errors``,
+            as a follower), ``tls`` (a dict of ``handshakes``, ``resumed`` and ``failures``), ``slow_batches`` (a dict of ``waiting_bytes``, ``working_bytes`` and ``parked_connections``), and for ``produce`` and ``fetch`` a dict of ``requests``, ``errors``,
             ``total_us`` and ``latency_buckets`` (count below 2**i microseconds).
         """
         return counters_of(&self.plane)

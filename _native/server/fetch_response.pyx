@@ -9,8 +9,8 @@ from bowstring._native.base.wire cimport (
 from bowstring._native.disk.file_ops cimport read_range
 from bowstring._native.log cimport segment_file_release
 from bowstring._native.replica.replica_quota cimport quota_record
-from bowstring._native.server.connection cimport (
-    chunk_bytes, chunk_file, chunks_free, connection_answer, connection_fail, connection_find)
+from bowstring._native.server.chunks cimport chunk_bytes, chunk_file, chunks_free
+from bowstring._native.server.connection cimport connection_answer, connection_fail, connection_find
 from bowstring._native.server.counters cimport count_request
 from bowstring._native.server.leader_hints cimport (
     FETCH_HINTS_VERSION, hint_wanted, put_current_leader, put_endpoints)

@@ -39,6 +39,7 @@ from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.server.replica_types cimport Endpoint, ReplicaEvent
 from bowstring._native.server.replication_settings cimport ReplicationSettings
 from bowstring._native.server.subject_types cimport SubjectTable
+from bowstring._native.tls.stream_types cimport TlsPort
 
 cdef struct TopicTable:
     Topic **by_name
@@ -74,6 +75,7 @@ cdef struct Plane:
     int32_t next_reactor
     int *listeners
     int32_t listener_count
+    TlsPort **tls_ports             # by listener, NULL for plain text; guarded by table_lock
     int8_t *authenticates           # by listener: connections begin in PHASE_AUTHENTICATING
     int64_t sasl_max_bytes          # sasl.server.max.receive.size
     int64_t authentication_max_ms   # a connection that stays longer in PHASE_AUTHENTICATING is closed

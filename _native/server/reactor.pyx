@@ -16,8 +16,9 @@ from bowstring._native.disk.descriptors cimport (
     descriptors_lend, descriptors_refill, descriptors_refused, descriptors_short)
 from bowstring._native.server.commit_queue cimport (
     commit_await_room, commit_pending, commits_collect, commits_free, commits_stop, commits_waiting)
+from bowstring._native.server.chunks cimport chunks_free
 from bowstring._native.server.connection cimport (
-    buffer_pool_free, chunks_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn,
+    buffer_pool_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn,
     connection_fail, connection_find, connection_finish, connection_fit_buffer, connection_full, connection_mute,
     connection_open, connection_send, connection_set_phase, connection_stall, connection_touch, connection_unmute,
     connection_watch)
@@ -28,6 +29,7 @@ from bowstring._native.server.fetcher cimport (
     fetcher_disconnected, fetcher_linked, fetcher_received, fetchers_free, fetchers_order, fetchers_run, link_drop)
 from bowstring._native.server.followed_partitions cimport order_drop, part_truncated, truncate_drop
 from bowstring._native.server.request_dispatch cimport cut_frames
+from bowstring._native.server.handshakes cimport handshakes_due_ms, handshakes_expire, handshakes_run
 from bowstring._native.server.id_table cimport id_find
 from bowstring._native.server.mailbox cimport post, wake
 from bowstring._native.server.pacing cimport pacer_gather, pacer_init, pacer_received
@@ -52,6 +54,8 @@ from bowstring._native.base.threads cimport ask_short_slice, start_thread
 from bowstring._native.server.subject_types cimport NO_SUBJECT
 from bowstring._native.server.subjects cimport subject_intern, subject_release
 from bowstring._native.server.timers cimport ids_in_use, timer_pop
+from bowstring._native.server.tls_io cimport tls_receive, tls_work_free
+from bowstring._native.server.tls_types cimport HANDSHAKES_TAG
 from bowstring._native.wal.types cimport Wal
 from bowstring._native.base.wire cimport writer_free
 
@@ -107,6 +111,9 @@ cdef void receive(Reactor *r, Connection *c) noexcept nogil:
         connection_condemn(c)
         return
     connection_touch(c)
+    if c.tls != NULL:
+        receive_tls(r, c)
+        return
     room = c.capacity - c.end
     have = c.end - c.start
     if have >= 4:
@@ -120,6 +127,23 @@ cdef void receive(Reactor *r, Connection *c) noexcept nogil:
             c.closing = True
         return
     c.end += n
+    received(r, c, n)
+
+
+cdef void receive_tls(Reactor *r, Connection *c) noexcept nogil:
+    """Does the same for a connection with TLS. The peer's last requests count, although it has closed its side."""
+    cdef bint ended = False
+    cdef int64_t n = tls_receive(c, &ended)
+    if n > 0:
+        received(r, c, n)
+    if ended:
+        c.closing = True
+    elif c.tls.unsent.end > c.tls.unsent.start:
+        connection_send(c)
+
+
+cdef void received(Reactor *r, Connection *c, int64_t n) noexcept nogil:
+    """Handles what the buffer has, after `n` bytes came from the socket."""
     c.last_active_ms = r.now_ms
     bump_i64(&r.received_bytes, n)
     pacer_received(&r.pacer, c.fd, n)
@@ -339,6 +363,8 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
         due = r.mutes.items[0].due_ms
     if r.accept_again_ms > 0 and (due < 0 or r.accept_again_ms < due):
         due = r.accept_again_ms
+    if r.tls != NULL:
+        due = handshakes_due_ms(r, due)
     if r.follow_due_ms > 0 and (due < 0 or r.follow_due_ms < due):
         due = r.follow_due_ms
     if due < 0:
@@ -476,7 +502,10 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
         if tag == 0:
             mail = True
         elif tag & LISTENER_TAG:
-            accept_all(r, <int32_t>(tag >> 1))
+            if tag == HANDSHAKES_TAG:
+                handshakes_run(r)
+            else:
+                accept_all(r, <int32_t>(tag >> 1))
         else:
             c = <Connection *>events[i].data.ptr
             if events[i].events & EPOLLOUT:
@@ -504,6 +533,8 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
         close_idle(r)
     if r.accept_again_ms > 0 and r.now_ms >= r.accept_again_ms and not watch_listeners(r):
         rest_listeners(r)
+    if r.tls != NULL:
+        handshakes_expire(r)
     flush_pass(r, True)
     if r.stalled_count > r.stalled_on_wals:
         look_again(r)
@@ -629,6 +660,7 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
                 session_remove(r, r.sessions[i])
         free(r.sessions)
     buffer_pool_free(r)
+    tls_work_free(r)
     close(r.epoll_fd)
     close(r.mailbox.event_fd)
     pthread_mutex_destroy(&r.mailbox.lock)

@@ -28,6 +28,7 @@ from bowstring._native.server.mail_types cimport Mailbox
 from bowstring._native.server.pacing cimport Pacer
 from bowstring._native.server.partition_types cimport Partition
 from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.tls_types cimport TlsWork
 
 cdef struct Timer:
     int64_t due_ms                  # CLOCK_MONOTONIC
@@ -109,11 +110,15 @@ cdef struct Reactor:
     Fetcher *fetchers               # connections to leaders; NULL: this reactor follows nothing
     IdTable follows                 # FollowParts
     int64_t follow_due_ms           # the next time a fetcher acts by itself; 0: never
+    TlsWork *tls                    # NULL: it has had no connection with TLS
     # counters: this thread writes, any may read
     int64_t connections_open
     int64_t connections_accepted
     int64_t received_bytes
     int64_t sent_bytes
     int64_t denied[ACCESS_KINDS]
+    int64_t tls_handshakes          # that succeeded
+    int64_t tls_resumed             # of these, by a ticket
+    int64_t tls_failures            # handshakes that did not succeed
     ApiCounters produce
     ApiCounters fetch

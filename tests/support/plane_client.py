@@ -1,6 +1,7 @@
 """A raw client for one DataPlane that sends and receives frames."""
 
 import socket
+import ssl
 import struct
 
 from bowstring.protocol import decode_response, encode_request
@@ -9,8 +10,10 @@ from tests.support.waiting import HANG_S
 
 
 class PlaneClient:
-    def __init__(self, port: int):
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None, session: ssl.SSLSession | None = None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=HANG_S)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost", session=session)
         self.correlation_id = 0
         self.client_id: str | None = "test"
         self.received = b""

@@ -21,7 +21,15 @@ class Served:
     """
 
     def __init__(
-        self, directory, reactors: int = 1, health=None, log_config=None, keys=(0, 1, 3, 18), **settings
+        self,
+        directory,
+        reactors: int = 1,
+        health=None,
+        log_config=None,
+        keys=(0, 1, 3, 18),
+        tls=None,
+        authenticates: bool = False,
+        **settings,
     ):
         apis = {
             key: (API_VERSIONS[key].lowest, API_VERSIONS[key].highest, API_VERSIONS[key].flexible_from)
@@ -30,7 +38,7 @@ class Served:
         self.directory = directory
         self.health, self.log_config = health, LOG_CONFIG | (log_config or {})
         self.plane = DataPlane(apis=apis, reactors=reactors, **settings)
-        self.port = self.plane.listen("127.0.0.1", 0)
+        self.port = self.plane.listen("127.0.0.1", 0, tls=tls, authenticates=authenticates)
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.clients: list[PlaneClient] = []
         self.add_topic(TOPIC, TOPIC_ID, 2)
@@ -46,8 +54,8 @@ class Served:
             self.logs[name, index] = log
             self.plane.add_partition(name, topic_id, index, log, **(serve or {}))
 
-    def client(self) -> PlaneClient:
-        client = PlaneClient(self.port)
+    def client(self, tls=None, session=None) -> PlaneClient:
+        client = PlaneClient(self.port, tls, session)
         self.clients.append(client)
         return client
 

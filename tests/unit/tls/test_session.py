@@ -2,7 +2,6 @@
 
 import datetime
 import ssl
-import tempfile
 
 import pytest
 
@@ -15,17 +14,7 @@ from tests.support.certificates import (
     foreign_authority,
     server_identity,
 )
-
-
-def server_context(**settings):
-    identity = server_identity()
-    return TlsContext(
-        server=True, certificate_chain=identity.certificate, private_key=identity.key, **settings
-    )
-
-
-def client_context(**settings):
-    return TlsContext(server=False, **{"trusted": authority().certificate, **settings})
+from tests.support.tls_contexts import client_context, load_identity, python_context, server_context
 
 
 def exchange(client: TlsSession, server: TlsSession, step: int = 1 << 20) -> tuple[bytes, bytes]:
@@ -176,20 +165,6 @@ class PythonPeer:
     @property
     def session_reused(self):
         return self.object.session_reused
-
-
-def python_context(identity=None):
-    context = ssl.create_default_context(cadata=authority().certificate.decode())
-    if identity is not None:
-        load_identity(context, identity)
-    return context
-
-
-def load_identity(context, identity):
-    with tempfile.NamedTemporaryFile() as both:
-        both.write(identity.certificate + identity.key)
-        both.flush()
-        context.load_cert_chain(both.name)
 
 
 _CONTEXTS: dict = {}
