@@ -48,14 +48,12 @@ typedef long (*bio_ctrl_fn)(void *bio, int command, long number, void *pointer);
     F(void *, d2i_X509, (void **x, const unsigned char **data, long n)) \
     F(int, i2d_X509, (const void *x, unsigned char **out)) \
     F(void, X509_free, (void *x)) \
-    F(int, X509_up_ref, (void *x)) \
     F(int, X509_check_private_key, (const void *x, const void *key)) \
     F(const void *, X509_get0_notBefore, (const void *x)) \
     F(const void *, X509_get0_notAfter, (const void *x)) \
     F(int, X509_cmp_current_time, (const void *when)) \
     F(int, ASN1_TIME_to_tm, (const void *when, struct tm *out)) \
     F(void *, X509_get_subject_name, (const void *x)) \
-    F(void *, X509_get_issuer_name, (const void *x)) \
     F(int, X509_NAME_entry_count, (const void *name)) \
     F(void *, X509_NAME_get_entry, (const void *name, int index)) \
     F(int, X509_NAME_ENTRY_set, (const void *entry)) \
@@ -66,7 +64,6 @@ typedef long (*bio_ctrl_fn)(void *bio, int command, long number, void *pointer);
     F(int, ASN1_STRING_type, (const void *text)) \
     F(int, ASN1_STRING_length, (const void *text)) \
     F(const unsigned char *, ASN1_STRING_get0_data, (const void *text)) \
-    F(int, i2d_ASN1_TYPE, (const void *value, unsigned char **out)) \
     F(void *, X509_get_ext_d2i, (const void *x, int nid, int *critical, int *index)) \
     F(void, GENERAL_NAMES_free, (void *names)) \
     F(void *, GENERAL_NAME_get0_value, (const void *name, int *type)) \
@@ -89,7 +86,6 @@ typedef long (*bio_ctrl_fn)(void *bio, int command, long number, void *pointer);
     F(const void *, TLS_server_method, (void)) \
     F(void *, SSL_CTX_new, (const void *method)) \
     F(void, SSL_CTX_free, (void *context)) \
-    F(int, SSL_CTX_up_ref, (void *context)) \
     F(long, SSL_CTX_ctrl, (void *context, int command, long number, void *pointer)) \
     F(uint64_t, SSL_CTX_set_options, (void *context, uint64_t options)) \
     F(int, SSL_CTX_set_cipher_list, (void *context, const char *names)) \
@@ -98,7 +94,6 @@ typedef long (*bio_ctrl_fn)(void *bio, int command, long number, void *pointer);
     F(int, SSL_CTX_set_session_id_context, (void *context, const unsigned char *id, unsigned int n)) \
     F(int, SSL_CTX_use_certificate, (void *context, void *x)) \
     F(int, SSL_CTX_use_PrivateKey, (void *context, void *key)) \
-    F(int, SSL_CTX_check_private_key, (const void *context)) \
     F(void *, SSL_CTX_get_cert_store, (const void *context)) \
     F(void *, SSL_CTX_get0_param, (void *context)) \
     F(int, SSL_CTX_set_default_verify_paths, (void *context)) \
@@ -125,7 +120,6 @@ typedef long (*bio_ctrl_fn)(void *bio, int command, long number, void *pointer);
     F(void *, SSL_get1_peer_certificate, (const void *ssl)) \
     F(const char *, SSL_get_version, (const void *ssl)) \
     F(const void *, SSL_get_current_cipher, (const void *ssl)) \
-    F(const char *, SSL_CIPHER_get_name, (const void *cipher)) \
     F(const char *, SSL_CIPHER_standard_name, (const void *cipher))
 
 typedef struct OpenSsl {

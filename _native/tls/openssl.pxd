@@ -40,14 +40,12 @@ cdef extern from "tls/openssl.h" nogil:
         void *(*d2i_X509)(void **x, const unsigned char **data, long n) noexcept nogil
         int (*i2d_X509)(const void *x, unsigned char **out) noexcept nogil
         void (*X509_free)(void *x) noexcept nogil
-        int (*X509_up_ref)(void *x) noexcept nogil
         int (*X509_check_private_key)(const void *x, const void *key) noexcept nogil
         const void *(*X509_get0_notBefore)(const void *x) noexcept nogil
         const void *(*X509_get0_notAfter)(const void *x) noexcept nogil
         int (*X509_cmp_current_time)(const void *when) noexcept nogil
         int (*ASN1_TIME_to_tm)(const void *when, tm *out) noexcept nogil
         void *(*X509_get_subject_name)(const void *x) noexcept nogil
-        void *(*X509_get_issuer_name)(const void *x) noexcept nogil
         int (*X509_NAME_entry_count)(const void *name) noexcept nogil
         void *(*X509_NAME_get_entry)(const void *name, int index) noexcept nogil
         int (*X509_NAME_ENTRY_set)(const void *entry) noexcept nogil
@@ -58,7 +56,6 @@ cdef extern from "tls/openssl.h" nogil:
         int (*ASN1_STRING_type)(const void *text) noexcept nogil
         int (*ASN1_STRING_length)(const void *text) noexcept nogil
         const unsigned char *(*ASN1_STRING_get0_data)(const void *text) noexcept nogil
-        int (*i2d_ASN1_TYPE)(const void *value, unsigned char **out) noexcept nogil
         void *(*X509_get_ext_d2i)(const void *x, int nid, int *critical, int *index) noexcept nogil
         void (*GENERAL_NAMES_free)(void *names) noexcept nogil
         void *(*GENERAL_NAME_get0_value)(const void *name, int *type) noexcept nogil
@@ -79,7 +76,6 @@ cdef extern from "tls/openssl.h" nogil:
         const void *(*TLS_server_method)() noexcept nogil
         void *(*SSL_CTX_new)(const void *method) noexcept nogil
         void (*SSL_CTX_free)(void *context) noexcept nogil
-        int (*SSL_CTX_up_ref)(void *context) noexcept nogil
         long (*SSL_CTX_ctrl)(void *context, int command, long number, void *pointer) noexcept nogil
         uint64_t (*SSL_CTX_set_options)(void *context, uint64_t options) noexcept nogil
         int (*SSL_CTX_set_cipher_list)(void *context, const char *names) noexcept nogil
@@ -88,7 +84,6 @@ cdef extern from "tls/openssl.h" nogil:
         int (*SSL_CTX_set_session_id_context)(void *context, const unsigned char *id, unsigned int n) noexcept nogil
         int (*SSL_CTX_use_certificate)(void *context, void *x) noexcept nogil
         int (*SSL_CTX_use_PrivateKey)(void *context, void *key) noexcept nogil
-        int (*SSL_CTX_check_private_key)(const void *context) noexcept nogil
         void *(*SSL_CTX_get_cert_store)(const void *context) noexcept nogil
         void *(*SSL_CTX_get0_param)(void *context) noexcept nogil
         int (*SSL_CTX_set_default_verify_paths)(void *context) noexcept nogil
@@ -115,7 +110,6 @@ cdef extern from "tls/openssl.h" nogil:
         void *(*SSL_get1_peer_certificate)(const void *ssl) noexcept nogil
         const char *(*SSL_get_version)(const void *ssl) noexcept nogil
         const void *(*SSL_get_current_cipher)(const void *ssl) noexcept nogil
-        const char *(*SSL_CIPHER_get_name)(const void *cipher) noexcept nogil
         const char *(*SSL_CIPHER_standard_name)(const void *cipher) noexcept nogil
     OpenSsl openssl
     enum:
