@@ -217,6 +217,7 @@ _ROWS: Final = (
         needs=(to_see(on_cluster(_DESCRIBE), on_groups(_DESCRIBE, answer=("groups.group_id",))),),
         broker="list_groups",
     ),
+    ServedApi(ApiKeys.SASL_HANDSHAKE, broker="sasl_handshake", controller="sasl_handshake"),
     ServedApi(ApiKeys.API_VERSIONS, broker="api_versions", controller="api_versions"),
     ServedApi(
         ApiKeys.CREATE_TOPICS,
@@ -365,6 +366,7 @@ _ROWS: Final = (
         broker="describe_log_dirs",
         is_refused_silently=True,
     ),
+    ServedApi(ApiKeys.SASL_AUTHENTICATE, broker="sasl_handshake", controller="sasl_handshake"),
     ServedApi(
         ApiKeys.CREATE_PARTITIONS,
         needs=(for_each(on_topics(_ALTER, "topics.name")),),
@@ -450,6 +452,18 @@ _ROWS: Final = (
         broker=FORWARDED,
         controller="alter_client_quotas",
         refused=(Part("entries", "entries", ("entity",)),),
+    ),
+    ServedApi(
+        ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        needs=_DESCRIBE_CLUSTER,
+        broker="describe_user_scram_credentials",
+    ),
+    ServedApi(
+        ApiKeys.ALTER_USER_SCRAM_CREDENTIALS,
+        needs=_ALTER_CLUSTER,
+        broker=FORWARDED,
+        controller="alter_user_scram_credentials",
+        refused=(Part("deletions", "results", (("name", "user"),)), Part("upsertions", "results", (("name", "user"),))),
     ),
     ServedApi(ApiKeys.VOTE, needs=_BETWEEN_NODES, controller="quorum_messages"),
     ServedApi(ApiKeys.BEGIN_QUORUM_EPOCH, needs=_BETWEEN_NODES, controller="quorum_messages"),

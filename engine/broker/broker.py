@@ -27,6 +27,7 @@ from bowstring.engine.broker.node import (
     caught_up,
     check_formatted,
     make_plane,
+    new_authentication,
     new_log_directories,
     node_id_of,
 )
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from bowstring.engine.local.socket import LocalSocket
     from bowstring.engine.network.broker_peers import BrokerPeers
     from bowstring.engine.network.peer_security import PeerSecurity
+    from bowstring.engine.security.authentication import Authentication
 
 
 class Broker:
@@ -155,6 +157,7 @@ class Broker:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.configs = BrokerConfigs(settings)
+        self.authentication: Authentication | None = None
         self.authorizer = Authorizer(self.configs)
         self.node_id = node_id_of(self.configs)
         self.directories = new_log_directories(self.configs)
@@ -328,6 +331,7 @@ class Broker:
             authorizer=self.authorizer,
             advertised=self.advertised,
             time_slices=self.time_slices,
+            authentication=self.authentication,
         )
         self.client_quotas = QuotaPublisher(self.quorum, self.plane, self.dispatcher)
         self.dispatcher.when_ended = self.coordination.connections_ended
@@ -384,8 +388,10 @@ class Broker:
 
     def _listen(self, wanted: list[Listener]) -> None:
         self.listeners = [
-            listener._replace(port=self.plane.listen(listener.host, listener.port)) for listener in wanted
+            each._replace(port=self.plane.listen(each.host, each.port, authenticates=each.has_sasl))
+            for each in wanted
         ]
+        self.authentication = new_authentication(self.configs, self.listeners, self.plane, self.metadata)
         self.advertised = advertised_listeners(self.configs, self.listeners)
         if self.server is not None:
             self.server.bind()

@@ -15,6 +15,7 @@ from bowstring.engine.broker.node import (
     caught_up,
     check_formatted,
     make_plane,
+    new_authentication,
     new_log_directories,
     node_id_of,
 )
@@ -131,7 +132,11 @@ class ControllerServer:
             )
             return
         self.plane = make_plane(self.configs, self.offered, is_controller=True)
-        self.listeners = [each._replace(port=self.plane.listen(each.host, each.port)) for each in wanted]
+        self.listeners = [
+            each._replace(port=self.plane.listen(each.host, each.port, authenticates=each.has_sasl))
+            for each in wanted
+        ]
+        self.authentication = new_authentication(self.configs, self.listeners, self.plane, self.metadata)
         self.advertised = advertised_listeners(self.configs, self.listeners)
         self.requests = self.dispatcher = Dispatcher(
             self.plane,
@@ -140,6 +145,7 @@ class ControllerServer:
             authorizer=self.authorizer,
             advertised=self.advertised,
             time_slices=self.time_slices,
+            authentication=self.authentication,
         )
 
     @property

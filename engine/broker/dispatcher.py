@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bowstring.engine.broker.request_throttle import RequestThrottle
     from bowstring.engine.broker.slow_batches import SlowBatches
     from bowstring.engine.broker.transaction_checks import TransactionChecks
+    from bowstring.engine.security.authentication import Authentication
 
 # Requests of at least this size are decoded while their handlers iterate over them.
 _LAZY_BYTES: Final = 16 << 10
@@ -57,9 +58,11 @@ class Dispatcher(RequestHandlers):
         authorizer: Decides who may do what.
         advertised: The listeners, in the data plane's order.
         time_slices: Shares the control thread among long requests.
+        authentication: Of the connections; None: no listener authenticates.
 
     Attributes:
         throttle: Applies clients' quotas; None while there never were any.
+        authentication: The same.
         when_replicas_change: Acts on what the data plane notes of replicas; called after each pass.
         when_access_decided: Acts on what the data plane notes of access control; called after each pass.
         when_ended: Called with the ids of connections that ended.
@@ -75,9 +78,11 @@ class Dispatcher(RequestHandlers):
         authorizer: Authorizer,
         advertised: Sequence[Listener],
         time_slices: TimeSlices,
+        authentication: "Authentication | None" = None,
     ) -> None:
         super().__init__(served, part, authorizer=authorizer, time_slices=time_slices)
         self.throttle: RequestThrottle | None = None
+        self.authentication = authentication
         self.when_replicas_change: Callable[[], None] = lambda: None
         self.when_access_decided: Callable[[], None] | None = None
         self.when_ended: Callable[[list[int]], None] = lambda connection_ids: None
@@ -122,14 +127,23 @@ class Dispatcher(RequestHandlers):
             self._try(self.when_access_decided)
         if ended := self._plane.take_ended():
             # Later: an earlier request may only now be taken up.
-            asyncio.get_running_loop().call_soon(self.when_ended, ended)
+            asyncio.get_running_loop().call_soon(self._ended, ended)
         for topic, partition in self._plane.take_advanced():
             self._advanced(topic, partition)
+
+    def _ended(self, connection_ids: list[int]) -> None:
+        if self.authentication is not None:
+            self.authentication.ended(connection_ids)
+        self.when_ended(connection_ids)
 
     def take_up(self, item: ControlRequest | SlowBatch) -> None:
         """Answers a request of the queue, or begins to."""
         if isinstance(item, SlowBatch):
             self._take_batch(item)
+        elif item.authenticating and item.api_key != ApiKeys.API_VERSIONS:
+            assert self.authentication is not None
+            self.authentication.take(item)
+            self._count(item, failed=False)
         elif not self._answer_at_once(item):
             self._spawn(self._answer(item))
 

@@ -1,18 +1,21 @@
 """What nodes of all roles have: id, directories, data plane, listeners of controllers, metadata."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.requests.listeners import Listener, is_loopback
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directories import LogDirectories
 from bowstring.engine.storage.log_directory import META_PROPERTIES
 from bowstring.protocol.versions import api_range
 
 if TYPE_CHECKING:
+    from bowstring.engine.metadata.image import ImageSource
     from bowstring.engine.quorum.service import QuorumService
+    from bowstring.engine.security.authentication import Authentication
 
 _MOST_REACTORS_BY_DEFAULT: Final = 4
 
@@ -88,9 +91,30 @@ def make_plane(configs: BrokerConfigs, offered: tuple[int, ...], *, is_controlle
         connections_max_idle_ms=value("connections.max.idle.ms"),
         quota_samples=value("quota.window.num"),
         quota_window_ms=value("quota.window.size.seconds") * 1000,
+        sasl_max_bytes=value("sasl.server.max.receive.size"),
+        authentication_max_ms=value("bowstring.authentication.timeout.ms"),
     )
     plane.verify_transactions(value("transaction.partition.verification.enable"))
     return plane
+
+
+def new_authentication(
+    configs: BrokerConfigs, listeners: Sequence[Listener], plane: DataPlane, metadata: "ImageSource"
+) -> "Authentication | None":
+    """Returns what authenticates the connections of these listeners; None when none of them does.
+
+    Raises:
+        ConfigError: A listener lacks a mechanism, or what the mechanism needs.
+    """
+    if all(each.protocol == "PLAINTEXT" for each in listeners):
+        return None
+    # Imported late: a node without security starts without it.
+    from bowstring.engine.security.authentication import Authentication
+    from bowstring.engine.security.credentials import credentials_of
+
+    authentication = Authentication(configs, listeners, plane, credentials_of(metadata))
+    authentication.warn(is_loopback)
+    return authentication
 
 
 def behind(quorum: "QuorumService") -> str | None:

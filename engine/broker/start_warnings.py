@@ -5,9 +5,6 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.requests.listeners import Listener, told_elsewhere
 from bowstring.engine.security.exposed_files import exposed_files
-from bowstring.protocol.records.cluster_metadata.security import (
-    UserScramCredentialRecord,
-)
 
 
 def warn_at_start(
@@ -41,7 +38,6 @@ def warn_at_start(
         )
     for what, count in (
         ("access control entries", len(image.acls)),
-        ("SCRAM credentials", sum(1 for _ in image.kept.of(UserScramCredentialRecord))),
     ):
         if count:
             event_log.warning(

@@ -16,6 +16,8 @@ from bowstring.engine.configs.config_key import rows as _rows
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off
 BOWSTRING = _rows((
+    ("bowstring.authentication.timeout.ms", INT, "30000", "1..", LOW, READ_ONLY, APPLIED,
+     "A connection on a SASL listener that has not authenticated within this time is closed."),
     ("bowstring.listen.unauthenticated", BOOLEAN, "false", "", HIGH, READ_ONLY, APPLIED,
      "Allows listeners that other machines can reach, although clients are not authenticated. It also "
      "makes the default of listeners PLAINTEXT://:9092, all interfaces."),

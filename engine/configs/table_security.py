@@ -25,7 +25,8 @@ from bowstring.engine.configs.config_key import rows as _rows
 
 # A config that names credentials, or who may connect or with what, is refused; one that only tunes these is
 # stored.
-_SASL = protects("there is no authentication yet, so clients are not authenticated")
+_SASL = protects("this broker does not have it yet, so clients would not be authenticated that way")
+_JAVA = protects("it is a class of Java, which this broker cannot run")
 _TLS = protects("there is no TLS yet, so what clients and the broker send is not encrypted")
 _ACCESS = protects("there is no access control yet, so every client may read, write and delete everything")
 _EVERYONE = protects(_ACCESS.lacking, "true")
@@ -54,7 +55,7 @@ SECURITY = _rows((
      "Whether the authorizer allows every operation on a resource without access control entries.", True),
     ("authorizer.class.name", STRING, "", "", LOW, READ_ONLY, _ACCESS,
      "Java class of the authorizer."),
-    ("connections.max.reauth.ms", LONG, "0", "", MEDIUM, READ_ONLY, _SASL,
+    ("connections.max.reauth.ms", LONG, "0", "", MEDIUM, READ_ONLY, APPLIED,
      "Longest life of a SASL session before it must authenticate again."),
     ("delegation.token.expiry.check.interval.ms", LONG, "3600000", "1..", LOW, READ_ONLY, STORED,
      "How often expired delegation tokens are removed."),
@@ -66,13 +67,13 @@ SECURITY = _rows((
      "Secret that delegation tokens are signed with."),
     ("principal.builder.class", CLASS,
      "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-     "", MEDIUM, PER_BROKER, _SASL,
+     "", MEDIUM, PER_BROKER, _JAVA,
      "Java class that turns a connection into a principal."),
-    ("sasl.client.callback.handler.class", CLASS, None, "", MEDIUM, READ_ONLY, _SASL,
+    ("sasl.client.callback.handler.class", CLASS, None, "", MEDIUM, READ_ONLY, _JAVA,
      "Java class that handles callbacks of SASL clients."),
-    ("sasl.enabled.mechanisms", LIST, "GSSAPI", "", MEDIUM, PER_BROKER, _SASL,
+    ("sasl.enabled.mechanisms", LIST, "GSSAPI", "", MEDIUM, PER_BROKER, APPLIED,
      "SASL mechanisms offered to clients."),
-    ("sasl.jaas.config", PASSWORD, None, "", MEDIUM, PER_BROKER, _SASL,
+    ("sasl.jaas.config", PASSWORD, None, "", MEDIUM, PER_BROKER, APPLIED,
      "Login of this broker in JAAS form."),
     ("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", "", MEDIUM, PER_BROKER, STORED,
      "Path of kinit."),
@@ -86,9 +87,9 @@ SECURITY = _rows((
      "Random share of the ticket renewal time."),
     ("sasl.kerberos.ticket.renew.window.factor", DOUBLE, "0.8", "", MEDIUM, PER_BROKER, STORED,
      "Share of a ticket's life after which it is renewed."),
-    ("sasl.login.callback.handler.class", CLASS, None, "", MEDIUM, READ_ONLY, _SASL,
+    ("sasl.login.callback.handler.class", CLASS, None, "", MEDIUM, READ_ONLY, _JAVA,
      "Java class that handles callbacks of a login."),
-    ("sasl.login.class", CLASS, None, "", MEDIUM, READ_ONLY, _SASL,
+    ("sasl.login.class", CLASS, None, "", MEDIUM, READ_ONLY, _JAVA,
      "Java class that logs in."),
     ("sasl.login.connect.timeout.ms", INT, None, "", LOW, READ_ONLY, STORED,
      "Timeout of connections to an identity provider."),
@@ -172,9 +173,9 @@ SECURITY = _rows((
      "Claim that holds the subject."),
     ("sasl.oauthbearer.token.endpoint.url", STRING, None, "", MEDIUM, READ_ONLY, _SASL,
      "URL at which tokens are obtained."),
-    ("sasl.server.callback.handler.class", CLASS, None, "", MEDIUM, READ_ONLY, _SASL,
+    ("sasl.server.callback.handler.class", CLASS, None, "", MEDIUM, READ_ONLY, _JAVA,
      "Java class that handles callbacks of SASL servers."),
-    ("sasl.server.max.receive.size", INT, "524288", "", MEDIUM, READ_ONLY, STORED,
+    ("sasl.server.max.receive.size", INT, "524288", "", MEDIUM, READ_ONLY, APPLIED,
      "Largest SASL message accepted before authentication."),
     ("security.inter.broker.protocol", STRING,
      "PLAINTEXT",

@@ -39,7 +39,7 @@ SERVER = _rows((
      "Time without a heartbeat after which the controller fences a broker."),
     ("config.providers", LIST, "", "", LOW, CLUSTER_WIDE, STORED,
      "Sources that ${…} in config values are read from."),
-    ("connection.failed.authentication.delay.ms", INT, "100", "0..", LOW, READ_ONLY, STORED,
+    ("connection.failed.authentication.delay.ms", INT, "100", "0..", LOW, READ_ONLY, APPLIED,
      "Pause before a connection that failed to authenticate is closed."),
     ("connections.max.idle.ms", LONG, "600000", "", MEDIUM, READ_ONLY, APPLIED,
      "Idle time after which a connection is closed."),

@@ -11,5 +11,5 @@ chooses; `leader_updates` makes it for all partitions of a broker. `brokers`, `a
 the APIs of their subject; `activation` begins a leadership.
 
 Imported by: api, broker.
-May import: configs, engine, metadata, protocol.
+May import: configs, engine, metadata, protocol, security.
 """

@@ -28,6 +28,10 @@ ELR_SINCE: Final = 23
 """... partitions name their eligible leader replicas (KIP-966)."""
 CORDONED_DIRECTORIES_SINCE: Final = 30
 """... brokers name directories that take no new replicas (KIP-1066)."""
+SCRAM_SINCE: Final = 11
+"""... SCRAM credentials are in the log (KIP-900)."""
+DELEGATION_TOKENS_SINCE: Final = 14
+"""... delegation tokens are."""
 ADDRESS_BLOCKS_SINCE: Final = 32
 """... hosts of access control entries can be blocks of addresses."""
 CONTROLLER_UNREGISTRATIONS_SINCE: Final = 33

@@ -6,7 +6,9 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from bowstring.engine.metadata.acls_image import AclsImage
 from bowstring.engine.metadata.client_quotas_image import ClientQuotasImage
+from bowstring.engine.metadata.delegation_tokens_image import DelegationTokensImage
 from bowstring.engine.metadata.names import unified
+from bowstring.engine.metadata.scram_image import ScramImage
 from bowstring.engine.metadata.unsupported_records import KEPT_RECORDS, UnsupportedRecords
 from bowstring.protocol.records.cluster_metadata import markers, nodes, security, settings, topics
 from bowstring.protocol.schema import MetadataRecord
@@ -138,6 +140,8 @@ class ClusterImage:
         self.partition_count = 0
         self.client_quotas = ClientQuotasImage()
         self.acls = AclsImage()
+        self.scram = ScramImage()
+        self.delegation_tokens = DelegationTokensImage()
         self.kept = UnsupportedRecords()
         self._partition_kinds: dict[PartitionImage, PartitionImage] = {}
         # Records of a metadata transaction (KIP-868) that has begun and not ended; None outside a
@@ -160,6 +164,8 @@ class ClusterImage:
         new.partition_count = self.partition_count
         new.client_quotas = self.client_quotas.copy()
         new.acls = self.acls.copy()
+        new.scram = self.scram.copy()
+        new.delegation_tokens = self.delegation_tokens.copy()
         new.kept = self.kept.copy()
         new._partition_kinds = self._partition_kinds.copy()
         new._transaction = None if self._transaction is None else self._transaction.copy()
@@ -348,6 +354,18 @@ class ClusterImage:
     def _remove_acl(self, record: security.RemoveAccessControlEntryRecord) -> None:
         self.acls.remove(record)
 
+    def _add_scram(self, record: security.UserScramCredentialRecord) -> None:
+        self.scram.add(record)
+
+    def _remove_scram(self, record: security.RemoveUserScramCredentialRecord) -> None:
+        self.scram.remove(record)
+
+    def _add_delegation_token(self, record: security.DelegationTokenRecord) -> None:
+        self.delegation_tokens.add(record)
+
+    def _remove_delegation_token(self, record: security.RemoveDelegationTokenRecord) -> None:
+        self.delegation_tokens.remove(record)
+
     # ------------------------------------------------------------ brokers
 
     def _register_broker(self, record: nodes.RegisterBrokerRecord) -> None:
@@ -446,6 +464,10 @@ _ACTIONS: Final[dict[type[MetadataRecord], Callable[[ClusterImage, Any], None]]]
     settings.ClientQuotaRecord: ClusterImage._set_client_quota,
     security.AccessControlEntryRecord: ClusterImage._add_acl,
     security.RemoveAccessControlEntryRecord: ClusterImage._remove_acl,
+    security.UserScramCredentialRecord: ClusterImage._add_scram,
+    security.RemoveUserScramCredentialRecord: ClusterImage._remove_scram,
+    security.DelegationTokenRecord: ClusterImage._add_delegation_token,
+    security.RemoveDelegationTokenRecord: ClusterImage._remove_delegation_token,
     nodes.RegisterBrokerRecord: ClusterImage._register_broker,
     nodes.UnregisterBrokerRecord: ClusterImage._unregister_broker,
     nodes.BrokerRegistrationChangeRecord: ClusterImage._change_broker,

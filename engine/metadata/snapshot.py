@@ -14,7 +14,6 @@ from bowstring._native.record.types import CorruptBatch, Record
 from bowstring.engine.metadata.image import BrokerImage, ClusterImage, MetadataError, PartitionImage
 from bowstring.engine.metadata.quorum import QuorumFacts, control_record
 from bowstring.engine.metadata.records import decode_record, encode_record
-from bowstring.engine.metadata.unsupported_records import KEPT_IN_ORDER
 from bowstring.protocol import ProtocolError
 from bowstring.protocol.features import HIGHEST_METADATA_VERSION, METADATA_VERSION
 from bowstring.protocol.records.cluster_metadata.nodes import (
@@ -71,8 +70,8 @@ def image_records(image: ClusterImage) -> Iterator[MetadataRecord]:
     if image.next_producer_id > 0:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
     yield from image.acls.records()
-    for kept in KEPT_IN_ORDER:
-        yield from image.kept.of(kept)
+    yield from image.scram.records()
+    yield from image.delegation_tokens.records()
 
 
 def encode_snapshot(

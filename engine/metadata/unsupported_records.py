@@ -6,32 +6,19 @@ They are replayed, written to snapshots, and available to an Apache Kafka that t
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
 
-from bowstring.protocol.records.cluster_metadata import nodes, security
+from bowstring.protocol.records.cluster_metadata import nodes
 from bowstring.protocol.schema import MetadataRecord
 
 # Only the last record of each key counts, so the key identifies what a record describes.
 _KEYS: Final[dict[type[MetadataRecord], Callable[[Any], Hashable]]] = {
     nodes.RegisterControllerRecord: lambda record: record.controller_id,
-    security.UserScramCredentialRecord: lambda record: (record.name, record.mechanism),
-    security.DelegationTokenRecord: lambda record: record.token_id,
 }
 _REMOVALS: Final[dict[type[MetadataRecord], tuple[type[MetadataRecord], Callable[[Any], Hashable]]]] = {
     nodes.UnregisterControllerRecord: (nodes.RegisterControllerRecord, lambda record: record.controller_id),
-    security.RemoveUserScramCredentialRecord: (
-        security.UserScramCredentialRecord,
-        lambda record: (record.name, record.mechanism),
-    ),
-    security.RemoveDelegationTokenRecord: (security.DelegationTokenRecord, lambda record: record.token_id),
 }
 
 KEPT_RECORDS: Final[tuple[type[MetadataRecord], ...]] = (*_KEYS, *_REMOVALS)
 """Record types that `UnsupportedRecords.apply` accepts."""
-
-KEPT_IN_ORDER: Final[tuple[type[MetadataRecord], ...]] = (
-    security.UserScramCredentialRecord,
-    security.DelegationTokenRecord,
-)
-"""Record types that end a snapshot, in Kafka's order."""
 
 
 class UnsupportedRecords:

@@ -4,7 +4,9 @@ import socket
 from typing import Final, NamedTuple
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.configs.listener_configs import listener_protocol
 
+_SUPPORTED: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
 ALL_INTERFACES: Final = "PLAINTEXT://:9092"
 
 
@@ -18,6 +20,11 @@ class Listener(NamedTuple):
     port: int
     protocol: str = "PLAINTEXT"
     is_controller: bool = False
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether clients authenticate with SASL."""
+        return self.protocol.startswith("SASL_")
 
 
 WITHIN: Final = Listener("", "", 0, is_controller=True)
@@ -70,15 +77,7 @@ def controller_listeners(configs: BrokerConfigs, *, may_lack: bool = False) -> l
 
 
 def _checked_listeners(configs: BrokerConfigs, *, of_controllers: bool) -> list[Listener]:
-    protocols = dict(
-        pair.strip().upper().split(":", 1)
-        for pair in configs.value("listener.security.protocol.map").split(",")
-        if ":" in pair
-    )
     controllers = {name.upper() for name in configs.value("controller.listener.names")}
-    if "listener.security.protocol.map" not in configs.static:
-        # As in Kafka, the listeners of controllers need no entry in the default map.
-        protocols = {name: "PLAINTEXT" for name in controllers} | protocols
     found: dict[str, Listener] = {}
     open_to_all = configs.value("bowstring.listen.unauthenticated")
     for text in _wanted(configs):
@@ -87,24 +86,20 @@ def _checked_listeners(configs: BrokerConfigs, *, of_controllers: bool) -> list[
             raise ConfigError(f"listeners: two listeners are called {name}; give each its own name")
         if (name in controllers) is not of_controllers:
             continue
-        protocol = protocols.get(name)
-        if protocol is None:
+        protocol = listener_protocol(configs, name)
+        if protocol not in _SUPPORTED:
             raise ConfigError(
-                f"listeners: no security protocol for {name}; "
-                f"add {name}:PLAINTEXT to listener.security.protocol.map"
-            )
-        if protocol != "PLAINTEXT":
-            raise ConfigError(
-                f"listeners: {name} asks for {protocol}, but only PLAINTEXT is supported yet; use PLAINTEXT "
-                "with a loopback address, or keep Apache Kafka for this broker"
-            )
-        if not (open_to_all or is_loopback(host)):
-            raise ConfigError(
-                f"listeners: {text.strip()} would let every machine that can reach this one read, write and "
-                "delete everything, because there is no authentication yet; listen on 127.0.0.1, or allow "
-                "it with --listen-unauthenticated (in a file: bowstring.listen.unauthenticated=true)"
+                f"listeners: {name} asks for {protocol}, but only {' and '.join(_SUPPORTED)} are supported "
+                "yet; use one of them, or keep Apache Kafka for this broker"
             )
         found[name] = Listener(name, host, port, protocol, of_controllers)
+        if not (open_to_all or found[name].has_sasl or is_loopback(host)):
+            raise ConfigError(
+                f"listeners: {text.strip()} would let every machine that can reach this one read, write and "
+                "delete everything, because its clients do not authenticate; listen on 127.0.0.1, or set "
+                f"{name}:SASL_PLAINTEXT in listener.security.protocol.map, or allow it with "
+                "--listen-unauthenticated (in a file: bowstring.listen.unauthenticated=true)"
+            )
     return list(found.values())
 
 

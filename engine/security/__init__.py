@@ -1,5 +1,5 @@
-"""Decides who may do what: access control lists and super users (KIP-11).
+"""Decides who a client is (SASL), and who may do what: access control lists and super users (KIP-11).
 
 Imported by: api, broker.
-May import: _native.access, configs, engine, metadata, protocol.
+May import: _native.access, configs, engine, metadata, protocol, security.
 """

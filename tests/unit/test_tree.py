@@ -119,7 +119,7 @@ ENGINE_PACKAGES = {
         *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.network"),
         *("protocol", "engine.raft", "engine.storage", "_native.log", "_native.record"),
     },
-    "engine.controller": {"engine", "engine.configs", "engine.metadata", "protocol"},
+    "engine.controller": {"engine", "engine.configs", "engine.metadata", "protocol", "security"},
     "engine.transactions": {
         *("engine", "engine.configs", "engine.coordinators", "engine.metadata", "engine.network"),
         *("protocol", "engine.storage"),
@@ -142,7 +142,7 @@ ENGINE_PACKAGES = {
         "_native.protocol",
     },
     "engine.security": {
-        *("engine", "engine.configs", "engine.metadata", "protocol", "_native.access"),
+        *("engine", "engine.configs", "engine.metadata", "protocol", "security", "_native.access"),
     },
     "engine.local": {
         *("engine", "engine.configs", "engine.metadata", "protocol", "engine.requests"),

@@ -15,6 +15,7 @@ from bowstring.protocol import API_VERSIONS, decode_response, encode_response
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import alter_client_quotas as acq
 from bowstring.protocol.messages import alter_configs as ac
+from bowstring.protocol.messages import alter_user_scram_credentials as aus
 from bowstring.protocol.messages import create_acls as ca
 from bowstring.protocol.messages import create_partitions as cp
 from bowstring.protocol.messages import create_topics as ct
@@ -69,6 +70,11 @@ def body_of(key: int, version: int):
                 for name in "ab"
             ]
         )
+    if key == 51:
+        return aus.AlterUserScramCredentialsRequest(
+            deletions=[aus.ScramCredentialDeletion(name="a")],
+            upsertions=[aus.ScramCredentialUpsertion(name="b")],
+        )
     return API_VERSIONS[key].request()
 
 
@@ -106,5 +112,5 @@ def test_the_answer_has_the_error_for_each_part(key: int, version: int):
     for answer in (refusal(key, version, body, BUSY), asyncio.run(handling)):
         assert answer is not None
         _, decoded = decode_response(key, version, bytes(encode_response(key, version, 1, answer)))
-        expected = 2 if key in (19, 20, 30, 31, 33, 37, 44, 49) else 1
+        expected = 2 if key in (19, 20, 30, 31, 33, 37, 44, 49, 51) else 1
         assert errors_of(decoded) == [Errors.REQUEST_TIMED_OUT.code] * expected

@@ -1,0 +1,330 @@
+"""Authenticates connections: SaslHandshake, SaslAuthenticate and tokens without headers, by listener (KIP-43,
+KIP-152, KIP-368).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from bowstring.engine import event_log
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.configs.listener_configs import listener_value
+from bowstring.engine.security.sasl_mechanisms import (
+    Credentials,
+    Mechanism,
+    mechanisms_of,
+    warn_of_plain_text,
+)
+from bowstring.engine.security.sasl_server import AuthenticationFailedError, SaslServer
+from bowstring.protocol import ProtocolError, decode_request, encode_response
+from bowstring.protocol.errors import Errors
+from bowstring.protocol.messages import ApiKeys
+from bowstring.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from bowstring.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from bowstring.protocol.schema import Response
+
+_RAW: Final = -1
+_FAILED_AUTHENTICATION_DELAY: Final = "connection.failed.authentication.delay.ms"
+_LOG_AGAIN_S: Final = 10.0
+_HOSTS_MAX: Final = 1000
+
+
+class Plane(Protocol):
+    """What authentication uses of the data plane."""
+
+    def reply(self, connection_id: int, slot: int, payload: bytes | None) -> None:
+        """Answers a request; None closes the connection."""
+
+    def finish(self, connection_id: int) -> None:
+        """Closes a connection behind its answers."""
+
+    def admit(self, connection_id: int, principal: str, *, lifetime_ms: int = 0) -> None:
+        """Ends the authentication phase."""
+
+
+class Listener(Protocol):
+    """What authentication uses of a listener."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def host(self) -> str:
+        """Its host."""
+
+    @property
+    def protocol(self) -> str:
+        """Its security protocol."""
+
+
+class Message(Protocol):
+    """A request in the authentication phase, as the data plane has it."""
+
+    connection_id: int
+    slot: int
+    api_key: int
+    api_version: int
+    correlation_id: int
+    body: Any
+    peer: str
+    listener: int
+    principal: str
+
+
+class _Session:
+    """A connection that has sent SaslHandshake."""
+
+    __slots__ = ("has_token", "mechanism", "principal", "server")
+
+    def __init__(self) -> None:
+        self.mechanism = ""
+        self.server: SaslServer | None = None
+        self.principal: str | None = None
+        self.has_token = False
+
+
+class Authentication:
+    """The authentication of the connections of a data plane.
+
+    Args:
+        configs: The configs in force. Changes of dynamic ones hold for later handshakes.
+        listeners: In the data plane's order.
+        plane: The data plane.
+        credentials: What the cluster has of users.
+        clock: Milliseconds since the epoch.
+
+    Attributes:
+        failures: Connections that did not authenticate.
+        successes: Times that a connection authenticated.
+
+    Raises:
+        ConfigError: A listener lacks a mechanism, or what the mechanism needs.
+    """
+
+    def __init__(
+        self,
+        configs: BrokerConfigs,
+        listeners: Sequence[Listener],
+        plane: Plane,
+        credentials: Credentials,
+        *,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.failures = 0
+        self.successes = 0
+        self._configs = configs
+        self._listeners = listeners
+        self._plane = plane
+        self._credentials = credentials
+        self._clock = clock
+        self._sessions: dict[int, _Session] = {}
+        self._logged_s: dict[str, float] = {}
+        self._mechanisms: dict[int, Mapping[str, Mechanism]] = {
+            index: self._read(listener)
+            for index, listener in enumerate(listeners)
+            if listener.protocol.startswith("SASL_")
+        }
+        self._dynamic = (configs.dynamic_broker, configs.dynamic_default)
+
+    def warn(self, is_loopback: Callable[[str], bool]) -> None:
+        """Logs which listeners take passwords in the clear from other machines."""
+        for index, mechanisms in self._mechanisms.items():
+            listener = self._listeners[index]
+            if listener.protocol == "SASL_PLAINTEXT" and not is_loopback(listener.host):
+                warn_of_plain_text(listener.name, listener.host, mechanisms)
+
+    def _read(self, listener: Listener) -> Mapping[str, Mechanism]:
+        return mechanisms_of(self._configs, listener.name, listener.protocol, self._credentials)
+
+    def _offered(self, index: int) -> Mapping[str, Mechanism]:
+        dynamic = (self._configs.dynamic_broker, self._configs.dynamic_default)
+        if dynamic[0] is not self._dynamic[0] or dynamic[1] is not self._dynamic[1]:
+            self._dynamic = dynamic
+            for each in self._mechanisms:
+                try:
+                    self._mechanisms[each] = self._read(self._listeners[each])
+                except ConfigError as error:
+                    event_log.error(
+                        "changed SASL configs are not valid, so the earlier ones stay in force",
+                        detail=str(error),
+                    )
+        return self._mechanisms[index]
+
+    # ------------------------------------------------------------ requests
+
+    def take(self, message: Message) -> None:
+        """Answers a request of the authentication phase, or closes its connection."""
+        try:
+            if message.api_key == ApiKeys.SASL_HANDSHAKE:
+                self._handshake(message)
+            elif message.api_version == _RAW:
+                self._raw_token(message)
+            else:
+                self._authenticate(message)
+        except ProtocolError as error:
+            self._fail(message, f"a request is malformed: {error}", None)
+
+    def _handshake(self, message: Message) -> None:
+        body: Any = decode_request(message.api_key, message.api_version, message.body)
+        session = self._sessions.setdefault(message.connection_id, _Session())
+        offered = self._offered(message.listener)
+        if session.server is not None:
+            self._fail(message, "the client begins an exchange before the end of the last one", None)
+            return
+        mechanism = offered.get(body.mechanism)
+        names = list(offered)
+        if mechanism is None:
+            answer = SaslHandshakeResponse(
+                error_code=Errors.UNSUPPORTED_SASL_MECHANISM.code, mechanisms=names
+            )
+            self._fail(message, "the client asks for a mechanism that the listener does not offer", answer)
+            return
+        if session.principal is None:
+            session.mechanism = body.mechanism
+        elif session.mechanism != body.mechanism:
+            session.server = _Refusing(
+                f"SASL mechanism '{body.mechanism}' requested by client is not supported for "
+                f"re-authentication of mechanism '{session.mechanism}'"
+            )
+        if session.server is None:
+            session.server = mechanism.new_server()
+        self._reply(message, SaslHandshakeResponse(mechanisms=names))
+
+    def _authenticate(self, message: Message) -> None:
+        body: Any = decode_request(message.api_key, message.api_version, message.body)
+        session = self._sessions.get(message.connection_id)
+        if session is None or session.server is None:
+            self._fail(message, "SaslAuthenticate came before SaslHandshake", None)
+            return
+        try:
+            token = session.server.step(bytes(body.auth_bytes))
+            lifetime_ms = self._completed(message, session) if session.server.is_complete else 0
+        except AuthenticationFailedError as error:
+            what = "authentication" if session.principal is None else "re-authentication"
+            text = error.answer or (
+                f"Authentication failed during {what} due to invalid credentials with SASL mechanism "
+                f"{session.mechanism}"
+            )
+            answer = SaslAuthenticateResponse(
+                error_code=Errors.SASL_AUTHENTICATION_FAILED.code, error_message=text
+            )
+            self._fail(message, str(error), answer)
+            return
+        self._reply(message, SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))
+
+    def _raw_token(self, message: Message) -> None:
+        session = self._sessions.get(message.connection_id)
+        if session is None or session.server is None:
+            self._fail(message, "a SASL token came before SaslHandshake", None)
+            return
+        try:
+            token = session.server.step(bytes(message.body))
+            if session.server.is_complete:
+                self._completed(message, session)
+        except AuthenticationFailedError as error:
+            self._fail(message, str(error), None)
+            return
+        self._plane.reply(message.connection_id, message.slot, token)
+
+    def _completed(self, message: Message, session: _Session) -> int:
+        """Admits the connection. Returns the lifetime of its session in milliseconds; 0: no limit."""
+        server = session.server
+        assert server is not None
+        principal = f"User:{server.name}"
+        if session.principal is not None and session.principal != principal:
+            raise AuthenticationFailedError(
+                "the client changes its principal",
+                "Cannot change principals during re-authentication from "
+                f"{session.principal.replace(':', '.', 1)}: {principal.replace(':', '.', 1)}",
+            )
+        limits = [self._mechanisms[message.listener][session.mechanism].max_session_ms]
+        if server.expires_ms is not None:
+            limits.append(max(0, server.expires_ms - self._clock()))
+            lifetime_ms = min(limits) if limits[0] > 0 else limits[1]
+        else:
+            lifetime_ms = max(0, limits[0])
+        is_limited = server.expires_ms is not None or limits[0] > 0
+        session.principal = principal
+        session.has_token = server.has_token
+        session.server = None
+        self.successes += 1
+        self._plane.admit(
+            message.connection_id, principal, lifetime_ms=max(1, lifetime_ms) if is_limited else 0
+        )
+        return lifetime_ms
+
+    def _reply(self, message: Message, answer: Response) -> None:
+        self._plane.reply(
+            message.connection_id,
+            message.slot,
+            encode_response(message.api_key, message.api_version, message.correlation_id, answer),
+        )
+
+    # ------------------------------------------------------------ failures
+
+    def _fail(self, message: Message, reason: str, answer: Response | None) -> None:
+        """Answers after connection.failed.authentication.delay.ms, as Kafka does, and closes the connection.
+        Until then the connection is not read from.
+        """
+        self.failures += 1
+        self._log(message, reason)
+        self._sessions.pop(message.connection_id, None)
+        listener = self._listeners[message.listener].name
+        delay_ms = listener_value(self._configs, listener, _FAILED_AUTHENTICATION_DELAY)
+        asyncio.get_running_loop().call_later(delay_ms / 1000, self._refuse, message, answer)
+
+    def _refuse(self, message: Message, answer: Response | None) -> None:
+        if answer is None:
+            self._plane.reply(message.connection_id, message.slot, None)
+            return
+        self._reply(message, answer)
+        self._plane.finish(message.connection_id)
+
+    def _log(self, message: Message, reason: str) -> None:
+        """Logs a failure, for each host only once in a while: an attacker must not fill the disk."""
+        host, now_s = message.peer.rpartition(":")[0], time.monotonic()
+        if now_s - self._logged_s.get(host, -_LOG_AGAIN_S) < _LOG_AGAIN_S:
+            return
+        if len(self._logged_s) >= _HOSTS_MAX:
+            self._logged_s.clear()
+        self._logged_s[host] = now_s
+        session = self._sessions.get(message.connection_id)
+        event_log.warning(
+            "a client did not authenticate, so its connection is closed; check its mechanism and credentials",
+            peer=message.peer,
+            listener=self._listeners[message.listener].name,
+            mechanism=session.mechanism if session is not None else "",
+            reason=reason,
+        )
+
+    # ------------------------------------------------------------ connections
+
+    def ended(self, connection_ids: Sequence[int]) -> None:
+        """Forgets connections that have ended."""
+        for connection_id in connection_ids:
+            self._sessions.pop(connection_id, None)
+
+    def has_token(self, connection_id: int) -> bool:
+        """Returns whether a connection has authenticated with a delegation token (KIP-48)."""
+        session = self._sessions.get(connection_id)
+        return session is not None and session.has_token
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+
+class _Refusing:
+    """Fails with the first token, as Kafka does: see its REAUTH_BAD_MECHANISM."""
+
+    is_complete = False
+    has_token = False
+    name = ""
+    expires_ms: int | None = None
+
+    def __init__(self, answer: str) -> None:
+        self._answer = answer
+
+    def step(self, token: bytes) -> bytes:
+        raise AuthenticationFailedError(self._answer, self._answer)

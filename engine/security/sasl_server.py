@@ -1,0 +1,40 @@
+"""Defines the server side of a SASL exchange: a state machine without I/O for each mechanism."""
+
+from typing import Protocol
+
+
+class AuthenticationFailedError(Exception):
+    """A client is not who it says to be, or does not follow the mechanism.
+
+    Args:
+        answer: What the client may read; None for the same text whatever is wrong. It does not say whether a
+            user exists.
+        reason: For the log. Without secrets.
+    """
+
+    def __init__(self, reason: str, answer: str | None = None) -> None:
+        super().__init__(reason)
+        self.answer = answer
+
+
+class SaslServer(Protocol):
+    """One exchange.
+
+    Attributes:
+        is_complete: The client is authenticated.
+        name: Its name, once the exchange is complete.
+        expires_ms: End of its credential's life, in milliseconds since the epoch; None: it does not end.
+        has_token: It has authenticated with a delegation token.
+    """
+
+    is_complete: bool
+    name: str
+    expires_ms: int | None
+    has_token: bool
+
+    def step(self, token: bytes) -> bytes:
+        """Takes a message of the client and returns the answer.
+
+        Raises:
+            AuthenticationFailedError: The exchange has failed; it must not go on.
+        """
