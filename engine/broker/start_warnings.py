@@ -36,9 +36,7 @@ def warn_at_start(
             advertised=told,
             listeners=",".join(str(each.host) for each in listeners),
         )
-    for what, count in (
-        ("access control entries", len(image.acls)),
-    ):
+    for what, count in (("access control entries", len(image.acls)),):
         if count:
             event_log.warning(
                 f"the metadata log holds {what}, which this broker keeps but does not enforce; do not "
