@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.request import Request
 
 
-async def handle(
-    request: "Request", *, controller: "QuorumController"
-) -> AlterUserScramCredentialsResponse:
+async def handle(request: "Request", *, controller: "QuorumController") -> AlterUserScramCredentialsResponse:
     """Changes the credentials of each user, or answers why not; one commit covers all.
 
     Behaviour: nodes authenticate by what is committed. Connections that are authenticated stay so until

@@ -463,7 +463,10 @@ _ROWS: Final = (
         needs=_ALTER_CLUSTER,
         broker=FORWARDED,
         controller="alter_user_scram_credentials",
-        refused=(Part("deletions", "results", (("name", "user"),)), Part("upsertions", "results", (("name", "user"),))),
+        refused=(
+            Part("deletions", "results", (("name", "user"),)),
+            Part("upsertions", "results", (("name", "user"),)),
+        ),
     ),
     ServedApi(ApiKeys.VOTE, needs=_BETWEEN_NODES, controller="quorum_messages"),
     ServedApi(ApiKeys.BEGIN_QUORUM_EPOCH, needs=_BETWEEN_NODES, controller="quorum_messages"),
