@@ -29,9 +29,9 @@ PERMISSIONS = """\
 
 ## Permissions
 
-What Kafka's authorizer checks for the APIs that are offered, and what happens to a client without the
-permission. Bowstring has no authorizer yet: every client may do everything. *or*: one of the permissions is
-enough. ApiVersions needs none.
+What an authorizer checks for the APIs that are offered, as Kafka's does, and what happens to a client without
+the permission. Without `authorizer.class.name` every client may do everything. *or*: one of the permissions
+is enough. ApiVersions needs none. Forwarded requests are checked by the active controller.
 """
 
 

@@ -321,10 +321,10 @@ def _refused(request: "Request", topics: Any, error: Error) -> Fetched:
     return Fetched(0, [_failed(topic, error) for topic in topics or ()])
 
 
-def _failed(topic: OffsetFetchRequestTopics, error: Error) -> OffsetFetchResponseTopics:
+def _failed(topic: Any, error: Error) -> OffsetFetchResponseTopics:
     return OffsetFetchResponseTopics(
         name=topic.name,
-        topic_id=topic.topic_id,
+        topic_id=getattr(topic, "topic_id", ZERO_UUID),  # those of versions before 8 have none
         partitions=streamed(
             OffsetFetchResponsePartitions(
                 partition_index=index, committed_offset=_NO_OFFSET, metadata="", error_code=error.code

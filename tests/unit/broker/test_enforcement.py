@@ -5,15 +5,21 @@ import pytest
 from bowstring import Broker
 from bowstring.engine.api.permissions import ANY_NAME, Denied, When
 from bowstring.engine.api.table import NATIVE, TABLE
+from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import API_MODULES, ApiKeys
+from bowstring.protocol.messages import alter_share_group_offsets as aso
+from bowstring.protocol.messages import create_topics as ct
+from bowstring.protocol.messages import find_coordinator as fc
+from bowstring.protocol.messages import offset_commit as oc
 from bowstring.protocol.schema import ARRAY, fields_of
 from tests.support.fake_authorizer import ANY, FakeAuthorizer
 from tests.support.serving import steady_port
+from tests.support.waiting import wait_until
 from tests.support.wire_client import WireClient
 
-NAME = "secret"
+NAME, UNKNOWN = "secret", "unknown"
 REFUSALS = {
     each.code
     for each in (
@@ -22,6 +28,34 @@ REFUSALS = {
         Errors.CLUSTER_AUTHORIZATION_FAILED,
         Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     )
+}
+
+
+TYPES = {
+    When.TOPIC_CONFIGS: 2,
+    When.GROUP_CONFIGS: 32,
+    When.CLUSTER_CONFIGS: 4,
+    When.NODE_CONFIGS: 4,
+    When.LOGGERS: 8,
+}
+
+COMMIT = oc.OffsetCommitRequest(
+    group_id="g",
+    topics=[oc.OffsetCommitRequestTopic(name=NAME, partitions=[oc.OffsetCommitRequestPartition()])],
+)
+SHARE_OFFSETS = aso.AlterShareGroupOffsetsRequest(
+    group_id="s",
+    topics=[
+        aso.AlterShareGroupOffsetsRequestTopic(
+            topic_name=NAME, partitions=[aso.AlterShareGroupOffsetsRequestPartition()]
+        )
+    ],
+)
+OF_GROUPS = {
+    ApiKeys.OFFSET_DELETE: "g",
+    ApiKeys.SHARE_FETCH: "g",
+    ApiKeys.ALTER_SHARE_GROUP_OFFSETS: "s",
+    ApiKeys.DELETE_SHARE_GROUP_OFFSETS: "s",
 }
 
 
@@ -41,6 +75,18 @@ class Node:
             },
         ).start()
         self.ports = {"broker": self.broker.port, "controller": port}
+        topic = ct.CreatableTopic(name=NAME, num_partitions=1, replication_factor=1)
+        (made,) = self.ask("broker", ct.CreateTopicsRequest(topics=[topic]), 7).topics
+        assert made.error_code == 0
+        self.topic_id = made.topic_id
+        for request in (COMMIT, SHARE_OFFSETS):
+            wait_until(lambda request=request: self._is_done(request))
+
+    def _is_done(self, request):
+        """Makes a group; clients retry while the coordinator begins."""
+        self.ask("broker", fc.FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+        codes = codes_of(self.ask("broker", request, min(9, API_VERSIONS[request.api_key].highest)))
+        return codes == {0}
 
     def ask(self, listener, request, version):
         client = WireClient(self.ports[listener])
@@ -76,8 +122,8 @@ def authorizer(node):
 def has(declared, path, version):
     """Whether a version of a message has a path."""
     name, _, rest = path.partition(".")
-    (field,) = (each for each in fields_of(declared) if each.name == name)
-    if not field.versions[0] <= version <= field.versions[1]:
+    field = next((each for each in fields_of(declared) if each.name == name), None)
+    if field is None or not field.versions[0] <= version <= field.versions[1]:
         return False
     return not rest or has(field.struct, rest, version)
 
@@ -164,16 +210,17 @@ def listeners_of(row):
         yield "controller", row.needs if row.controller_needs is None else row.controller_needs
 
 
-CHECKED = [
-    pytest.param(row.key, listener, need, id=f"{API_MODULES[row.key]}-{listener}-{number}")
-    for row in TABLE.values()
-    for listener, needs in listeners_of(row)
-    for number, need in enumerate(needs)
-    if need.denied is Denied.REQUEST
-]
+def checked(denied):
+    return [
+        pytest.param(row.key, listener, need, id=f"{API_MODULES[row.key]}-{listener}-{number}")
+        for row in TABLE.values()
+        for listener, needs in listeners_of(row)
+        for number, need in enumerate(needs)
+        if need.denied is denied
+    ]
 
 
-@pytest.mark.parametrize(("key", "listener", "need"), CHECKED)
+@pytest.mark.parametrize(("key", "listener", "need"), checked(Denied.REQUEST))
 def test_a_request_without_the_permission_is_refused_in_every_version(node, authorizer, key, listener, need):
     api = API_VERSIONS[key]
     authorizer.denied = {(each.operation, each.resource, ANY) for each in need.alternatives}
@@ -190,3 +237,96 @@ def test_a_request_without_the_permission_is_refused_in_every_version(node, auth
             assert not answer.results
     assert len(authorizer.counted) == asked
     assert asked or need.when is When.TWO_PHASE_COMMIT  # of a version that is held back
+
+
+# ---- elements of requests
+
+
+def fill_lists(message, version):
+    """Gives empty lists of partitions one, because errors of topics are theirs."""
+    for field in fields_of(type(message)):
+        value = getattr(message, field.name)
+        if not field.versions[0] <= version <= field.versions[1] or field.kind != ARRAY:
+            continue
+        if not value and field.name.startswith("partition") and field.name != "partition_errors":
+            setattr(message, field.name, [field.struct()] if field.struct is not None else [0])
+        elif value and field.struct is not None:
+            for each in value:
+                fill_lists(each, version)
+
+
+def element_request(key, version, need, name, topic_id):
+    """A request that names an element by which a requirement applies; None if none of that version can."""
+    if need.when is When.BY_CLIENT and version >= 4:
+        return None
+    declared = API_VERSIONS[key].request
+    request = declared()
+    paths = [
+        path for permission in need.alternatives for path in permission.names if has(declared, path, version)
+    ]
+    if need.when in TYPES:
+        paths = ["resources.resource_name"]
+    if not paths:
+        return None
+    by_id = [path for path in paths if path.endswith("topic_id")]
+    if topic_id is not None and (not by_id or (key == ApiKeys.METADATA and version < 12)):
+        return None
+    named = [path for path in paths if path not in by_id]
+    if topic_id is None and not named:
+        return None
+    for path in named if topic_id is None else by_id:
+        fill(request, path, name if topic_id is None else topic_id)
+    if topic_id is not None and key in (ApiKeys.METADATA, ApiKeys.DELETE_TOPICS):
+        request.topics[0].name = None
+    if key == ApiKeys.OFFSET_FETCH and version == 1:
+        fill(request, "topics.name", name)
+    if key in OF_GROUPS:
+        request.group_id = OF_GROUPS[key]
+    if key == ApiKeys.SHARE_FETCH:
+        request.member_id = "m"
+    if key == ApiKeys.ADD_PARTITIONS_TO_TXN:
+        request.v3_and_below_transactional_id = "x"
+    fill_lists(request, version)
+    if need.when in TYPES:
+        request.resources[0].resource_type = TYPES[need.when]
+        if TYPES[need.when] in (4, 8):
+            request.resources[0].resource_name = "1"
+    if need.when is When.TRANSACTION_KEYS:
+        if version < 1:
+            return None
+        request.key_type = 1
+    if key == ApiKeys.CREATE_TOPICS:
+        request.topics[0].num_partitions = request.topics[0].replication_factor = 1
+    return request
+
+
+@pytest.mark.parametrize(("key", "listener", "need"), checked(Denied.ELEMENT))
+@pytest.mark.parametrize("name", [NAME, UNKNOWN])
+def test_an_element_without_the_permission_is_refused_in_every_version(
+    node, authorizer, key, listener, need, name
+):
+    """Also one that does not exist: the answer does not say which."""
+    if TABLE[key].broker == NATIVE or (
+        not any(each.names for each in need.alternatives) and not TYPES.get(need.when)
+    ):
+        return
+    if need.when is When.MISSING_TOPICS and name is NAME:
+        return
+    if key == ApiKeys.SHARE_ACKNOWLEDGE or (key == ApiKeys.SHARE_FETCH and name is UNKNOWN):
+        return  # needs a session; unknown ids are told
+    api = API_VERSIONS[key]
+    authorizer.denied = {(each.operation, each.resource, ANY) for each in need.alternatives}
+    if key == ApiKeys.DELETE_TOPICS and name is UNKNOWN:  # who may describe it learns that there is none
+        authorizer.denied.add((AclOperation.DESCRIBE, ResourceType.TOPIC, ANY))
+    ids = (node.topic_id,) if name is NAME else ()
+    asked = 0
+    for version in range(api.lowest, api.highest + 1):
+        for topic_id in (None, *ids):
+            request = element_request(key, version, need, name, topic_id)
+            if request is None:
+                continue
+            asked += 1
+            answer = node.ask(listener, request, version)
+            assert need.error.code in codes_of(answer), (version, request, answer)
+            assert not codes_of(answer) & {Errors.UNKNOWN_TOPIC_OR_PARTITION.code}, (version, answer)
+    assert asked
