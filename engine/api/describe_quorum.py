@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from bowstring.engine.api.forwarded import client_of
+from bowstring.engine.api.forwarded import ask_for_client, client_of
 from bowstring.engine.metadata.names import METADATA_TOPIC
 from bowstring.engine.requests.time_slices import streamed
 from bowstring.protocol.errors import Error, Errors
@@ -17,14 +17,20 @@ from bowstring.protocol.messages.describe_quorum import (
 )
 
 if TYPE_CHECKING:
+    from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
+    from bowstring.engine.security.authorizer import Authorizer
 
 
 async def handle(
     request: "Request",
     *,
     quorum: "QuorumService",
+    configs: "BrokerConfigs",
+    time_slices: "TimeSlices",
+    authorizer: "Authorizer",
 ) -> DescribeQuorumResponse:
     """Describes the quorum.
 
@@ -40,6 +46,10 @@ async def handle(
     described: DescribeQuorumResponse
     if request.listener.is_controller:
         described = await quorum.request(body, request.version)
+    elif authorizer.is_on:  # with the client's principal: that of this broker may not suffice
+        described = await ask_for_client(
+            request, body, quorum=quorum, configs=configs, time_slices=time_slices
+        )
     else:
         described = await quorum.ask_leader(body, version=request.version, client=client_of(request))
     return described

@@ -5,18 +5,19 @@ import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api.request_refusals import refusal
-from bowstring.protocol import decode_response, encode, encode_request
+from bowstring.engine.requests.request import Request
+from bowstring.protocol import API_VERSIONS, decode_response, encode, encode_request
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from bowstring.protocol.records.principal import DefaultPrincipalData
+from bowstring.protocol.schema import Request as AnyRequest
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.coordinators.cluster_changes import ClusterChanges
     from bowstring.engine.quorum.service import QuorumService
-    from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
 
@@ -62,6 +63,34 @@ async def handle(
     answer.responses = own.among(answer.responses)
     merged: Response = answer
     return merged
+
+
+async def ask_for_client(
+    request: "Request",
+    body: "AnyRequest",
+    *,
+    quorum: "QuorumService",
+    configs: "BrokerConfigs",
+    time_slices: "TimeSlices",
+) -> Any:
+    """Sends what a client's request makes necessary to the active controller, which checks that the client
+    may do it; returns the response's body.
+
+    Raises:
+        KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT, THROTTLING_QUOTA_EXCEEDED, or the controller's refusal.
+    """
+    inner = Request(
+        api_key=body.api_key,
+        version=API_VERSIONS[body.api_key].highest,
+        body=body,
+        listener=request.listener,
+        correlation_id=request.correlation_id,
+        client_id=request.client_id,
+        principal=request.principal,
+        peer=request.peer,
+        is_token_authenticated=request.is_token_authenticated,
+    )
+    return await _ask_controller(quorum, inner, body, configs.value("request.timeout.ms"), time_slices)
 
 
 async def _ask_controller(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from bowstring._native.protocol.message_steps import PAUSE
 from bowstring.engine.api.authorized_operations import NOT_ASKED, cluster_operations
 from bowstring.engine.api.denials import NONE_DENIED, allows_on_cluster, denied_among, hides, names_of
+from bowstring.engine.api.forwarded import ask_for_client
 from bowstring.engine.api.offline_replicas import offline_replicas, reachable_brokers
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import (
@@ -29,9 +30,10 @@ from bowstring.protocol.messages.metadata import (
 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
-    from bowstring.engine.coordinators.cluster_changes import ClusterChanges
+    from bowstring.engine.coordinators.cluster_changes import Ask, ClusterChanges
     from bowstring.engine.coordinators.coordinators import Coordinators
     from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
@@ -62,6 +64,7 @@ async def handle(
     time_slices: "TimeSlices",
     coordinators: "Coordinators",
     authorizer: "Authorizer",
+    quorum: "QuorumService",
 ) -> MetadataResponse:
     """Describes the cluster.
 
@@ -126,7 +129,8 @@ async def handle(
     too_many = missing * configs.value("num.partitions") > MAX_PARTITIONS_PER_REQUEST
     if missing and not too_many:
         names = await time_slices.different(_names(body))
-        create = partial(_create, changes, coordinators)
+        ask = partial(ask_for_client, request, quorum=quorum, configs=configs, time_slices=time_slices)
+        create = partial(_create, changes, coordinators, ask if authorizer.is_on else None)
         response.topics = streamed(_made(metadata, describe, create, names, operations, refused=refused))
     else:
         response.topics = streamed(_of_names(metadata, describe, body, operations, refused))
@@ -304,7 +308,9 @@ def _absence(name: str) -> Error:
     return Errors.INVALID_TOPIC_EXCEPTION if topic_name_problem(name) else Errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _create(changes: "ClusterChanges", coordinators: "Coordinators", name: str) -> Error:
+async def _create(
+    changes: "ClusterChanges", coordinators: "Coordinators", ask: "Ask | None", name: str
+) -> Error:
     """Creates a topic and returns the error for the client: to retry, or the reason of the failure."""
     try:
         if name in coordinators.topics:
@@ -312,7 +318,7 @@ async def _create(changes: "ClusterChanges", coordinators: "Coordinators", name:
         elif name == METADATA_TOPIC:
             return Errors.UNKNOWN_TOPIC_OR_PARTITION  # the metadata log is never a topic
         else:
-            await changes.create_missing_topic(name)
+            await changes.create_missing_topic(name, ask)
     except KafkaError as error:
         # Kafka creates topics after the answer, so clients see no error but that of an invalid name.
         return Errors.UNKNOWN_TOPIC_OR_PARTITION if topic_name_problem(name) is None else error.error

@@ -4,9 +4,11 @@ The broker creates repartition and changelog topics that the topology needs.
 """
 
 from collections.abc import Collection, Iterator, Sequence, Set
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.denials import NONE_DENIED, allows_on_cluster, denied_among
+from bowstring.engine.api.forwarded import ask_for_client
 from bowstring.engine.api.request_context import request_context
 from bowstring.engine.groups.streams.heartbeat import HeartbeatAnswer, refusal
 from bowstring.engine.groups.streams.statuses import Status
@@ -19,10 +21,11 @@ from bowstring.protocol.messages import streams_group_heartbeat as messages
 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
-    from bowstring.engine.coordinators.cluster_changes import ClusterChanges
+    from bowstring.engine.coordinators.cluster_changes import Ask, ClusterChanges
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.groups.streams.configured_topology import InternalTopic
     from bowstring.engine.metadata.image import Metadata
+    from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
@@ -54,6 +57,7 @@ async def handle(
     time_slices: "TimeSlices",
     groups: "GroupCoordinatorService",
     authorizer: "Authorizer",
+    quorum: "QuorumService",
 ) -> messages.StreamsGroupHeartbeatResponse:
     """Answers when all that the answer says is committed, and missing internal topics have been requested.
 
@@ -81,7 +85,8 @@ async def handle(
         if denied:
             _say_denied(answer.response, denied)
         else:
-            await _create(changes, answer.missing, answer.response)
+            ask = partial(ask_for_client, request, quorum=quorum, configs=configs, time_slices=time_slices)
+            await _create(changes, answer.missing, answer.response, ask if authorizer.is_on else None)
     return answer.response
 
 
@@ -188,6 +193,7 @@ async def _create(
     changes: "ClusterChanges",
     missing: "Sequence[InternalTopic]",
     response: messages.StreamsGroupHeartbeatResponse,
+    ask: "Ask | None",
 ) -> None:
     """Creates internal topics. The status of the answer says what could not be created, and why."""
     wanted = [
@@ -195,7 +201,7 @@ async def _create(
         for each in missing
     ]
     try:
-        failed = await changes.create_topics(wanted)
+        failed = await changes.create_topics(wanted, ask)
     except KafkaError as error:
         failed = {topic.name: error for topic in wanted}
     if not failed:

@@ -35,7 +35,7 @@ BOWSTRING = _rows((
     ("bowstring.local.socket", STRING, "on", "", LOW, READ_ONLY, APPLIED,
      "Unix domain socket through which clients on this machine get segment files to map instead of bytes "
      "over TCP: `on` for bowstring.local.sock in the metadata log directory, `off`, or an absolute path. A "
-     "running broker reports the path."),
+     "running broker reports the path. With an authorizer it is always off."),
     ("bowstring.local.socket.permissions", STRING, "600", "600|660|666", LOW, READ_ONLY, APPLIED,
      "Permissions of that socket. Whoever may connect gets the files of every topic, including files that "
      "the user could not open."),

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _LOOK_S: Final = 0.01
 
+Ask = Callable[[Any], Awaitable[Any]]
+"""Sends a request to the active controller; returns the response's body."""
+
 
 class Quorum(ImageSource, Protocol):
     """What a broker needs of its replica of the metadata quorum to have the cluster changed."""
@@ -68,8 +71,11 @@ class ClusterChanges:
         except TimeoutError:
             pass  # it is committed, and carried out as soon as the disk allows
 
-    async def create_missing_topic(self, name: str) -> None:
+    async def create_missing_topic(self, name: str, ask: Ask | None = None) -> None:
         """Has the controller create a topic that a client requests, with this broker's default counts.
+
+        Args:
+            ask: Sends the request in the client's name; None: it is this broker's own.
 
         Raises:
             KafkaError: The controller has refused, or there is none.
@@ -80,7 +86,7 @@ class ClusterChanges:
             value = self._configs.value
             counts = value("num.partitions"), value("default.replication.factor")
             await self._create(
-                CreatableTopic(name=name, num_partitions=counts[0], replication_factor=counts[1])
+                CreatableTopic(name=name, num_partitions=counts[0], replication_factor=counts[1]), ask=ask
             )
 
     async def create_internal_topic(
@@ -109,7 +115,9 @@ class ClusterChanges:
         await self._until_open(name)
         return is_new
 
-    async def create_topics(self, topics: Sequence[NewTopic]) -> dict[str, KafkaError]:
+    async def create_topics(
+        self, topics: Sequence[NewTopic], ask: Ask | None = None
+    ) -> dict[str, KafkaError]:
         """Has the controller create topics that a client does not create itself, unless they exist.
 
         Returns why topics could not be created, by name.
@@ -138,18 +146,18 @@ class ClusterChanges:
         ]
         if not wanted:
             return {}
-        answer: Any = await self._quorum.ask_leader(CreateTopicsRequest(topics=wanted))
+        answer: Any = await (ask or self._quorum.ask_leader)(CreateTopicsRequest(topics=wanted))
         return {
             result.name: KafkaError(Errors.of(result.error_code), result.error_message)
             for result in answer.topics
             if result.error_code and result.error_code != Errors.TOPIC_ALREADY_EXISTS.code
         }
 
-    async def _create(self, topic: "CreatableTopic", client: str = "") -> bool:
+    async def _create(self, topic: "CreatableTopic", client: str = "", *, ask: Ask | None = None) -> bool:
         from bowstring.protocol.messages.create_topics import CreateTopicsRequest
 
         request = CreateTopicsRequest(topics=[topic])
-        answer: Any = await self._quorum.ask_leader(request, None, None, client)
+        answer: Any = await (ask(request) if ask else self._quorum.ask_leader(request, None, None, client))
         (result,) = answer.topics
         error = Errors.of(result.error_code)
         if error and error is not Errors.TOPIC_ALREADY_EXISTS:

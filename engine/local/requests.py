@@ -97,8 +97,8 @@ class LocalRequests:
     # ------------------------------------------------------------ segments
 
     def _authorize(self, principal: str, topic: TopicImage) -> None:
-        """Checks that a principal has READ on the topic, as Fetch does. Without an authorizer every principal
-        has it.
+        """Checks that a principal has READ on the topic, as Fetch does. Every principal has it: with an
+        authorizer there is no socket.
         """
 
     def _log(self, request: SegmentsRequest, principal: str) -> tuple[TopicImage, PartitionLog]:

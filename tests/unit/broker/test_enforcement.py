@@ -2,33 +2,17 @@
 
 import pytest
 
-from bowstring import Broker
 from bowstring.engine.api.permissions import ANY_NAME, Denied, When
 from bowstring.engine.api.table import NATIVE, TABLE
 from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import API_MODULES, ApiKeys
-from bowstring.protocol.messages import alter_share_group_offsets as aso
-from bowstring.protocol.messages import create_topics as ct
-from bowstring.protocol.messages import find_coordinator as fc
-from bowstring.protocol.messages import offset_commit as oc
 from bowstring.protocol.schema import ARRAY, fields_of
-from tests.support.fake_authorizer import ANY, FakeAuthorizer
-from tests.support.serving import steady_port
-from tests.support.waiting import wait_until
-from tests.support.wire_client import WireClient
+from tests.support.enforced_node import NAME, codes_of, enforced_node
+from tests.support.fake_authorizer import ANY
 
-NAME, UNKNOWN = "secret", "unknown"
-REFUSALS = {
-    each.code
-    for each in (
-        Errors.TOPIC_AUTHORIZATION_FAILED,
-        Errors.GROUP_AUTHORIZATION_FAILED,
-        Errors.CLUSTER_AUTHORIZATION_FAILED,
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    )
-}
+UNKNOWN = "unknown"
 
 
 TYPES = {
@@ -39,18 +23,6 @@ TYPES = {
     When.LOGGERS: 8,
 }
 
-COMMIT = oc.OffsetCommitRequest(
-    group_id="g",
-    topics=[oc.OffsetCommitRequestTopic(name=NAME, partitions=[oc.OffsetCommitRequestPartition()])],
-)
-SHARE_OFFSETS = aso.AlterShareGroupOffsetsRequest(
-    group_id="s",
-    topics=[
-        aso.AlterShareGroupOffsetsRequestTopic(
-            topic_name=NAME, partitions=[aso.AlterShareGroupOffsetsRequestPartition()]
-        )
-    ],
-)
 OF_GROUPS = {
     ApiKeys.OFFSET_DELETE: "g",
     ApiKeys.SHARE_FETCH: "g",
@@ -59,61 +31,16 @@ OF_GROUPS = {
 }
 
 
-class Node:
-    """A broker that is its own controller, whose authorizer the tests instruct."""
-
-    def __init__(self, directory, authorizer):
-        self.authorizer = authorizer
-        port = steady_port()
-        self.broker = Broker(
-            data_dir=directory,
-            config={
-                "process.roles": "broker,controller",
-                "listeners": f"PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}",
-                "controller.quorum.voters": f"1@127.0.0.1:{port}",
-                "node.id": "1",
-            },
-        ).start()
-        self.ports = {"broker": self.broker.port, "controller": port}
-        topic = ct.CreatableTopic(name=NAME, num_partitions=1, replication_factor=1)
-        (made,) = self.ask("broker", ct.CreateTopicsRequest(topics=[topic]), 7).topics
-        assert made.error_code == 0
-        self.topic_id = made.topic_id
-        for request in (COMMIT, SHARE_OFFSETS):
-            wait_until(lambda request=request: self._is_done(request))
-
-    def _is_done(self, request):
-        """Makes a group; clients retry while the coordinator begins."""
-        self.ask("broker", fc.FindCoordinatorRequest(coordinator_keys=["g"]), 4)
-        codes = codes_of(self.ask("broker", request, min(9, API_VERSIONS[request.api_key].highest)))
-        return codes == {0}
-
-    def ask(self, listener, request, version):
-        client = WireClient(self.ports[listener])
-        try:
-            return client.ask(request, version)
-        finally:
-            client.close()
-
-
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    authorizer = FakeAuthorizer()
-    with pytest.MonkeyPatch.context() as patch:
-        for module in ("broker", "controller_node"):
-            patch.setattr(f"bowstring.engine.broker.{module}.Authorizer", lambda configs: authorizer)
-        made = Node(tmp_path_factory.mktemp("node"), authorizer)
-    yield made
-    made.broker.stop()
+    with enforced_node(tmp_path_factory.mktemp("node")) as made:
+        yield made
 
 
 @pytest.fixture
 def authorizer(node):
-    node.authorizer.denied.clear()
-    node.authorizer.asked.clear()
-    node.authorizer.counted.clear()
-    yield node.authorizer
-    node.authorizer.denied.clear()
+    with node.instructed() as authorizer:
+        yield authorizer
 
 
 # ---- requests that name what they need
@@ -187,19 +114,6 @@ def fill_part(element, part):
     elif part.inner is not None:
         for each in getattr(element, head):
             fill_part(each, part.inner)
-
-
-def codes_of(message):
-    """All error codes of an answer."""
-    found = set()
-    for field in fields_of(type(message)):
-        value = getattr(message, field.name)
-        if field.name.endswith("error_code"):
-            found.add(value)
-        elif field.struct is not None and value is not None:
-            for each in value if isinstance(value, list) else [value]:
-                found |= codes_of(each)
-    return found
 
 
 def listeners_of(row):
