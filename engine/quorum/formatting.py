@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import parse_properties
@@ -38,6 +38,9 @@ from bowstring.protocol.features import (
 )
 from bowstring.protocol.ids import ZERO_UUID, format_uuid, parse_uuid, random_uuid
 
+if TYPE_CHECKING:
+    from bowstring.protocol.records.cluster_metadata.security import UserScramCredentialRecord
+
 _FIRST: Final = SnapshotId(0, 0)
 _CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -53,6 +56,7 @@ class FormatOptions:
         no_initial_controllers: The node joins a cluster that has voters.
         features: Levels other than the default.
         ignore_formatted: Formatted directories stay as they are.
+        add_scram: Users of the first metadata, as ``SCRAM-SHA-512=[name=alice,password=…]``; has secrets.
     """
 
     cluster_id: str
@@ -61,6 +65,7 @@ class FormatOptions:
     no_initial_controllers: bool = False
     features: Mapping[str, int] = field(default_factory=dict)
     ignore_formatted: bool = False
+    add_scram: Sequence[str] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,7 @@ class FormatPlan:
     features: Mapping[str, int]
     voters: VoterSet | None
     metadata_directory_id: bytes
+    users: Sequence["UserScramCredentialRecord"] = field(default=(), repr=False)
 
 
 def plan_format(
@@ -119,8 +125,17 @@ def plan_format(
             "directories, use --ignore-formatted"
         )
     return FormatPlan(
-        *(options.cluster_id, node_id, tuple(new), tuple(present), metadata, features, voters, own_id)
+        *(options.cluster_id, node_id, tuple(new), tuple(present), metadata, features, voters, own_id),
+        users=_users(options.add_scram),
     )
+
+
+def _users(texts: Sequence[str]) -> list["UserScramCredentialRecord"]:
+    if not texts:
+        return []
+    from bowstring.engine.quorum.first_users import first_user  # which few formats need
+
+    return [first_user(each) for each in texts]
 
 
 def carry_out(plan: FormatPlan) -> None:
@@ -148,6 +163,8 @@ def _write_first_metadata(plan: FormatPlan) -> None:
     now_ms = time.time_ns() // 1_000_000
     image = ClusterImage()
     image.features = {name: level for name, level in plan.features.items() if level and name != KRAFT_VERSION}
+    for user in plan.users:
+        image.scram.add(user)
     batches = encode_snapshot(image, QuorumFacts(), _FIRST, now_ms, now_ms)
     write_whole(plan.metadata / BOOTSTRAP_CHECKPOINT, batches, ".tmp")
     if plan.voters is not None:

@@ -319,3 +319,29 @@ def test_dump_log_segments_reads_our_files(own_broker: Broker, drivers: Callable
         )
         complaints = [line for line in verified.splitlines() if "Found" in line or "Mismatch" in line]
         assert not complaints, complaints
+
+
+def test_kafka_configs_of_users_clients_and_addresses(at: list[str], topic_name: str) -> None:
+    """Quotas; the names of entities are unlike any other, so that parallel tests do not mix."""
+
+    def described(*entity: str) -> str:
+        return java_tool(CONFIGS, *at, "--describe", *entity)
+
+    user = ["--entity-type", "users", "--entity-name", topic_name]
+    client = ["--entity-type", "clients", "--entity-name", topic_name]
+    address = ["--entity-type", "ips", "--entity-name", "127.0.0.99"]
+    java_tool(CONFIGS, *at, "--alter", *user, "--add-config", "producer_byte_rate=1024,request_percentage=50")
+    java_tool(CONFIGS, *at, "--alter", *user, *client, "--add-config", "consumer_byte_rate=2048")
+    java_tool(CONFIGS, *at, "--alter", *client, "--add-config", "controller_mutation_rate=10")
+    java_tool(CONFIGS, *at, "--alter", *address, "--add-config", "connection_creation_rate=7")
+    assert f"Quota configs for user-principal '{topic_name}' are " in described(*user)
+    assert "producer_byte_rate=1024.0" in described(*user) and "request_percentage=50.0" in described(*user)
+    assert "consumer_byte_rate=2048.0" in described(*user, *client)
+    assert "controller_mutation_rate=10.0" in described(*client)
+    assert "connection_creation_rate=7.0" in described(*address)
+    java_tool(CONFIGS, *at, "--alter", *user, "--delete-config", "producer_byte_rate,request_percentage")
+    java_tool(CONFIGS, *at, "--alter", *user, *client, "--delete-config", "consumer_byte_rate")
+    java_tool(CONFIGS, *at, "--alter", *client, "--delete-config", "controller_mutation_rate")
+    java_tool(CONFIGS, *at, "--alter", *address, "--delete-config", "connection_creation_rate")
+    assert topic_name not in described("--entity-type", "users") + described("--entity-type", "clients")
+    assert "127.0.0.99" not in described("--entity-type", "ips")

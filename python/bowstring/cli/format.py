@@ -43,6 +43,21 @@ def format_directories(
     feature: Annotated[
         list[str], typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="A feature level.")
     ] = [],  # noqa: B006 - typer copies it
+    add_scram: Annotated[
+        list[str],
+        typer.Option(
+            "--add-scram",
+            "-S",
+            metavar="MECHANISM=[name=USER,password=…]",
+            help="A user of the first metadata, such as the one that brokers log in as.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    add_scram_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--add-scram-file", metavar="FILE", help="Such users, one a line: ps does not show them."
+        ),
+    ] = None,
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", "-g", help="Leave formatted directories as they are.")
     ] = False,
@@ -73,11 +88,17 @@ def format_directories(
             no_initial_controllers=no_initial_controllers,
             features=dict(_level(text) for text in feature),
             ignore_formatted=ignore_formatted,
+            add_scram=[*add_scram, *_lines(add_scram_file)],
         )
         _format(config, options)
     except (ConfigError, DataDirectoryError, OSError) as error:
         print_error(str(error))
         raise typer.Exit(1) from None
+
+
+def _lines(path: Path | None) -> list[str]:
+    lines = [] if path is None else path.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.strip()]
 
 
 def _print_new_id() -> None:
