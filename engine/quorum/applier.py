@@ -132,6 +132,16 @@ class ImageApplier:
                 return self.applied >= high_watermark
         return True
 
+    def records_ahead(self, end_offset: int) -> list[MetadataRecord]:
+        """Returns the records of the log from `applied` on, below `end_offset`, without applying them."""
+        found, at = [], self.applied
+        while at < end_offset and (data := self._log.read(at, _READ_BYTES)):
+            for record in decode_batches(data):
+                if record.offset >= at and not record.control:
+                    found.append(decode_record(record.value or b""))
+                at = max(at, record.offset + 1)
+        return found
+
     def _read(self, high_watermark: int) -> None:
         """Reads batches from `applied` on, but no uncommitted one: it may be replaced."""
         data = self._log.read(self.applied, _READ_BYTES)

@@ -457,12 +457,12 @@ class QuorumService:
             await asyncio.sleep(self._settings.config.retry_backoff_ms / 1000)  # for the next Fetch
 
     def bootstrap_records(self) -> list[MetadataRecord]:
-        """Returns the records that formatting has left, for the first leader.
-
-        Raises:
-            DataDirectoryError: It cannot be read.
-        """
+        """Returns what formatting has left for the first leader. Raises a DataDirectoryError if it cannot."""
         return read_bootstrap(self._directory.path)
+
+    def records_ahead(self) -> list[MetadataRecord]:
+        """Returns the records of the log that the image does not have yet, committed or not."""
+        return self._applier.records_ahead(self._log.end_offset)
 
     async def reach(self, offset: int) -> None:
         """Waits until all records below `offset` are applied."""
