@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SOFTWARE: Final = "bowstring"
 SOFTWARE_VERSION: Final = "1"
 _API_VERSIONS_VERSION: Final = 3
+_RESERVE_S: Final = 30.0
+"""Before the end of a session, so that also a busy node replaces its connection in time; half of a short session."""
 _RECEIVE_BYTES: Final = 64 << 10
 _FRAME_MAX_BYTES: Final = 1 << 20
 """Of an answer while logging in."""
@@ -107,7 +109,8 @@ class SecureLink:
             raise LinkSecurityError(str(error)) from error
         after_s = login.reauthenticate_after_s(random.random())
         if after_s is not None:
-            self.renews_at_s = self._loop.time() + after_s
+            lifetime_s = login.lifetime_ms / 1000
+            self.renews_at_s = self._loop.time() + min(after_s, max(lifetime_s / 2, lifetime_s - _RESERVE_S))
 
     async def _ask_versions(self, client_id: str) -> None:
         asked = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=SOFTWARE_VERSION)
