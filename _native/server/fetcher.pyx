@@ -136,6 +136,8 @@ cdef bint take_link(Fetcher *f) noexcept nogil:
         pause(f, b"no memory")
         return False
     f.renew_ms = link.renew_ms
+    c.tls = link.tls
+    link.tls = NULL
     link_drop(link)
     f.connection = c
     c.fetcher = f

@@ -22,7 +22,7 @@ SOFTWARE: Final = "bowstring"
 SOFTWARE_VERSION: Final = "1"
 _API_VERSIONS_VERSION: Final = 3
 _RESERVE_S: Final = 30.0
-"""Before the end of a session, so that also a busy node replaces its connection in time; half of a short session."""
+"""Before the end of a session: a busy node, too, replaces its connection in time. Half of a short session."""
 _RECEIVE_BYTES: Final = 64 << 10
 _FRAME_MAX_BYTES: Final = 1 << 20
 """Of an answer while logging in."""

@@ -17,6 +17,7 @@ from bowstring.protocol.messages.list_offsets import (
 )
 from tests.support.log_batches import everything
 from tests.support.served_plane import TOPIC, Served
+from tests.support.tls_contexts import python_context
 from tests.support.waiting import wait_until
 
 KEYS = (0, 1, 2, 3, 18)
@@ -41,8 +42,11 @@ def offsets_answer(request: ControlRequest, log_of: Callable[[int], PartitionLog
 class Planes:
     """Brokers 0, 1, … with a plane each. Partition 0 of TOPIC is replicated on all of them."""
 
-    def __init__(self, directory: Path, count: int = 3, reactors: int = 1, log_config=None, **settings):
+    def __init__(
+        self, directory: Path, count: int = 3, reactors: int = 1, log_config=None, tls=None, **settings
+    ):
         self.served: list[Served] = []
+        self.client_tls = None if tls is None else python_context()
         self.replicas: list[Replicas] = []
         self.events: list[list[tuple]] = [[] for _ in range(count)]
         self.stopping = threading.Event()
@@ -50,7 +54,7 @@ class Planes:
         for broker in range(count):
             folder = directory / f"broker-{broker}"
             folder.mkdir()
-            served = Served(folder, reactors=reactors, keys=KEYS, log_config=log_config)
+            served = Served(folder, reactors=reactors, keys=KEYS, log_config=log_config, tls=tls)
             self.served.append(served)
             self.replicas.append(
                 Replicas(
@@ -102,7 +106,7 @@ class Planes:
         )
 
     def client(self, broker: int):
-        return self.served[broker].client()
+        return self.served[broker].client(self.client_tls)
 
     def await_equal(self, partition: int = 0, brokers=None) -> None:
         """Waits until the logs are identical, and everything in them is committed."""
