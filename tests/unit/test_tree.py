@@ -117,7 +117,7 @@ ENGINE_PACKAGES = {
     | {f"engine.{name}" for name in ("configs", "metadata", "storage")},
     "engine.quorum": {
         *("engine", "engine.configs", "engine.metadata", "engine.metadata.store", "engine.network"),
-        *("protocol", "engine.raft", "engine.storage", "_native.log", "_native.record"),
+        *("protocol", "security", "engine.raft", "engine.storage", "_native.log", "_native.record"),
     },
     "engine.controller": {"engine", "engine.configs", "engine.metadata", "protocol", "security"},
     "engine.transactions": {

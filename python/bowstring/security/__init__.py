@@ -1,5 +1,5 @@
 """Keys, passwords and log-ins of TLS and SASL, for the broker and for clients.
 
-Imported by: cli, clients.*, engine.configs, engine.controller, engine.network, engine.security, spark.
+Imported by: cli, clients.*, engine.*, spark.
 May import: protocol, _native.tls.
 """
