@@ -24,7 +24,7 @@ from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.controller.mutation_quotas import MutationQuotas
 from bowstring.engine.controller.service import QuorumController
-from bowstring.engine.metadata.image import Metadata
+from bowstring.engine.metadata.image import ImageSource, Metadata
 from bowstring.engine.metadata.store.start_checks import check_metadata_log
 from bowstring.engine.network.broker_addresses import check_peer_security
 from bowstring.engine.quorum.service import HANDOVER_MS, QuorumService
@@ -136,7 +136,9 @@ class ControllerServer:
             each._replace(port=self.plane.listen(each.host, each.port, authenticates=each.has_sasl))
             for each in wanted
         ]
-        self.authentication = new_authentication(self.configs, self.listeners, self.plane, self.metadata)
+        self.authentication = new_authentication(
+            self.configs, self.listeners, self.plane, self._credentials()
+        )
         self.advertised = advertised_listeners(self.configs, self.listeners)
         self.requests = self.dispatcher = Dispatcher(
             self.plane,
@@ -147,6 +149,15 @@ class ControllerServer:
             time_slices=self.time_slices,
             authentication=self.authentication,
         )
+
+    def _credentials(self) -> ImageSource:
+        """Returns what has the credentials of users."""
+        if not any(each.has_sasl for each in self.listeners):
+            return self.metadata
+        # Imported late: a node without security starts without it.
+        from bowstring.engine.broker.early_credentials import EarlyCredentials
+
+        return EarlyCredentials(self.quorum)
 
     @property
     def cluster_id(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from bowstring.engine.configs.config_key import PASSWORD, ConfigError, ConfigKey
 from bowstring.engine.configs.synonyms import broker_synonyms, topic_synonyms
 from bowstring.engine.configs.table import BROKER_CONFIGS, TOPIC_CONFIGS, broker_key
+from bowstring.engine.configs.table_security import SECURITY
 
 _CODECS: Final = {"producer": -1, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -183,7 +184,7 @@ class BrokerConfigs:
         return sorted(
             name
             for name, text in self.static.items()
-            if not ((key := broker_key(name)).applied and name in BROKER_CONFIGS)
+            if not ((key := broker_key(name)).applied and (name in BROKER_CONFIGS or key.name in SECURITY))
             and not key.effect.lacking
             and text.strip() != (key.default or "")
         )

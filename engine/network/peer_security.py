@@ -7,6 +7,7 @@ certificate that this node presents, and the JAAS line of the mechanism has its 
 import asyncio
 import os
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,6 +29,17 @@ _OF_SERVERS: Final = (
     *("sasl.oauthbearer.allow.", "sasl.oauthbearer.jwt.validator.", "sasl.kerberos.principal."),
 )
 _SLOW_S: Final = 1.0
+_PASSING_S: Final = 5.0
+"""Closed connections are logged after this time."""
+
+
+@dataclass
+class _Failure:
+    """Why a node is not reached."""
+
+    detail: str
+    since_s: float
+    is_told: bool = False
 
 
 class PeerSecurity:
@@ -50,7 +62,7 @@ class PeerSecurity:
         self._configs = configs
         self._made: ClientSecurity | None = None
         self._made_from: object = None
-        self._failing: dict[tuple[str, int], str] = {}
+        self._failing: dict[tuple[str, int], _Failure] = {}
 
     # ------------------------------------------------------------ settings
 
@@ -125,26 +137,39 @@ class PeerSecurity:
         except asyncio.CancelledError:
             link.close()
             if loop.time() - began_s >= _SLOW_S:
-                self._note_failure(host, port, f"it did not answer in time, as if it had {link.when_closed}")
+                detail = f"it did not answer in time, as if it had {link.when_closed}"
+                self._note_failure(host, port, detail, is_certain=False)
             raise
         except LinkSecurityError as error:
             link.close()
             raise LinkSecurityError(self._note_failure(host, port, str(error))) from error
-        except (ConfigError, EOFError, OSError) as error:
+        except ConfigError as error:
             link.close()
-            detail = str(error) if isinstance(error, ConfigError) else f"it {link.when_closed}"
-            raise LinkSecurityError(self._note_failure(host, port, detail)) from error
+            raise LinkSecurityError(self._note_failure(host, port, str(error))) from error
+        except (EOFError, OSError) as error:
+            link.close()
+            detail = self._note_failure(host, port, f"it {link.when_closed}", is_certain=False)
+            raise LinkSecurityError(detail) from error
         except BaseException:
             link.close()
             raise
-        if self._failing.pop((host, port), None) is not None:
+        failure = self._failing.pop((host, port), None)
+        if failure is not None and failure.is_told:
             event_log.info("a node is reached again over a secured connection", node=f"{host}:{port}")
         return link
 
-    def _note_failure(self, host: str, port: int, detail: str) -> str:
-        """Logs a failure that is another one than the last; returns the whole text."""
-        if self._failing.get((host, port)) != detail:
-            self._failing[host, port] = detail
+    def _note_failure(self, host: str, port: int, detail: str, *, is_certain: bool = True) -> str:
+        """Logs a failure that is another one than the last; returns the whole text.
+
+        Args:
+            is_certain: Settings are wrong; else the node may only be starting or stopping, which passes.
+        """
+        now_s = asyncio.get_running_loop().time()
+        failure = self._failing.get((host, port))
+        if failure is None or failure.detail != detail:
+            failure = self._failing[host, port] = _Failure(detail, now_s)
+        if not failure.is_told and (is_certain or now_s - failure.since_s >= _PASSING_S):
+            failure.is_told = True
             event_log.error(
                 "no secured connection to another node; this is tried again",
                 node=f"{host}:{port}",

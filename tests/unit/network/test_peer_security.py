@@ -164,7 +164,8 @@ def test_why_there_is_no_connection(double, settings, complaint, caplog):
     with caplog.at_level(logging.ERROR):
         exchanging(made, configs(protocol, **needed), scenario)
     said = [each.getMessage() for each in caplog.records if "no secured connection" in each.getMessage()]
-    assert len(said) == 1
+    may_pass = "trusted" in double or "protocol" in settings  # the node closes the connection
+    assert len(said) == (not may_pass)
     assert "a known secret" not in caplog.text
 
 
