@@ -211,7 +211,7 @@ SECURITY = _rows((
      "Password of the key store."),
     ("ssl.keystore.type", STRING, "JKS", "", MEDIUM, PER_BROKER, STORED,
      "Format of the key store."),
-    ("ssl.principal.mapping.rules", STRING, "DEFAULT", "", LOW, READ_ONLY, _TLS,
+    ("ssl.principal.mapping.rules", STRING, "DEFAULT", "", LOW, READ_ONLY, APPLIED,
      "Rules that turn distinguished names into principals."),
     ("ssl.protocol", STRING, "TLSv1.3", "", MEDIUM, PER_BROKER, _TLS,
      "TLS version to use."),

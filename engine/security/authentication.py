@@ -10,6 +10,8 @@ from typing import Any, Final, Protocol
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.listener_configs import listener_value
+from bowstring.engine.security.distinguished_names import CertificateError, subject_of
+from bowstring.engine.security.principal_rules import PrincipalRules
 from bowstring.engine.security.sasl_mechanisms import (
     Credentials,
     Mechanism,
@@ -25,6 +27,8 @@ from bowstring.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from bowstring.protocol.schema import Response
 
 _RAW: Final = -1
+_CERTIFICATE: Final = -2
+_RULES: Final = "ssl.principal.mapping.rules"
 _FAILED_AUTHENTICATION_DELAY: Final = "connection.failed.authentication.delay.ms"
 _LOG_AGAIN_S: Final = 10.0
 _HOSTS_MAX: Final = 1000
@@ -35,6 +39,9 @@ class Plane(Protocol):
 
     def reply(self, connection_id: int, slot: int, payload: bytes | None) -> None:
         """Answers a request; None closes the connection."""
+
+    def disconnect(self, connection_id: int) -> None:
+        """Closes a connection."""
 
     def finish(self, connection_id: int) -> None:
         """Closes a connection behind its answers."""
@@ -126,6 +133,11 @@ class Authentication:
             for index, listener in enumerate(listeners)
             if listener.protocol.startswith("SASL_")
         }
+        self._rules = {
+            index: PrincipalRules(listener_value(configs, listener.name, _RULES))
+            for index, listener in enumerate(listeners)
+            if listener.protocol == "SSL"
+        }
         self._dynamic = (configs.dynamic_broker, configs.dynamic_default)
 
     def warn(self, is_loopback: Callable[[str], bool]) -> None:
@@ -157,7 +169,9 @@ class Authentication:
     def take(self, message: Message) -> None:
         """Answers a request of the authentication phase, or closes its connection."""
         try:
-            if message.api_key == ApiKeys.SASL_HANDSHAKE:
+            if message.api_key == _CERTIFICATE:
+                self._certificate(message)
+            elif message.api_key == ApiKeys.SASL_HANDSHAKE:
                 self._handshake(message)
             elif message.api_version == _RAW:
                 self._raw_token(message)
@@ -165,6 +179,26 @@ class Authentication:
                 self._authenticate(message)
         except ProtocolError as error:
             self._fail(message, f"a request is malformed: {error}", None)
+
+    def _certificate(self, message: Message) -> None:
+        """Admits a client of a TLS listener by its certificate, which the data plane has verified."""
+        listener = self._listeners[message.listener]
+        if listener.protocol != "SSL":  # as in Kafka, SASL says who the client of SASL_SSL is
+            self._plane.admit(message.connection_id, message.principal)
+            return
+        try:
+            name = self._rules[message.listener].name_of(subject_of(bytes(message.body)))
+        except CertificateError as error:
+            name, reason = None, str(error)
+        else:
+            reason = f"no rule of {_RULES} applies to the client's certificate"
+        if name is None:
+            self.failures += 1
+            self._log(message, reason)
+            self._plane.disconnect(message.connection_id)
+            return
+        self.successes += 1
+        self._plane.admit(message.connection_id, f"User:{name}")
 
     def _handshake(self, message: Message) -> None:
         body: Any = decode_request(message.api_key, message.api_version, message.body)
