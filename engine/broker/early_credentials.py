@@ -43,7 +43,8 @@ class EarlyCredentials:
         image = ClusterImage()
         image.scram = self._quorum.image.scram.copy()
         formatted = [] if self._quorum.end_offset else self._quorum.bootstrap_records()
-        for record in (*formatted, *self._quorum.records_ahead()):
+        ahead = self._quorum.records_ahead(UserScramCredentialRecord, RemoveUserScramCredentialRecord)
+        for record in (*formatted, *ahead):
             if isinstance(record, UserScramCredentialRecord):
                 image.scram.add(record)
             elif isinstance(record, RemoveUserScramCredentialRecord):

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from bowstring._native.record.decode import batch_headers, decode_batches
@@ -24,6 +24,7 @@ AppliedListener = Callable[[Sequence[MetadataRecord], int, int], None]
 """Called with the records of a batch, the offset after it, and its epoch."""
 SnapshotListener = Callable[[ClusterImage, int, int], None]
 """Called with the whole image, the offset that it reaches, and the epoch there."""
+_FRAME_VERSION: Final = 1
 _READ_BYTES: Final = 256 * 1024
 _DECODED_AT_ONCE: Final = 64
 
@@ -132,14 +133,17 @@ class ImageApplier:
                 return self.applied >= high_watermark
         return True
 
-    def records_ahead(self, end_offset: int) -> list[MetadataRecord]:
-        """Returns the records of the log from `applied` on, below `end_offset`, without applying them."""
+    def records_ahead(self, end_offset: int, kinds: Collection[type[MetadataRecord]]) -> list[MetadataRecord]:
+        """Returns records of some kinds in the log, from `applied` to `end_offset`, without applying them."""
+        # A record begins with the version of its frame, and its kind as a varint.
+        heads = {bytes((_FRAME_VERSION, kind.api_key)) for kind in kinds}
         found, at = [], self.applied
         while at < end_offset and (data := self._log.read(at, _READ_BYTES)):
             for record in decode_batches(data):
-                if record.offset >= at and not record.control:
-                    found.append(decode_record(record.value or b""))
-                at = max(at, record.offset + 1)
+                value = record.value or b""
+                if record.offset >= at and not record.control and value[:2] in heads:
+                    found.append(decode_record(value))
+            at = 1 + max((header.last_offset for header in batch_headers(data)), default=end_offset)
         return found
 
     def _read(self, high_watermark: int) -> None:

@@ -460,9 +460,9 @@ class QuorumService:
         """Returns what formatting has left for the first leader. Raises a DataDirectoryError if it cannot."""
         return read_bootstrap(self._directory.path)
 
-    def records_ahead(self) -> list[MetadataRecord]:
-        """Returns the records of the log that the image does not have yet, committed or not."""
-        return self._applier.records_ahead(self._log.end_offset)
+    def records_ahead(self, *kinds: type[MetadataRecord]) -> list[MetadataRecord]:
+        """Returns the records of these kinds that the log has and the image has not, committed or not."""
+        return self._applier.records_ahead(self._log.end_offset, kinds)
 
     async def reach(self, offset: int) -> None:
         """Waits until all records below `offset` are applied."""

@@ -28,7 +28,7 @@ def quorum(*, applied=(), ahead=(), formatted=(), end_offset=0, high_watermark=0
         log_end_offset=end_offset + len(ahead),
         high_watermark=high_watermark,
         bootstrap_records=lambda: list(formatted),
-        records_ahead=lambda: list(ahead),
+        records_ahead=lambda *kinds: list(ahead),
     )
 
 
@@ -69,6 +69,6 @@ def test_records_that_arrive_are_seen():
     made = quorum(formatted=[credential("node")])
     early = EarlyCredentials(made)
     assert set(users(early)) == {"node"}
-    made.records_ahead = lambda: [credential("node"), credential("arrived")]
+    made.records_ahead = lambda *kinds: [credential("node"), credential("arrived")]
     made.log_end_offset = 2
     assert set(users(early)) == {"node", "arrived"}

@@ -69,3 +69,12 @@ def test_a_snapshot_replaces_a_batch_that_is_half_decoded(log):
     applier.take(OffsetAndEpoch(log.end_offset, 3), ClusterImage(), QuorumFacts())
     assert applier.advance(log.end_offset, AT_ONCE)
     assert (applier.applied, applier.epoch, applier.image.topics) == (log.end_offset, 3, {})
+
+
+def test_the_records_ahead_are_read_without_being_applied(log):
+    applier = ImageApplier(log)
+    (topic,) = applier.records_ahead(log.end_offset, {TopicRecord})
+    assert topic.name == "topic"
+    assert len(applier.records_ahead(log.end_offset, {PartitionRecord})) == PARTITIONS
+    assert (applier.applied, applier.image.topics) == (0, {})
+    assert applier.records_ahead(0, {TopicRecord}) == []
