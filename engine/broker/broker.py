@@ -33,7 +33,7 @@ from bowstring.engine.broker.node import (
 )
 from bowstring.engine.broker.quota_publisher import QuotaPublisher
 from bowstring.engine.broker.replication import Replication
-from bowstring.engine.broker.start_warnings import warn_at_start
+from bowstring.engine.broker.start_warnings import warn_at_start, warn_of_anonymous_nodes
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.coordinators.cluster_changes import ClusterChanges
 from bowstring.engine.coordinators.producer_ids import ProducerIds
@@ -244,6 +244,8 @@ class Broker:
                 self._bind_local()
             self._make_workers()
             self.authorizer.follow(self.quorum, caught_up(self.quorum), self.plane)
+            if not self._is_own_cluster:
+                warn_of_anonymous_nodes(self.configs, self.authorizer)
             if self.authorizer.rules is not None:
                 self.dispatcher.when_access_decided = self.authorizer.rules.take_reports
             self._committed_configs.load(self.metadata.image)

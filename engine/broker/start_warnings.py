@@ -2,9 +2,32 @@
 
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs.listener_configs import PLAINTEXT, listener_protocols
 from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.network.broker_addresses import inter_broker_listener
 from bowstring.engine.requests.listeners import Listener, told_elsewhere
+from bowstring.engine.security.acl_types import ANONYMOUS
+from bowstring.engine.security.authorizer import Authorizer
 from bowstring.engine.security.exposed_files import exposed_files
+
+
+def warn_of_anonymous_nodes(configs: BrokerConfigs, authorizer: Authorizer) -> None:
+    """Logs a warning for each listener through which nodes reach one another without being known, although the
+    authorizer does not allow everyone everything. They are User:ANONYMOUS there, as in Kafka.
+    """
+    if authorizer.rules is None or authorizer.rules.is_super_user(ANONYMOUS):
+        return
+    protocols = listener_protocols(configs)
+    names = [inter_broker_listener(configs), *configs.value("controller.listener.names")]
+    for name in dict.fromkeys(names):
+        if protocols.get(name.upper(), PLAINTEXT) == PLAINTEXT:
+            event_log.warning(
+                "nodes reach one another through a listener without authentication, so they are "
+                "User:ANONYMOUS, whom the authorizer refuses; let the listener use SSL or SASL, or add "
+                "User:ANONYMOUS to super.users, which lets everyone who reaches a listener without "
+                "authentication do everything",
+                listener=name,
+            )
 
 
 def warn_at_start(
@@ -14,8 +37,8 @@ def warn_at_start(
     listeners: list[Listener],
     advertised: list[Listener],
 ) -> None:
-    """Logs a warning for each config without effect, each advertised address of another host, and each kind
-    of record that is kept without effect.
+    """Logs a warning for each config without effect, each advertised address of another host, and rules
+    of access control that nobody enforces.
     """
     for name in configs.without_effect():
         event_log.warning(
@@ -36,10 +59,9 @@ def warn_at_start(
             advertised=told,
             listeners=",".join(str(each.host) for each in listeners),
         )
-    for what, count in (("access control entries", len(image.acls)),):
-        if count:
-            event_log.warning(
-                f"the metadata log holds {what}, which this broker keeps but does not enforce; do not "
-                "rely on them",
-                count=count,
-            )
+    if image.acls and not configs.value("authorizer.class.name"):
+        event_log.warning(
+            "the metadata log holds access control entries, but this broker has no authorizer, so it does "
+            "not enforce them; set authorizer.class.name",
+            count=len(image.acls),
+        )

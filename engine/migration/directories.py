@@ -188,7 +188,7 @@ def _describe(done: Migration, state: MetadataState, paths: Sequence[Path]) -> N
     done.metadata_version = image.features.get(METADATA_VERSION, 0)
     done.topics, done.partitions = len(image.topics), image.partition_count
     if done.to == "bowstring" and (rules := len(image.acls)):
-        done.warnings.append(f"{rules} access control entries are kept, but Bowstring does not enforce them")
+        done.warnings.append(f"{rules} access control entries have an effect only with authorizer.class.name")
 
 
 def _check(done: Migration, state: MetadataState, home: Path, accept_unclean: bool) -> None:

@@ -50,6 +50,9 @@ class Permission(IntEnum):
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one resource of type CLUSTER."""
 
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of connections that do not authenticate."""
+
 OWN_NODE: Final = "Node:within"
 """The principal of requests of this process to its own controller, which may do everything. Compare it by
 identity: no text from outside is this object.

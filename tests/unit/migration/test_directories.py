@@ -205,11 +205,11 @@ def test_what_kafka_kept_to_protect_is_warned_of_at_each_start(stopped, caplog):
         said = {
             record.getMessage(): record.facts["count"]
             for record in caplog.records
-            if "keeps" in record.getMessage()
+            if "access control" in record.getMessage()
         }
         assert said == {
-            "the metadata log holds access control entries, which this broker keeps but does not enforce; do "
-            "not rely on them": 1
+            "the metadata log holds access control entries, but this broker has no authorizer, so it does not "
+            "enforce them; set authorizer.class.name": 1
         }
 
 
