@@ -12,8 +12,8 @@ from bowstring.engine.security.exposed_files import exposed_files
 
 
 def warn_of_anonymous_nodes(configs: BrokerConfigs, authorizer: Authorizer) -> None:
-    """Logs a warning for each listener through which nodes reach one another without being known, although the
-    authorizer does not allow everyone everything. They are User:ANONYMOUS there, as in Kafka.
+    """Logs a warning for each listener through which nodes reach one another without being known, although
+    the authorizer does not allow everyone everything. They are User:ANONYMOUS there, as in Kafka.
     """
     if authorizer.rules is None or authorizer.rules.is_super_user(ANONYMOUS):
         return
