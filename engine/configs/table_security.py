@@ -28,8 +28,6 @@ from bowstring.engine.configs.config_key import rows as _rows
 _SASL = protects("this broker does not have it yet, so clients would not be authenticated that way")
 _JAVA = protects("it is a class of Java, which this broker cannot run")
 _TLS = protects("there is no TLS yet, so what clients and the broker send is not encrypted")
-_ACCESS = protects("there is no access control yet, so every client may read, write and delete everything")
-_EVERYONE = protects(_ACCESS.lacking, "true")
 
 # Dynamic only as listener.name.<listener>.<config> (SslConfigs.RECONFIGURABLE_CONFIGS, KIP-226).
 PER_LISTENER: Final = frozenset(
@@ -51,10 +49,12 @@ PER_LISTENER: Final = frozenset(
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off
 SECURITY = _rows((
-    ("allow.everyone.if.no.acl.found", BOOLEAN, None, "", LOW, READ_ONLY, _EVERYONE,
-     "Whether the authorizer allows every operation on a resource without access control entries.", True),
-    ("authorizer.class.name", STRING, "", "", LOW, READ_ONLY, _ACCESS,
-     "Java class of the authorizer."),
+    ("allow.everyone.if.no.acl.found", BOOLEAN, None, "", LOW, READ_ONLY, APPLIED,
+     "Whether the authorizer allows every operation on a resource without access control entries; false if "
+     "it is not set.", True),
+    ("authorizer.class.name", STRING, "", "", LOW, READ_ONLY, APPLIED,
+     "Java class of the authorizer. Only org.apache.kafka.metadata.authorizer.StandardAuthorizer is there, "
+     "built in. Empty: every client may do everything."),
     ("connections.max.reauth.ms", LONG, "0", "", MEDIUM, READ_ONLY, APPLIED,
      "Longest life of a SASL session before it must authenticate again."),
     ("delegation.token.expiry.check.interval.ms", LONG, "3600000", "1..", LOW, READ_ONLY, STORED,
@@ -229,7 +229,7 @@ SECURITY = _rows((
      "Password of the trust store."),
     ("ssl.truststore.type", STRING, "JKS", "", MEDIUM, PER_BROKER, STORED,
      "Format of the trust store."),
-    ("super.users", STRING, "", "", LOW, READ_ONLY, _ACCESS,
+    ("super.users", STRING, "", "", LOW, READ_ONLY, APPLIED,
      "Principals to whom the authorizer allows everything, separated by semicolons.", True),
 ))
 # fmt: on

@@ -64,10 +64,8 @@ class Authorizer:
             ConfigError: Another authorizer is configured than Kafka's own, or super.users is malformed.
         """
         self.is_on = bool(configs.value("authorizer.class.name"))
-        if configs.value("bowstring.audit.file") and not self.is_on:
-            raise ConfigError(
-                "bowstring.audit.file needs authorizer.class.name: without an authorizer nothing is decided"
-            )
+        if not self.is_on:
+            _check_nothing_is_wanted(configs)
         self.rules: AccessRules | None = None
         if self.is_on:
             from bowstring.engine.security import access_rules
@@ -181,6 +179,21 @@ class Authorizer:
         """
         if self.is_on and not self.allows(request, operation, resource_type, name):
             raise KafkaError(error or _ERRORS[resource_type])
+
+
+def _check_nothing_is_wanted(configs: BrokerConfigs) -> None:
+    """Refuses settings of an authorizer without one: they would promise a protection."""
+    everyone = configs.value("allow.everyone.if.no.acl.found")
+    for name, wanted in (
+        ("super.users", bool(configs.value("super.users"))),
+        ("allow.everyone.if.no.acl.found", everyone is False),
+        ("bowstring.audit.file", bool(configs.value("bowstring.audit.file"))),
+    ):
+        if wanted:
+            raise ConfigError(
+                f"{name} needs authorizer.class.name, without which every client may do everything; set it "
+                "to org.apache.kafka.metadata.authorizer.StandardAuthorizer, or remove the setting"
+            )
 
 
 def host_of(peer: str) -> str:

@@ -4,6 +4,9 @@ SHORTEST_SESSION_MS = 600
 LARGEST_GROUP = 4
 SETTINGS = {
     "node.id": "1",
+    # for the APIs of access control; clients here are all this super user
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",

@@ -2,7 +2,6 @@
 
 import pytest
 
-from bowstring.engine.configs import BrokerConfigs
 from bowstring.protocol.acls import AclOperation, AclPermissionType, AclResourceType, ResourcePatternType
 from bowstring.protocol.errors import Errors
 from tests.support.access import SECURED, STANDARD, created, deleted, described, rule, wanted
@@ -14,12 +13,6 @@ RULES = (
     rule("kafka-cluster", "User:ops", AclOperation.ALTER, resource=AclResourceType.CLUSTER),
     rule("bob", "User:ops", AclOperation.CREATE_TOKENS, resource=AclResourceType.USER),
 )
-
-
-@pytest.fixture(autouse=True)
-def enforced(monkeypatch):
-    """Until every API checks its permissions, a broker refuses the configs."""
-    monkeypatch.setattr(BrokerConfigs, "unenforced", lambda configs: [])
 
 
 @pytest.fixture

@@ -167,9 +167,6 @@ def test_unknown_key_names_the_nearest():
 # Settings that a broker without protection must reject: with a value that enables one, and with one that
 # means off.
 PROTECTIONS = [
-    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", ""),
-    ("super.users", "User:admin;User:CN=broker", ""),
-    ("allow.everyone.if.no.acl.found", "false", "true"),
     ("principal.builder.class", "com.example.Builder", None),
     ("delegation.token.secret.key", "s3cret", ""),
     ("sasl.server.callback.handler.class", "com.example.Users", ""),

@@ -134,14 +134,16 @@ def test_settings_that_ask_for_a_missing_protection_become_comments(offline, sto
     """The file that the command names starts, and says what it leaves out."""
     config = tmp_path / "kafka.properties"
     config.write_text(
-        "listeners=PLAINTEXT://localhost:19092\nnum.partitions=5\nsuper.users=User:admin\n"
+        "listeners=PLAINTEXT://localhost:19092\nnum.partitions=5\nqueued.max.request.bytes=1000000\n"
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+        "create.topic.policy.class.name=com.example.Policy\nsuper.users=User:admin\n"
     )
     done = offline("migrate-dir", stopped, "--to", "bowstring", "--config", config)
     assert done.code == 0, done.err
     text = (stopped / "server.properties").read_text()
-    assert "\n# authorizer.class.name=org.apache" in text and "\n# super.users=User:admin" in text
-    assert "note: authorizer.class.name" in done.out and "note: super.users" in done.out
+    assert "\n# queued.max.request.bytes=" in text and "\n# create.topic.policy.class.name=com" in text
+    assert "note: queued.max.request.bytes" in done.out and "note: create.topic.policy" in done.out
+    assert "\nauthorizer.class.name=org.apache" in text and "\nsuper.users=User:admin" in text
     assert f"\nstart it with: bowstring serve --config {stopped}/server.properties" in done.out
     settings = load(stopped / "server.properties")
     assert settings["num.partitions"] == "5"

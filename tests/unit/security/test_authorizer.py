@@ -160,6 +160,8 @@ def test_without_rules_everyone_may_do_everything_if_configured(source):
         ({"authorizer.class.name": "com.example.Mine"}, "com.example.Mine"),
         (STANDARD | {"super.users": "User:a;bob"}, "User:bob"),
         ({"bowstring.audit.file": "/tmp/x"}, "needs authorizer.class.name"),
+        ({"super.users": "User:a"}, "needs authorizer.class.name"),
+        ({"allow.everyone.if.no.acl.found": "false"}, "needs authorizer.class.name"),
     ],
 )
 def test_settings_that_cannot_hold_are_refused(settings, said):
