@@ -14,11 +14,13 @@ public enum ApiKey {
   OFFSET_COMMIT(8, 2, 8, 8),
   OFFSET_FETCH(9, 2, 7, 6),
   FIND_COORDINATOR(10, 1, 4, 3),
+  SASL_HANDSHAKE(17, 1, 1, 2),
   API_VERSIONS(18, 0, 3, 3),
   INIT_PRODUCER_ID(22, 0, 4, 2),
   ADD_PARTITIONS_TO_TXN(24, 0, 3, 3),
   END_TXN(26, 0, 5, 3),
   DESCRIBE_CONFIGS(32, 1, 4, 4),
+  SASL_AUTHENTICATE(36, 0, 1, 2),
   DESCRIBE_TRANSACTIONS(65, 0, 0, 0);
 
   /** The API's number on the wire. */

@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
  * The {@code kafka.*} options of a source or sink: the names and defaults of Kafka's clients.
  *
  * <p>Options of Kafka's clients that have no effect here (group membership, interceptors and the like) are accepted
- * silently; unknown names are accepted with one warning. A security.protocol other than PLAINTEXT is refused.
+ * silently; unknown names are accepted with one warning, but refused if they are of TLS or SASL.
  */
 public final class ClientOptions implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -23,7 +23,7 @@ public final class ClientOptions implements Serializable {
   private static final String PREFIX = "kafka.";
   private static final String GROUP_PREFIX = "groupidprefix";
 
-  private static final Set<String> USED = Set.of("bootstrap.servers", "client.id", "security.protocol",
+  private static final Set<String> USED = Set.of("bootstrap.servers", "client.id",
       "request.timeout.ms", "default.api.timeout.ms", "retry.backoff.ms", "retry.backoff.max.ms",
       "socket.connection.setup.timeout.ms", "connections.max.idle.ms", "isolation.level", "check.crcs",
       "fetch.min.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "max.decompressed.batch.bytes",
@@ -47,6 +47,7 @@ public final class ClientOptions implements Serializable {
 
   private final TreeMap<String, String> values = new TreeMap<>();
   private final List<HostPort> bootstrap;
+  private final ClientSecurity security;
 
   private ClientOptions(Map<String, String> options) {
     for (Map.Entry<String, String> option : options.entrySet()) {
@@ -63,7 +64,8 @@ public final class ClientOptions implements Serializable {
       throw new IllegalArgumentException("Option 'kafka.bootstrap.servers' must be specified: host:port of a broker");
     }
     bootstrap = HostPort.parseList(servers);
-    refuseSecurity();
+    security = ClientSecurity.of(values);
+    values.keySet().removeIf(ClientSecurity::isName);
     warnAboutUnknown();
     isReadCommitted(); // values are read once here, so that a mistake is reported on the driver
     requestTimeoutMs();
@@ -83,14 +85,6 @@ public final class ClientOptions implements Serializable {
     return new ClientOptions(options);
   }
 
-  private void refuseSecurity() {
-    String protocol = values.getOrDefault("security.protocol", "PLAINTEXT");
-    if (!protocol.equalsIgnoreCase("PLAINTEXT")) {
-      throw new IllegalArgumentException("Option 'kafka.security.protocol' is '" + protocol + "': this source supports "
-          + "PLAINTEXT only. Give the address of a plaintext listener, or read with format(\"kafka\").");
-    }
-  }
-
   private void warnAboutUnknown() {
     Set<String> unknown = new HashSet<>(values.keySet());
     unknown.removeAll(USED);
@@ -104,12 +98,17 @@ public final class ClientOptions implements Serializable {
 
   /** Whether Kafka's clients have a setting of this name, without the prefix. */
   public static boolean isKnown(String name) {
-    return USED.contains(name) || KNOWN.contains(name);
+    return USED.contains(name) || KNOWN.contains(name) || ClientSecurity.isName(name);
   }
 
   /** Where this client is, so that a leader may name a nearer replica (KIP-392); empty if nothing is said. */
   public String rack() {
     return values.getOrDefault("client.rack", "");
+  }
+
+  /** TLS and SASL. */
+  public ClientSecurity security() {
+    return security;
   }
 
   /** The bootstrap servers. */

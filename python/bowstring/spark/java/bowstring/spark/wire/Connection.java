@@ -2,12 +2,15 @@ package bowstring.spark.wire;
 
 import java.io.Closeable;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayDeque;
 import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 
 /**
  * One connection to a broker, used by one thread at a time.
@@ -23,13 +26,26 @@ public final class Connection implements Closeable {
   /** For an ApiVersions response; the first bytes of other protocols look like larger numbers. */
   private static final int MOST_FIRST_ANSWER_BYTES = 1 << 20;
 
+  /** The part of a session after which the client logs in again, as Kafka's clients do. */
+  private static final double FIRST_RENEWAL = 0.85;
+
+  private static final double RENEWAL_SPREAD = 0.10;
+
   private record Pending(ApiKey api, short version, int correlationId, long deadlineNanos) {}
 
   /** The broker's address. */
   public final HostPort address;
 
   private final ClientOptions options;
+  private final ClientSecurity security;
   private final TimedChannel channel;
+
+  /** Responses that came before a login on the open connection, and are not received yet. */
+  private final ArrayDeque<ByteBuffer> early = new ArrayDeque<>();
+
+  private long renewAtNanos;
+  private boolean sessionEnds;
+  private boolean loggingIn;
   private final ArrayDeque<Pending> pending = new ArrayDeque<>();
   private ApiVersions versions = ApiVersions.INITIAL;
   private ByteBuffer input;
@@ -41,7 +57,10 @@ public final class Connection implements Closeable {
   private Connection(HostPort address, ClientOptions options, SocketChannel socket) throws IOException {
     this.address = address;
     this.options = options;
-    this.channel = new TimedChannel(socket, "broker " + address);
+    this.security = options.security();
+    this.channel = security.hasTls()
+        ? new TlsChannel(socket, "broker " + address, security.engine(address))
+        : new TimedChannel(socket, "broker " + address);
     this.input = DirectMemory.allocate(1 << 16, "a connection's buffer");
   }
 
@@ -65,6 +84,7 @@ public final class Connection implements Closeable {
       connection = new Connection(address, options, channel);
       connection.connect();
       connection.versions = ApiVersions.ask(connection);
+      connection.logIn();
       return connection;
     } catch (IOException | RuntimeException | Error failed) {
       if (connection != null) {
@@ -76,6 +96,38 @@ public final class Connection implements Closeable {
     }
   }
 
+  private void logIn() throws IOException {
+    if (security.hasSasl()) {
+      loggingIn = true;
+      try {
+        long lifetimeMs = Login.run(this, security.exchange());
+        sessionEnds = lifetimeMs > 0;
+        double part = FIRST_RENEWAL + RENEWAL_SPREAD * ThreadLocalRandom.current().nextDouble();
+        renewAtNanos = System.nanoTime() + (long) (TimeUnit.MILLISECONDS.toNanos(lifetimeMs) * part);
+      } catch (UncheckedIOException failed) {
+        throw failed.getCause();
+      } finally {
+        loggingIn = false;
+      }
+    }
+  }
+
+  /** Logs in again before the session ends (KIP-368); the responses to open requests come first and are kept. */
+  private void renew() throws IOException {
+    List<Pending> open = List.copyOf(pending);
+    for (Pending request : open.subList(early.size(), open.size())) {
+      readFrame(request);
+      early.addLast(input);
+      input = DirectMemory.allocate(1 << 16, "a connection's buffer");
+    }
+    List<ByteBuffer> kept = List.copyOf(early);
+    early.clear();
+    pending.clear();
+    logIn();
+    pending.addAll(open);
+    early.addAll(kept);
+  }
+
   private void connect() throws IOException {
     InetSocketAddress socketAddress = new InetSocketAddress(address.host(), address.port());
     if (socketAddress.isUnresolved()) {
@@ -84,6 +136,8 @@ public final class Connection implements Closeable {
     }
     try {
       channel.connect(socketAddress, TimedChannel.deadline(options.connectTimeoutMs()));
+    } catch (WireException.AuthenticationFailed refused) {
+      throw refused;
     } catch (WireException refused) {
       throw new WireException.BrokerUnreachable(refused.getMessage(), refused);
     } catch (IOException refused) {
@@ -114,6 +168,13 @@ public final class Connection implements Closeable {
 
   /** Sends a request whose response must arrive within {@code timeoutMs}. */
   public void send(RequestWriter request, int timeoutMs) throws IOException {
+    if (sessionEnds && !loggingIn && System.nanoTime() - renewAtNanos >= 0) {
+      try {
+        renew();
+      } catch (IOException failed) {
+        throw broke(failed);
+      }
+    }
     long deadline = TimedChannel.deadline(timeoutMs);
     write(request.frame(), deadline);
     pending.addLast(new Pending(request.api, request.version, request.correlationId, deadline));
@@ -148,19 +209,11 @@ public final class Connection implements Closeable {
       throw new IllegalStateException("no request is waiting for a response");
     }
     try {
-      fill(4, request.deadlineNanos);
-      int length = input.getInt(0);
-      if (length < 4 || versions == ApiVersions.INITIAL && length > MOST_FIRST_ANSWER_BYTES) {
-        throw new WireException.MalformedResponse("Broker " + address + " sent a frame of " + length
-            + " bytes: is this a Kafka listener (and not a TLS one)?");
-      }
-      makeRoom(length);
-      fill(length, request.deadlineNanos);
-      bytesReceived += length + 4L;
-      int correlationId = input.getInt();
-      if (correlationId != request.correlationId) {
-        throw new WireException.MalformedResponse("Broker " + address + " answered request " + correlationId
-            + " instead of " + request.correlationId + ": is this a Kafka listener?");
+      if (early.isEmpty()) {
+        readFrame(request);
+      } else {
+        DirectMemory.free(input);
+        input = early.removeFirst();
       }
     } catch (IOException failed) {
       throw broke(failed);
@@ -172,6 +225,23 @@ public final class Connection implements Closeable {
       reader.tags(); // of the header; ApiVersions' response header never has them (KIP-511)
     }
     return reader;
+  }
+
+  private void readFrame(Pending request) throws IOException {
+    fill(4, request.deadlineNanos);
+    int length = input.getInt(0);
+    if (length < 4 || versions == ApiVersions.INITIAL && length > MOST_FIRST_ANSWER_BYTES) {
+      throw new WireException.MalformedResponse("Broker " + address + " sent a frame of " + length
+          + " bytes: check kafka.security.protocol, and that this is a Kafka listener");
+    }
+    makeRoom(length);
+    fill(length, request.deadlineNanos);
+    bytesReceived += length + 4L;
+    int correlationId = input.getInt();
+    if (correlationId != request.correlationId) {
+      throw new WireException.MalformedResponse("Broker " + address + " answered request " + correlationId
+          + " instead of " + request.correlationId + ": is this a Kafka listener?");
+    }
   }
 
   private void makeRoom(int length) throws WireException.TooLarge {
@@ -231,6 +301,8 @@ public final class Connection implements Closeable {
       ByteBuffer freed = input;
       input = null;
       DirectMemory.free(freed);
+      early.forEach(DirectMemory::free);
+      early.clear();
     }
   }
 }

@@ -29,9 +29,11 @@ public final class ConnectionPool {
   /** The pool of this process. */
   public static final ConnectionPool SHARED = new ConnectionPool();
 
-  private record Key(HostPort address, String clientId, int receiveBufferBytes, int sendBufferBytes) {
+  private record Key(
+      HostPort address, String clientId, ClientSecurity security, int receiveBufferBytes, int sendBufferBytes) {
     static Key of(HostPort address, ClientOptions options) {
-      return new Key(address, options.clientId(), options.receiveBufferBytes(), options.sendBufferBytes());
+      return new Key(address, options.clientId(), options.security(), options.receiveBufferBytes(),
+          options.sendBufferBytes());
     }
   }
 

@@ -84,6 +84,13 @@ public final class RequestWriter {
     return this;
   }
 
+  /** Bytes, preceded by their length. */
+  public RequestWriter bytes(byte[] value) {
+    array(value.length); // encoded like an array's length
+    room(value.length).put(value);
+    return this;
+  }
+
   /** The length of an array; -1 is null. Its elements follow. */
   public RequestWriter array(int length) {
     return flexible ? unsignedVarint(length + 1) : int32(length);

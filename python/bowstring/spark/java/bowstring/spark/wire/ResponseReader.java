@@ -77,6 +77,13 @@ public final class ResponseReader {
     return length;
   }
 
+  /** Bytes, preceded by their length; empty if they are null. */
+  public byte[] bytes() throws WireException.MalformedResponse {
+    byte[] value = new byte[Math.max(0, array())];
+    need(value.length).get(value);
+    return value;
+  }
+
   /** The length of the records that follow; -1 is null. */
   public int recordsLength() throws WireException.MalformedResponse {
     int length = flexible ? unsignedVarint() - 1 : int32();

@@ -16,7 +16,7 @@ import org.apache.spark.TaskContext;
  *
  * <p>After an exception the socket can only be closed. Used by one thread at a time.
  */
-public final class TimedChannel implements Closeable {
+public class TimedChannel implements Closeable {
   private static final int KILL_CHECK_MS = 100;
 
   private final SocketChannel channel;
@@ -70,12 +70,28 @@ public final class TimedChannel implements Closeable {
       int n = channel.read(buffer);
       if (n < 0) {
         throw new WireException.BrokerUnreachable("The " + peer + " closed the connection: it stopped, or does not accept "
-            + "plaintext connections on this listener", null);
+            + "plaintext connections without a login on this listener; check kafka.security.protocol", null);
       }
       if (n == 0) {
         await(SelectionKey.OP_READ, deadline, "get an answer from");
       }
     }
+  }
+
+  /** Reads what is there, at least one byte; returns -1 at the end. */
+  final int readSome(ByteBuffer buffer, long deadline) throws IOException {
+    while (true) {
+      int n = channel.read(buffer);
+      if (n != 0) {
+        return n;
+      }
+      await(SelectionKey.OP_READ, deadline, "get an answer from");
+    }
+  }
+
+  /** Reads what is there without waiting. */
+  final int readNow(ByteBuffer buffer) throws IOException {
+    return channel.isOpen() ? channel.read(buffer) : -1;
   }
 
   private void await(int operation, long deadline, String doing) throws IOException {

@@ -60,6 +60,15 @@ public class WireException extends IOException {
     }
   }
 
+  /** A broker refused the login, or TLS could not be set up; another attempt needs other settings. */
+  public static final class AuthenticationFailed extends WireException {
+    private static final long serialVersionUID = 1L;
+
+    public AuthenticationFailed(String message, Throwable cause) {
+      super(message, cause);
+    }
+  }
+
   /** Broker and client have no common version of an API. */
   public static final class UnsupportedByBroker extends WireException {
     private static final long serialVersionUID = 1L;
