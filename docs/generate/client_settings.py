@@ -11,6 +11,7 @@ import bowstring
 from bowstring.clients.config.client import ADMIN, CONSUMER, SHARE_CONSUMER
 from bowstring.clients.config.config_table import ConfigTable
 from bowstring.clients.producer.config import PRODUCER
+from bowstring.security.security_names import SECURITY_NAMES
 from docs.generate.markdown import code, plain, table
 
 HEAD = """\
@@ -20,6 +21,12 @@ The arguments of the clients, and the names under which users of other clients k
 `Consumer(group_id="readers")`, `Consumer({"group.id": "readers"})` and `Consumer(**{"group.id":
 "readers"})` mean the same; names with underscores instead of dots, as kafka-python has them, are accepted,
 too. An unknown name is refused, with the nearest known one.
+"""
+
+SECURITY = """\
+## TLS and SASL
+
+The keys of `security=` of every client; each may also be a keyword of the client, with underscores.
 """
 
 CLIENTS: dict[ConfigTable, Any] = {
@@ -44,7 +51,13 @@ def render() -> str:
             "They have no argument. A value that asks for what the client does anyway is accepted.",
             *table(("name", "reason"), _refused(names)),
         ]
+    lines += [SECURITY, *table(("name", "other names", "meaning"), _security())]
     return "\n".join(lines)
+
+
+def _security() -> Iterator[tuple[str, ...]]:
+    for row in SECURITY_NAMES:
+        yield code(row.name), ", ".join(map(code, row.others)), plain(row.meaning)
 
 
 def _arguments(names: ConfigTable, client: Any) -> Iterator[tuple[str, ...]]:
@@ -57,6 +70,8 @@ def _arguments(names: ConfigTable, client: Any) -> Iterator[tuple[str, ...]]:
         if argument.name != "self" and argument.kind is not argument.VAR_KEYWORD:
             default = "" if argument.default is argument.empty else code(repr(argument.default))
             known = ", ".join(others.get(argument.name, ()))
+            if argument.name == "security":
+                known = "[TLS and SASL](#tls-and-sasl)"
             yield code(argument.name), default, known, meanings.get(argument.name, "")
 
 
