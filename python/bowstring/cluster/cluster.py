@@ -48,6 +48,11 @@ class Cluster:
     (`group.initial.rebalance.delay.ms=0`), and topics have three replicas if there are three brokers
     (`default.replication.factor`). ``config={"bowstring.durability": "commit"}`` is a server's default.
 
+    Everything is in plain text unless settings say otherwise. The listeners are called PLAINTEXT (clients),
+    INTERNAL (brokers to brokers; with ``linked=False`` they use PLAINTEXT) and CONTROLLER, so
+    ``{"listener.security.protocol.map": "PLAINTEXT:SASL_SSL,INTERNAL:SASL_SSL,CONTROLLER:SASL_SSL"}`` secures
+    all, with key and trust stores and JAAS lines as a server has them.
+
     Args:
         brokers: Number of brokers.
         controllers: Number of nodes that are only controllers, with ids 101, 102 …; then no broker is one.
