@@ -7,7 +7,8 @@ the event loop.
 import asyncio
 import random
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.protocol import ProtocolError, decode_response, encode_request
@@ -64,6 +65,8 @@ class SecureLink:
         self._unsent = bytearray()
         self._correlation_id = 0
         self._has_ended = False
+        self._waits = False
+        self._is_closed = False
 
     # ------------------------------------------------------------ beginning
 
@@ -152,7 +155,8 @@ class SecureLink:
         """Sends all bytes."""
         if self._unsent:
             unsent, self._unsent = self._unsent, bytearray()
-            await self._loop.sock_sendall(self._sock, unsent)
+            with self._waiting():
+                await self._loop.sock_sendall(self._sock, unsent)
 
     async def readexactly(self, n: int) -> bytes:
         """Returns the next `n` bytes.
@@ -166,8 +170,22 @@ class SecureLink:
         del self._received[:n]
         return found
 
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """The loop watches the socket: it must stay open until the loop no longer does."""
+        if self._is_closed:
+            raise EOFError("the connection is closed")
+        self._waits = True
+        try:
+            yield
+        finally:
+            self._waits = False
+            if self._is_closed:
+                self._sock.close()
+
     async def _receive(self) -> None:
-        data = await self._loop.sock_recv(self._sock, _RECEIVE_BYTES)
+        with self._waiting():
+            data = await self._loop.sock_recv(self._sock, _RECEIVE_BYTES)
         if not data:
             self._has_ended = True
             raise EOFError(f"{self._peer} closed the connection")
@@ -221,9 +239,14 @@ class SecureLink:
         return self._sock.detach(), stream, renew_after_s
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Ends the connection. Who waits for an answer gets an EOFError."""
+        self._is_closed = True
         if self._session is not None and not self._has_ended:
             with suppress(OSError, ValueError):  # it is over
                 self._session.close()
                 self._sock.send(self._session.outgoing())
-        self._sock.close()
+        if self._waits:
+            with suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+        else:
+            self._sock.close()

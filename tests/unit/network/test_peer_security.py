@@ -123,6 +123,21 @@ def test_a_connection_that_was_closed_while_idle_is_made_again():
     assert double.accepted == 2
 
 
+@pytest.mark.parametrize("has_tls", [False, True])
+def test_a_close_ends_the_wait_for_an_answer(has_tls):
+    double = SecuredDouble(identity=node_identity() if has_tls else None)
+    settings = configs("SASL_SSL", **TRUST, **LOGIN) if has_tls else configs("SASL_PLAINTEXT", **LOGIN)
+
+    async def scenario(connection):
+        waiting = asyncio.ensure_future(ask(connection))
+        await double.until_asked(3)
+        connection.close()
+        with pytest.raises(NoAnswerError):
+            await waiting
+
+    exchanging(double, settings, scenario)
+
+
 LATE = {"valid_from": datetime.timedelta(days=-9), "valid_for": datetime.timedelta(days=8)}
 
 
