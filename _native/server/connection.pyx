@@ -13,10 +13,12 @@ from posix.unistd cimport close
 from bowstring._native.base.atomics cimport bump_i64
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.disk.staged_tail cimport TailView, tail_view, view_release
+from bowstring._native.server.accept_limits cimport accept_ended
 from bowstring._native.server.client_quotas cimport (
     quota_client_release, quota_percent, quota_record, quotas_on)
 from bowstring._native.server.chunks cimport chunk_bytes, chunk_pop, chunks_free
 from bowstring._native.server.control_queue cimport control_send_end, plane_event
+from bowstring._native.server.mailbox cimport wake
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.server.connection_limits cimport HELD_BYTES_MAX, RECEIVE_BUFFER_BYTES
 from bowstring._native.server.connection_types cimport (
@@ -521,6 +523,8 @@ cdef void connection_close(Connection *c) noexcept nogil:
     if c.buffer != NULL:
         buffer_give(&r.pool, c.buffer, c.capacity)
     quota_client_release(c.quota)
+    if c.host != NULL and accept_ended(&r.plane.accept, c.listener, c.host, c.gives_way):
+        wake(r.plane.reactors[0].mailbox.event_fd)
     free(c.slots)
     free(c)
     bump_i64(&r.connections_open, -1)

@@ -8,6 +8,7 @@ cdef struct Chunk
 cdef struct Slot
 cdef struct Connection
 
+from bowstring._native.server.accept_types cimport HostEntry
 from bowstring._native.server.commit_types cimport CommitQueue
 from bowstring._native.server.connection_limits cimport PEER_BYTES
 from bowstring._native.server.fetch_types cimport FetchRequest
@@ -87,6 +88,8 @@ cdef struct Connection:
                                     # for STALL_ORDER and STALL_READY
     Wal *stalled_on                 # the full write-ahead log, or NULL
     Connection *next_resume         # in Reactor.resume_head
+    HostEntry *host                 # where it counts; NULL: this broker opened it
+    int8_t gives_way                # it ends because brokers need room
     QuotaClient *quota              # of its last request; NULL: there were no quotas then
     int64_t muted_until_ms          # its requests are not read until then, as a quota is exceeded; 0: they are
     int8_t alone                    # its unanswered request is not a Produce, and so the only one

@@ -23,6 +23,7 @@ from bowstring._native.base.wire cimport patch_i32
 from bowstring._native.disk.thread_pool cimport storage_init, storage_stop
 from bowstring._native.log cimport NOT_VERIFIED, PartitionLog, log_advance_high_watermark
 from bowstring._native.protocol.message_steps cimport Encoding
+from bowstring._native.server.accept_limits cimport accept_free, accept_init, accept_listeners
 from bowstring._native.server.client_quotas cimport quotas_free, quotas_init
 from bowstring._native.server.access_reports cimport access_free, denied_access, taken_access
 from bowstring._native.server.chunks cimport chunk_bytes, chunk_over, chunks_free
@@ -169,6 +170,8 @@ cdef class DataPlane:
             raise MemoryError
         init_table_lock(&self.plane.table_lock)
         quotas_init(&self.plane.quotas, quota_samples, quota_window_ms)
+        if not accept_init(&self.plane.accept, quota_samples, quota_window_ms):
+            raise MemoryError
         storage_init(&self.plane.storage)
         pthread_mutex_init(&self.plane.control_lock, NULL)
         self.plane.control_fd = new_control_fd()
@@ -202,6 +205,7 @@ cdef class DataPlane:
             pthread_mutex_destroy(&self.plane.control_lock)
             pthread_rwlock_destroy(&self.plane.table_lock)
             quotas_free(&self.plane.quotas)
+            accept_free(&self.plane.accept)
 
     cdef void _free_table(self):
         cdef ControlMessage *m = control_take_all(&self.plane) if self.plane.control_fd >= 0 else NULL
@@ -296,6 +300,8 @@ cdef class DataPlane:
         cdef int i
         self.plane.listeners = <int *>malloc((len(self.sockets) + 1) * sizeof(int))
         self.plane.authenticates = <int8_t *>calloc(len(self.sockets) + 1, 1)
+        if self.plane.accept.listeners == NULL and not accept_listeners(&self.plane.accept, len(self.sockets)):
+            raise MemoryError
         self.plane.tls_ports = <TlsPort **>calloc(len(self.sockets) + 1, sizeof(TlsPort *))
         if self.plane.listeners == NULL or self.plane.authenticates == NULL or self.plane.tls_ports == NULL:
             raise MemoryError

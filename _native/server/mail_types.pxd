@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 from bowstring._native.base.pthread cimport pthread_mutex_t
 
 cdef enum MailKind:
-    MAIL_CONNECTION                 # a = fd, b = listener
+    MAIL_CONNECTION                 # a = fd, b = listener, data: HostEntry
     MAIL_REPLY                      # a = connection id, b = slot, data: chunk (NULL closes)
     MAIL_MUTE                       # a = connection id, b = milliseconds
     MAIL_CLOSE                      # a = connection id

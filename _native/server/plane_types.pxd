@@ -31,6 +31,7 @@ cdef struct ApiRange
 cdef struct Plane
 
 from bowstring._native.server.access_types cimport PlaneAccess
+from bowstring._native.server.accept_types cimport AcceptLimits
 from bowstring._native.server.control_types cimport ControlMessage
 from bowstring._native.server.follow_types cimport Dial
 from bowstring._native.server.partition_types cimport Partition, Topic
@@ -106,4 +107,5 @@ cdef struct Plane:
     Partition *advanced             # whose watched offset the high watermark has reached; guarded by control_lock
     int64_t followed_bytes          # appended as a follower
     QuotaTable quotas
+    AcceptLimits accept
     StoragePool storage

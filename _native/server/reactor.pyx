@@ -4,23 +4,26 @@ One pass: receive from every ready socket, cut frames, handle them; write the ba
 fetches that were waiting for them; send replies; fit buffers. The table lock is held through a pass and
 never while sleeping.
 """
-from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, errno
+from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free
 from libc.string cimport memset
 from posix.unistd cimport close, read
-from bowstring._native.base.atomics cimport bump_i64
+from bowstring._native.base.atomics cimport bump_i64, load_i32
 from bowstring._native.base.clock cimport monotonic_ms, wall_clock_ms
-from bowstring._native.disk.descriptors cimport (
-    descriptors_lend, descriptors_refill, descriptors_refused, descriptors_short)
+from bowstring._native.disk.descriptors cimport descriptors_refill
+from bowstring._native.server.accept_limits cimport accept_claim
+from bowstring._native.server.accept_types cimport HostEntry
+from bowstring._native.server.acceptor cimport (
+    LISTENER_TAG, accept_all, accept_resume, acceptor_free, open_accepted, watch_listener)
 from bowstring._native.server.commit_queue cimport (
     commit_await_room, commit_pending, commits_collect, commits_free, commits_stop, commits_waiting)
 from bowstring._native.server.chunks cimport chunks_free
 from bowstring._native.server.connection cimport (
     buffer_pool_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn,
     connection_fail, connection_find, connection_finish, connection_fit_buffer, connection_full, connection_mute,
-    connection_open, connection_send, connection_set_phase, connection_stall, connection_touch, connection_unmute,
+    connection_send, connection_set_phase, connection_stall, connection_touch, connection_unmute,
     connection_watch)
 from bowstring._native.server.fetch cimport (
     fetch_access_changed, fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken)
@@ -72,8 +75,6 @@ cdef extern from *:
         e.data.ptr = item;
         return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e);
     }
-    static void epoll_remove(int epoll_fd, int fd) { epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL); }
-    static int accept_connection(int fd) { return accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC); }
     static int new_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
     static int new_epoll(void) { return epoll_create1(EPOLL_CLOEXEC); }
     """
@@ -85,18 +86,14 @@ cdef extern from *:
     int epoll_wait(int epoll_fd, epoll_event *events, int n, int timeout_ms) nogil
     int epoll_add(int epoll_fd, int fd, void *item) nogil
     uint32_t EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLRDHUP
-    void epoll_remove(int epoll_fd, int fd) nogil
-    int accept_connection(int fd) nogil
     int new_eventfd() nogil
     int new_epoll() nogil
     ssize_t recv(int fd, void *data, size_t n, int flags) nogil
 
 cdef enum:
     EVENTS = 256
-    LISTENER_TAG = 1                # epoll's data of a listener is (index << 1) | 1, of the mailbox NULL
     EXACT_MIN_BYTES = 32768         # the rest of a frame of this size is received without later bytes
     IDLE_CHECK_MAX_MS = 10000
-    ACCEPT_REST_MS = 100
     SCRATCH_KEEP_BYTES = 1 << 20
 
 # ---------------------------------------------------------------- receiving
@@ -153,73 +150,6 @@ cdef void received(Reactor *r, Connection *c, int64_t n) noexcept nogil:
         fetcher_received(r, c)
 
 
-# ---------------------------------------------------------------- accepting
-
-
-cdef void accept_all(Reactor *r, int32_t listener) noexcept nogil:
-    """Reactor 0 accepts connections and assigns them to the reactors in turn."""
-    cdef Plane *plane = r.plane
-    cdef Reactor *to
-    cdef int fd
-    while True:
-        if descriptors_short() and not descriptors_refill():     # they are for files
-            if refuse(plane.listeners[listener]):
-                continue
-            if errno != EAGAIN:
-                rest_listeners(r)
-            return
-        fd = accept_connection(plane.listeners[listener])
-        if fd < 0:
-            if errno == EMFILE or errno == ENFILE:
-                descriptors_lend(-errno)
-                if refuse(plane.listeners[listener]):
-                    continue
-                rest_listeners(r)
-            elif errno != EAGAIN and errno != EINTR and errno != ECONNABORTED:
-                rest_listeners(r)
-            return
-        to = &plane.reactors[plane.next_reactor]
-        plane.next_reactor = (plane.next_reactor + 1) % plane.reactor_count
-        if to == r:
-            connection_open(r, fd, listener)
-        elif not post(&to.mailbox, MAIL_CONNECTION, fd, listener, NULL):
-            close(fd)
-
-
-cdef bint refuse(int listener) noexcept nogil:
-    """Accepts a connection and closes it, so that the client does not wait. False: there is none, or no descriptor for it;
-    errno says which."""
-    cdef int fd = accept_connection(listener)
-    if fd < 0 and descriptors_lend(-errno):
-        fd = accept_connection(listener)
-    if fd < 0:
-        return False
-    close(fd)
-    descriptors_refused()
-    return True
-
-
-cdef void rest_listeners(Reactor *r) noexcept nogil:
-    """Pauses accepting after an error that would repeat at once: epoll would report it again and again."""
-    cdef int32_t i
-    for i in range(r.plane.listener_count):
-        epoll_remove(r.epoll_fd, r.plane.listeners[i])
-    r.accept_again_ms = r.now_ms + ACCEPT_REST_MS
-
-
-cdef bint watch_listeners(Reactor *r) noexcept nogil:
-    cdef int32_t i
-    r.accept_again_ms = 0
-    for i in range(r.plane.listener_count):
-        if not watch_listener(r, i):
-            return False
-    return True
-
-
-cdef bint watch_listener(Reactor *r, int32_t i) noexcept nogil:
-    return epoll_add(r.epoll_fd, r.plane.listeners[i], <void *>(<uint64_t>i << 1 | LISTENER_TAG)) == 0
-
-
 # ---------------------------------------------------------------- mail and timers
 
 
@@ -249,7 +179,7 @@ cdef void admit(Reactor *r, Connection *c, int64_t lifetime_ms, Admission *whom)
 cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
     cdef Connection *c
     if mail.kind == MAIL_CONNECTION:
-        connection_open(r, <int>mail.a, <int32_t>mail.b)
+        open_accepted(r, <int>mail.a, <int32_t>mail.b, <HostEntry *>mail.data)
     elif mail.kind == MAIL_REPLY:
         c = connection_find(r, mail.a)
         if c == NULL:
@@ -338,6 +268,24 @@ cdef void close_idle(Reactor *r) noexcept nogil:
     r.idle_check_due_ms = r.now_ms + idle_check_ms(r)
 
 
+cdef void give_way(Reactor *r) noexcept nogil:
+    """max.connections: ends those that had no traffic for the longest time, as brokers have made new ones."""
+    cdef Connection *idlest
+    cdef Connection *c
+    cdef int32_t i
+    while True:
+        idlest = NULL
+        for i in range(r.connections.used):
+            c = <Connection *>r.connections.items[i]
+            if (c != NULL and c.host != NULL and not c.closing and not r.plane.accept.listeners[c.listener].protected
+                    and (idlest == NULL or c.last_active_ms < idlest.last_active_ms)):
+                idlest = c
+        if idlest == NULL or not accept_claim(&r.plane.accept):
+            return
+        idlest.gives_way = True
+        connection_condemn(idlest)
+
+
 cdef int64_t idle_check_ms(const Reactor *r) noexcept nogil:
     """How often to check: a connection closes at most a tenth of its idle time late."""
     cdef int64_t due = IDLE_CHECK_MAX_MS
@@ -361,8 +309,8 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
             due = r.idle_check_due_ms
     if r.mutes.count > 0 and (due < 0 or r.mutes.items[0].due_ms < due):
         due = r.mutes.items[0].due_ms
-    if r.accept_again_ms > 0 and (due < 0 or r.accept_again_ms < due):
-        due = r.accept_again_ms
+    if r.accept_due_ms > 0 and (due < 0 or r.accept_due_ms < due):
+        due = r.accept_due_ms
     if r.tls != NULL:
         due = handshakes_due_ms(r, due)
     if r.follow_due_ms > 0 and (due < 0 or r.follow_due_ms < due):
@@ -531,8 +479,11 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
         resume_parked(r)
     if r.idle_check_due_ms > 0 and r.now_ms >= r.idle_check_due_ms:
         close_idle(r)
-    if r.accept_again_ms > 0 and r.now_ms >= r.accept_again_ms and not watch_listeners(r):
-        rest_listeners(r)
+    if r.index == 0:
+        if 0 < r.accept_due_ms <= r.now_ms or load_i32(&r.plane.accept.waiting) > 0:
+            accept_resume(r)
+    if load_i32(&r.plane.accept.excess) > 0:
+        give_way(r)
     if r.tls != NULL:
         handshakes_expire(r)
     flush_pass(r, True)
@@ -677,6 +628,7 @@ cdef void reactor_free(Reactor *r) noexcept nogil:
     free(r.produces.free)
     free(r.timers.items)
     free(r.mutes.items)
+    acceptor_free(r)
     free(r.dirty)
     free(r.entries)
     free(r.touched)

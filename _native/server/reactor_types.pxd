@@ -100,6 +100,8 @@ cdef struct Reactor:
     int64_t idle_check_due_ms
     int32_t unauthenticated         # connections that are not in PHASE_OPEN
     int64_t accept_again_ms         # reactor 0: listeners accept again then; 0: they accept now
+    int64_t accept_due_ms           # reactor 0: accept_resume() has something to do then; 0: nothing
+    TimerHeap refusals              # reactor 0: sockets that are closed then, unread
     Pacer pacer
     CommitQueue *commits            # one for each write-ahead log it has appended to
     void *ring                      # writes frames of write-ahead logs; NULL: their threads do it

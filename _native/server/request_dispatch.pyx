@@ -146,13 +146,20 @@ cdef bint handle_token(Reactor *r, Connection *c, Reader *body) noexcept nogil:
     return True
 
 
+cdef bint receive_native(Reactor *r, Connection *c, const RequestHeader *header, Reader *body) noexcept nogil:
+    """Handles a request that a reactor answers itself; False when it is malformed."""
+    if header.api_key == API_PRODUCE:
+        return produce_receive(r, c, header, body)
+    return fetch_receive(r, c, header, body)
+
+
 cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t size) noexcept nogil:
     """Parses one request's header and calls its handler. False: the request must wait in the buffer."""
     cdef Reader body
     cdef RequestHeader header
     cdef Plane *plane = r.plane
     cdef int64_t slot, counted
-    cdef bint offered, ok
+    cdef bint offered
     body.at = frame
     body.end = frame + size
     body.bad = False
@@ -189,11 +196,7 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     if slot < 0:
         connection_condemn(c)
     elif header.api_key == API_PRODUCE or (header.api_key == API_FETCH and not plane.is_controller):
-        if header.api_key == API_PRODUCE:
-            ok = produce_receive(r, c, &header, &body)
-        else:
-            ok = fetch_receive(r, c, &header, &body)
-        if not ok:
+        if not receive_native(r, c, &header, &body):
             refuse(c, slot, b"malformed request, or too many partitions in one", header.api_key, header.api_version)
     elif control_send_request(c, &header, slot, body.at, body.end - body.at, counted):
         r.slow_reserved -= counted

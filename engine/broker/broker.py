@@ -13,6 +13,7 @@ from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine import background, event_log
 from bowstring.engine.api.table import BY_BROKER
 from bowstring.engine.broker.committed_configs import CommittedConfigs
+from bowstring.engine.broker.connection_limits import ConnectionLimits, check_connection_limits
 from bowstring.engine.broker.controller_node import ControllerServer
 from bowstring.engine.broker.coordination import PARTS as COORDINATION_PARTS
 from bowstring.engine.broker.coordination import Coordination
@@ -115,6 +116,7 @@ class Broker:
         coordination: The coordinators, and what share groups need.
         dispatcher: Answers requests; holds their counters.
         client_quotas: Publishes client quotas to the data plane.
+        connection_limits: Publishes limits of connections to the data plane.
         housekeeping: Runs retention, flushing and checkpoints on timers.
         cleaner: Compacts logs.
         scrubber: Looks for damage in the logs; holds its counters.
@@ -149,6 +151,7 @@ class Broker:
     coordination: Coordination
     dispatcher: Dispatcher
     client_quotas: QuotaPublisher
+    connection_limits: ConnectionLimits
     housekeeping: Housekeeping
     cleaner: LogCleaner
     scrubber: Scrubber
@@ -220,6 +223,7 @@ class Broker:
             check_metadata_log_is_here(self.directory.path, [each.path for each in self.directories.all])
         if not only_to_recover:
             self._refuse_unenforced()
+            check_connection_limits(self.configs)
         wanted = client_listeners(self.configs)
         if "broker" not in self.configs.value("process.roles"):
             raise ConfigError(
@@ -336,6 +340,13 @@ class Broker:
             authentication=self.authentication,
         )
         self.client_quotas = QuotaPublisher(self.quorum, self.plane, self.dispatcher)
+        self.connection_limits = ConnectionLimits(
+            self.configs,
+            self.quorum,
+            self.plane,
+            self.listeners,
+            between_brokers=inter_broker_listener(self.configs),
+        )
         self.dispatcher.when_ended = self.coordination.connections_ended
         self.dispatcher.when_advanced = self.coordination.coordinators.high_watermark_advanced
         self.dispatcher.when_replicas_change = self.replication.take_events
@@ -529,6 +540,7 @@ class Broker:
         asyncio.get_running_loop().add_reader(self.directories.event_fd, self.directories.look)
         self.directories.look()
         self.client_quotas.start()
+        self.connection_limits.start()
         self.dispatcher.start()
         self.housekeeping.start()
         self.cleaner.start()
@@ -586,6 +598,9 @@ class Broker:
 
     def _cluster_changed(self) -> None:
         self.plane.verify_transactions(self.configs.value("transaction.partition.verification.enable"))
+        self.connection_limits.look()
+        if self.server is not None:
+            self.server.look_at_limits()
         self.housekeeping.cluster_changed()
         self.cleaner.cluster_changed()
 

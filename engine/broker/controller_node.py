@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.api.table import BY_CONTROLLER
+from bowstring.engine.broker.connection_limits import ConnectionLimits, check_connection_limits
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.node import (
     behind,
@@ -194,8 +195,15 @@ class ControllerServer:
             self._registration.start()
             self._client_quotas = QuotaPublisher(self.quorum, self.plane, self.dispatcher)
             self._client_quotas.start()
+            self._connection_limits = ConnectionLimits(self.configs, self.quorum, self.plane, self.listeners)
+            self._connection_limits.start()
             self.dispatcher.start()
             self.plane.start()
+
+    def look_at_limits(self) -> None:
+        """Applies changed limits of connections. Call it after a change of configs."""
+        if self.dispatcher is not None and self._is_started:
+            self._connection_limits.look()
 
     async def stop(self) -> None:
         """Closes the listeners and the connections, also where the node's start has failed before that of
@@ -251,6 +259,7 @@ class ControllerNode:
         """
         if reasons := self.configs.unenforced():
             raise ConfigError("\n".join(reasons))
+        check_connection_limits(self.configs)
         check_peer_security(self.configs, self.quorum.listener, is_broker=False)
         raise_file_limit()
         check_formatted(self.directories)

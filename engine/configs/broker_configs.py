@@ -39,6 +39,10 @@ class Origin(NamedTuple):
     source: ConfigSource
 
 
+_OF_LISTENERS: Final = frozenset({"max.connections", "max.connection.creation.rate", *SECURITY})
+"""Configs in force for one listener, too, by its own name of them."""
+
+
 class BrokerConfigs:
     """A broker's configs in layers, and the topic defaults derived from them.
 
@@ -184,8 +188,8 @@ class BrokerConfigs:
         return sorted(
             name
             for name, text in self.static.items()
-            if not ((key := broker_key(name)).applied and (name in BROKER_CONFIGS or key.name in SECURITY))
-            and not key.effect.lacking
+            if not (key := broker_key(name)).effect.lacking
+            and not (key.applied and (name in BROKER_CONFIGS or key.name in _OF_LISTENERS))
             and text.strip() != (key.default or "")
         )
 

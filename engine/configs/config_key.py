@@ -76,6 +76,7 @@ _MOST_DIGITS: Final = 19  # of the longest LONG
 _SPACES: Final = bytes(range(33)).decode()  # what String.trim removes
 _DOUBLE: Final = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?)", re.ASCII)
 DISTINCT: Final = "distinct"  # valid values: a list without empty or equal items
+_HOST_COUNTS: Final = "host counts"  # valid values: pairs of a host and a number
 _REPLICAS: Final = "replicas"  # valid values: pairs of a partition and a broker
 
 
@@ -222,6 +223,9 @@ class ConfigKey(NamedTuple):
         if valid == _REPLICAS:
             if value != ["*"] and not all(_is_replica(item) for item in value):
                 raise self.invalid(text, "Must be the literal '*' or a list of partition:broker pairs")
+        elif valid == _HOST_COUNTS:
+            if not all(_is_host_count(pair.strip()) for pair in value.split(",") if value):
+                raise self.invalid(text, "Must be host:count pairs, such as 10.0.0.1:5,10.0.0.2:7")
         elif ".." in valid:
             self._check_range(value, text, valid)
         else:
@@ -262,6 +266,11 @@ def _java_double(value: float) -> str:
         return plain if "." in plain else f"{plain}.0"
     text = "".join(map(str, digits))
     return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{exponent + len(text) - 1}"
+
+
+def _is_host_count(text: str) -> bool:
+    host, _, count = text.rpartition(":")
+    return bool(host) and count.isascii() and count.isdigit() and int(count[:_MOST_DIGITS]) < 1 << 31
 
 
 def _is_replica(text: str) -> bool:

@@ -18,9 +18,8 @@ from bowstring.engine.configs.config_key import (
 )
 from bowstring.engine.configs.config_key import rows as _rows
 
-_CONNECTIONS = protects("connections are not counted or limited yet")
 _MEMORY = protects("requests are limited for each connection, not yet for all of them together", "0")
-_QUOTAS = protects("client quotas are not enforced yet")
+_QUOTAS = protects("client quotas are Kafka's own; Java classes cannot decide them here")
 
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off
@@ -70,13 +69,13 @@ SERVER = _rows((
     ("listeners", LIST, "PLAINTEXT://127.0.0.1:9092", "", HIGH, READ_ONLY, APPLIED,
      "Addresses to listen on, as NAME://host:port. The host may be empty, for all interfaces, if "
      "bowstring.listen.unauthenticated allows it."),
-    ("max.connection.creation.rate", INT, "2147483647", "0..", MEDIUM, CLUSTER_WIDE, _CONNECTIONS,
+    ("max.connection.creation.rate", INT, "2147483647", "0..", MEDIUM, CLUSTER_WIDE, APPLIED,
      "New connections accepted per second."),
-    ("max.connections", INT, "2147483647", "0..", MEDIUM, CLUSTER_WIDE, _CONNECTIONS,
+    ("max.connections", INT, "2147483647", "0..", MEDIUM, CLUSTER_WIDE, APPLIED,
      "Maximum number of open connections over all listeners."),
-    ("max.connections.per.ip", INT, "2147483647", "0..", MEDIUM, CLUSTER_WIDE, _CONNECTIONS,
+    ("max.connections.per.ip", INT, "2147483647", "0..", MEDIUM, CLUSTER_WIDE, APPLIED,
      "Maximum number of open connections from one address."),
-    ("max.connections.per.ip.overrides", STRING, "", "", MEDIUM, CLUSTER_WIDE, _CONNECTIONS,
+    ("max.connections.per.ip.overrides", STRING, "", "host counts", MEDIUM, CLUSTER_WIDE, APPLIED,
      "Other limits for named addresses, as host:count pairs."),
     ("max.incremental.fetch.session.cache.slots", INT, "1000", "0..", MEDIUM, READ_ONLY, APPLIED,
      "Incremental fetch sessions in the cache."),

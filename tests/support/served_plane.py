@@ -29,6 +29,8 @@ class Served:
         keys=(0, 1, 3, 18),
         tls=None,
         authenticates: bool = False,
+        *,
+        accepts: bool = True,
         **settings,
     ):
         apis = {
@@ -42,7 +44,8 @@ class Served:
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.clients: list[PlaneClient] = []
         self.add_topic(TOPIC, TOPIC_ID, 2)
-        self.plane.start()
+        if accepts:
+            self.plane.start()
 
     def add_topic(self, name, topic_id, partitions, serve=None, folder=None, **config):
         for index in range(partitions):

@@ -194,7 +194,8 @@ def test_an_unknown_key_is_refused_with_the_nearest(tmp_path, name):
             ["--set", "authorizer.class.name=x.Authorizer"],
             "authorizer.class.name is x.Authorizer, but Bowstring cannot run Java classes",
         ),
-        (["--set", "max.connections=9"], "Remove the setting or set it to 2147483647"),
+        (["--set", "queued.max.request.bytes=9"], "Remove the setting or set it to -1"),
+        (["--set", "max.connections.per.ip=0"], "lets nobody connect"),
         (["--set", "confluent.telemetry.enabled=false"], 'unknown config "confluent.telemetry.enabled"'),
         (["--host", "0.0.0.0"], "PLAINTEXT://0.0.0.0:9092 would let every machine"),
         (["--host", "::"], "--listen-unauthenticated"),
@@ -212,14 +213,14 @@ def test_every_protection_that_is_not_there_is_named_at_once_and_nothing_is_touc
     config = tmp_path / "server.properties"
     config.write_text(
         "listeners=PLAINTEXT://127.0.0.1:0\ncreate.topic.policy.class.name=x.Policy\n"
-        "ssl.keystore.password=s3cret\nmax.connections.per.ip=5\n"
+        "ssl.keystore.password=s3cret\nqueued.max.request.bytes=5\n"
     )
     status, message = refused("--config", str(config), "--data", str(tmp_path / "data"), cwd=tmp_path)
     assert status == 1
     named = [line.removeprefix("bowstring: ").partition("=")[0] for line in message.splitlines()]
     assert named == [
         "create.topic.policy.class.name",
-        "max.connections.per.ip",
+        "queued.max.request.bytes",
         "ssl.keystore.password",
     ]
     assert "s3cret" not in message

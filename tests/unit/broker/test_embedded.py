@@ -77,8 +77,8 @@ def test_a_broker_listens_on_ipv6s_loopback():
 
 
 def test_a_protection_that_is_not_there_is_raised_by_start():
-    with pytest.raises(ConfigError, match=r"max\.connections=9 is not enforced"):
-        Broker(config={"max.connections": 9}).start()
+    with pytest.raises(ConfigError, match=r"queued\.max\.request\.bytes=9 is not enforced"):
+        Broker(config={"queued.max.request.bytes": 9}).start()
 
 
 def test_several_brokers_run_side_by_side():

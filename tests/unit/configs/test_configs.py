@@ -179,11 +179,6 @@ PROTECTIONS = [
     ("ssl.keystore.location", "/etc/broker.jks", ""),
     ("ssl.truststore.certificates", "-----BEGIN CERTIFICATE-----", ""),
     ("ssl.enabled.protocols", "TLSv1.3", "TLSv1.2,TLSv1.3"),
-    ("max.connections", "1000", "2147483647"),
-    ("listener.name.external.max.connections", "1000", "2147483647"),
-    ("max.connections.per.ip", "10", "2147483647"),
-    ("max.connections.per.ip.overrides", "10.0.0.1:5", ""),
-    ("max.connection.creation.rate", "50", "2147483647"),
     ("queued.max.request.bytes", "1000000", "0"),
     ("client.quota.callback.class", "com.example.Quotas", ""),
     ("create.topic.policy.class.name", "com.example.Policy", ""),
@@ -221,9 +216,11 @@ def test_a_protection_that_is_not_enforced_is_named_unless_it_is_off(name, askin
 
 
 def test_what_protects_is_not_also_listed_as_without_effect():
-    configs = BrokerConfigs({"max.connections": "7", "ssl.provider": "SunJSSE", "num.partitions": "7"})
+    configs = BrokerConfigs(
+        {"queued.max.request.bytes": "7", "ssl.provider": "SunJSSE", "num.partitions": "7"}
+    )
     assert configs.without_effect() == ["ssl.provider"]
-    assert [reason.partition("=")[0] for reason in configs.unenforced()] == ["max.connections"]
+    assert [reason.partition("=")[0] for reason in configs.unenforced()] == ["queued.max.request.bytes"]
 
 
 def test_a_config_of_a_listener_that_counts_only_for_all_of_them_is_without_effect():
@@ -292,7 +289,7 @@ def test_a_properties_file_may_hold_keys_of_plugins(tmp_path):
         ("listener.name.external.no.such=1", "listener.name.external.no.such"),
         ("authorizer.no.such=1", "authorizer.no.such"),
         ("host.name=127.0.0.1", "set listeners instead"),
-        ("quota.producer.default=1000", "client quotas are not enforced"),
+        ("quota.producer.default=1000", "bowstring quotas set"),
         ("zookeeper.connect=a:2181", "removed ZooKeeper"),
     ],
 )

@@ -81,8 +81,9 @@ def test_what_changes_nothing_writes_nothing():
         (THIS_BROKER, Change("log.retenton.ms", SET, "1"), Errors.INVALID_REQUEST),
         (ALL_BROKERS, Change("ssl.keystore.location", SET, "/k"), Errors.INVALID_REQUEST),
         (ALL_BROKERS, Change("log.retention.ms", SET, "x"), Errors.INVALID_REQUEST),
-        (ALL_BROKERS, Change("max.connections", SET, "100"), Errors.INVALID_CONFIG),
-        (THIS_BROKER, Change("listener.name.plaintext.max.connections", SET, "1"), Errors.INVALID_CONFIG),
+        (THIS_BROKER, Change("principal.builder.class", SET, "com.example.B"), Errors.INVALID_CONFIG),
+        (ALL_BROKERS, Change("max.connections", SET, "-1"), Errors.INVALID_REQUEST),
+        (ALL_BROKERS, Change("max.connections.per.ip.overrides", SET, "host"), Errors.INVALID_REQUEST),
         (
             THIS_BROKER,
             Change("listener.name.external.ssl.keystore.location", SET, "/k"),
@@ -100,15 +101,14 @@ def test_what_cannot_be_is_refused(resource, change, error):
 
 
 def test_a_protection_that_is_not_there_is_refused_with_the_reason_and_can_be_taken_away():
-    with pytest.raises(
-        KafkaError, match=r"max\.connections=100 is not enforced: connections are not .* 2147483647"
-    ):
-        alter(image_with(), ALL_BROKERS, Change("max.connections", SET, "100"))
+    with pytest.raises(KafkaError, match=r"principal\.builder\.class=com\.example\.B is not enforced: .*"):
+        alter(image_with(), THIS_BROKER, Change("principal.builder.class", SET, "com.example.B"))
     with pytest.raises(KafkaError, match=r"external\.ssl\.key\.password=\[hidden\] is not enforced"):
         alter(image_with(), THIS_BROKER, Change("listener.name.external.ssl.key.password", SET, "s3cret"))
-    off = Change("max.connections", SET, "2147483647")
-    assert alter(image_with(), ALL_BROKERS, off) == {"max.connections": "2147483647"}
-    alter(image_with(), ALL_BROKERS, Change("max.connections", DELETE, None))
+    default = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    off = Change("principal.builder.class", SET, default)
+    assert alter(image_with(), THIS_BROKER, off) == {"principal.builder.class": default}
+    alter(image_with(), THIS_BROKER, Change("principal.builder.class", DELETE, None))
 
 
 @pytest.mark.parametrize("name", sorted(PER_LISTENER))

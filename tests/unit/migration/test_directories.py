@@ -172,13 +172,15 @@ def set_dynamically(path, **configs):
 
 
 def test_a_protection_in_the_metadata_log_stops_the_start_until_it_is_removed(offline, stopped):
-    set_dynamically(stopped, max_connections="100", log_retention_ms="5", com_example_limit="7")
+    set_dynamically(stopped, principal_builder_class="x.B", log_retention_ms="5", com_example_limit="7")
     for _ in range(2):
-        with pytest.raises(ConfigError, match=r"max\.connections=100 is not enforced.*migrate-dir"):
+        with pytest.raises(ConfigError, match=r"principal\.builder\.class=x\.B is not enforced.*migrate-dir"):
             Broker(data_dir=stopped).start()
         assert (stopped / ".kafka_cleanshutdown").exists(), "nothing was touched"
     done = json.loads(offline("migrate-dir", stopped, "--to", "bowstring", "--json").out)
-    assert "removed max.connections of all brokers, which Bowstring does not enforce" in done["changes"]
+    assert (
+        "removed principal.builder.class of all brokers, which Bowstring does not enforce" in done["changes"]
+    )
     assert done["backup"] is not None
     assert metadata(stopped).image.resource_configs(BROKER_RESOURCE, "") == {
         "log.retention.ms": "5",
@@ -218,7 +220,7 @@ def test_what_kafka_kept_to_protect_is_warned_of_at_each_start(stopped, caplog):
 def test_an_unclean_directory_with_a_protection_is_recovered(offline, tmp_path):
     path = tmp_path / "data"
     subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, capture_output=True)
-    set_dynamically(path, max_connections="100")
+    set_dynamically(path, principal_builder_class="x.B")
     assert offline("migrate-dir", path, "--to", "bowstring", "--unclean").code == 0
     with Broker(data_dir=path) as broker, Admin(broker.bootstrap_servers) as admin:
         assert "t" in admin.list_topics()
@@ -231,7 +233,7 @@ def test_recovery_serves_nobody_and_adds_nothing_to_the_metadata(tmp_path):
     log = path / "__cluster_metadata-0/00000000000000000000.log"
     before, registered = log.read_bytes(), metadata(path).image.brokers[1]
     assert not registered.fenced
-    broker = Engine({"log.dirs": str(path), "max.connections": "7"})
+    broker = Engine({"log.dirs": str(path), "queued.max.request.bytes": "7"})
     assert broker.configs.unenforced()
     broker.recover()
     assert broker.listeners == [] and broker.local is None

@@ -59,7 +59,7 @@ def test_a_producer_waits_as_long_as_it_exceeds_its_quota(served):
     throttle_ms = send(client)
     assert 80 <= throttle_ms <= 120, "twice the quota in 100 ms, and some bytes of the request"
     send(client, value=b"x")
-    assert time.monotonic() - began >= throttle_ms / 1000
+    assert time.monotonic() - began >= throttle_ms / 1000 - 0.01, "a reactor reads the clock once in a pass"
     ((key, (bound, _, throttles, throttled_ms)),) = use_of(served).items()
     assert key == (PRODUCE, USER, "")
     assert bound == 50_000
@@ -160,9 +160,8 @@ def test_the_time_for_requests_is_limited(served):
     served.quotas.set([(REQUEST, DEFAULT, None, 1e-6)])
     assert served.quotas.limits_time
     client = served.client()
-    throttle_ms = send(client)
-    assert throttle_ms == 100, "at most a sample"
     began = time.monotonic()
+    assert send(client) == 100, "at most a sample"
     assert client.call(fetch(12), 12).throttle_time_ms == 100
     assert time.monotonic() - began >= 0.09
 
