@@ -5,6 +5,7 @@ from inspect import iscoroutinefunction
 from bowstring.engine.api.table import BY_CONTROLLER
 from bowstring.engine.network.connection import NoAnswerError, PeerConnection, UnsupportedByPeerError
 from bowstring.protocol import API_VERSIONS
+from tests.simulation.nodes.access import ACCESS
 from tests.simulation.nodes.administration import ADMINISTRATION
 from tests.simulation.nodes.group_administration import GROUP_ADMINISTRATION
 from tests.simulation.nodes.groups import MEMBERS
@@ -27,7 +28,7 @@ MAY_BE_UNKNOWN = (78, 79)
 KINDS = {"administration": ADMINISTRATION, "producers": PRODUCERS, "members": MEMBERS}
 RARE, TO_CONTROLLER = 0.1, 0.15
 # Requests of no other kind of client; all clients send some now and then.
-RARELY = VOTERS + REPLICAS + GROUP_ADMINISTRATION
+RARELY = VOTERS + REPLICAS + GROUP_ADMINISTRATION + ACCESS
 
 
 class Clients:

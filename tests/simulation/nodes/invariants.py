@@ -118,6 +118,28 @@ class KnowsTheSame(Rule):
                 self.fail(f"{node.name}: {differ}")
 
 
+class FollowsTheRules(Rule):
+    """After the trouble, each broker's authorizer decides by the rules of its image, and reactors do."""
+
+    def at_end(self):
+        for node, broker in self.brokers():
+            rules, acls = broker.authorizer.rules, broker.quorum.image.acls
+            found = len(rules), len(rules.table), len(broker.plane.access)
+            if found != (len(acls),) * 3:
+                self.fail(f"{node.name} has {len(acls)} rules, and follows {found}")
+            for acl in acls.entries.values():
+                self._try(node, rules, acls, acl)
+
+    def _try(self, node, rules, acls, acl):
+        """Whoever a rule denies an operation is denied it, from where it says."""
+        if acl.permission != 2 or acl.operation == 2 or acl.host == "10.0.0.0/8":
+            return
+        host = "10.0.0.1" if acl.host == "*" else acl.host
+        principal = "User:c" if acl.principal == "User:*" else acl.principal
+        if rules.decides(principal, host, acl.operation, acl.resource_type, acl.resource_name):
+            self.fail(f"{node.name} allows what {acl} denies")
+
+
 class ReplicasAreInSync(Rule):
     """After the trouble, each partition has a leader, and all its replicas are in sync with equal logs."""
 
@@ -295,6 +317,7 @@ RULES = [
     MetadataApplies,
     AppendedRecordsApply,
     KnowsTheSame,
+    FollowsTheRules,
     ReplicasAreInSync,
     TransactionsEnd,
     CoordinatorsAreLoaded,

@@ -15,6 +15,7 @@ from tests.simulation.nodes.kernel import MS
 from tests.simulation.nodes.logs import RefusedError
 from tests.simulation.nodes.loop import NodeLoop
 from tests.simulation.nodes.power import Medium
+from tests.support.access import STANDARD
 
 CLUSTER_ID = format_uuid(b"cluster-of-seeds")
 LISTENER_PORT, CONTROLLER_PORT = 9092, 9093
@@ -159,6 +160,8 @@ class Node:
             **self._quorum(),
             "bowstring.local.socket": "off",
             "bowstring.metrics.port": "-1",
+            "authorizer.class.name": STANDARD,
+            "super.users": "User:ANONYMOUS",
             **world.plan.configs,
         }
 

@@ -43,6 +43,7 @@ class ReceivedRequest:
         self.peer = f"127.0.0.9:{connection.id}"
         self.listener = listener
         self.principal = "User:ANONYMOUS"
+        self.authenticating = False
 
     def drop_body(self):
         self.body = None
@@ -119,7 +120,7 @@ class NodePlane:
 
     # ---- listeners and connections
 
-    def listen(self, host, port):
+    def listen(self, host, port, **_):
         self._listeners.append((host, port))
         return port
 
@@ -196,7 +197,7 @@ class NodePlane:
         ended, self._ended = self._ended, []
         return ended
 
-    def reply(self, connection_id, slot, payload):
+    def reply(self, connection_id, slot, payload, **_):
         if isinstance(payload, Encoding):
             payload = payload.take()
         self.node.after(0, self._reply, connection_id, slot, payload)
@@ -243,6 +244,23 @@ class NodePlane:
         part = self.reactors.parts.get((topic, partition))
         if part is not None:
             self.reactors.wake(part)
+
+    # ---- access control
+
+    def set_access(self, table):
+        self.access = table
+
+    def change_access(self, added, removed):
+        for rule in removed:
+            self.access.remove(rule)
+        for rule in added:
+            self.access.add(rule)
+
+    def recheck_access(self):
+        """Clients are super users: none loses a permission."""
+
+    def take_access(self):
+        return [], 0
 
     def verify_transactions(self, enabled):
         self.reactors.verifies = enabled
