@@ -101,6 +101,8 @@ class Dispatcher(RequestHandlers):
     async def stop(self) -> None:
         """Stops listening and waits a short time for requests in progress."""
         asyncio.get_running_loop().remove_reader(self._plane.control_fd)
+        if self.authentication is not None:
+            self.authentication.close()
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=2)
             for task in late:

@@ -5,7 +5,7 @@ KIP-152, KIP-368).
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
@@ -25,6 +25,9 @@ from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
 from bowstring.protocol.messages.sasl_handshake import SaslHandshakeResponse
 from bowstring.protocol.schema import Response
+
+if TYPE_CHECKING:
+    from bowstring.engine.security.jwt_validator import JwtValidator
 
 _RAW: Final = -1
 _CERTIFICATE: Final = -2
@@ -127,6 +130,7 @@ class Authentication:
         self._credentials = credentials
         self._clock = clock
         self._sessions: dict[int, _Session] = {}
+        self._validators: dict[str, JwtValidator] = {}
         self._logged_s: dict[str, float] = {}
         self._mechanisms: dict[int, Mapping[str, Mechanism]] = {
             index: self._read(listener)
@@ -148,7 +152,24 @@ class Authentication:
                 warn_of_plain_text(listener.name, listener.host, mechanisms)
 
     def _read(self, listener: Listener) -> Mapping[str, Mechanism]:
-        return mechanisms_of(self._configs, listener.name, listener.protocol, self._credentials)
+        return mechanisms_of(
+            self._configs, listener.name, listener.protocol, self._credentials, self._validator
+        )
+
+    def _validator(self, listener: str) -> "JwtValidator":
+        """Returns the check of a listener's tokens. Its configs do not change while the broker runs."""
+        found = self._validators.get(listener)
+        if found is None:
+            # Imported late: it needs optional packages.
+            from bowstring.engine.security.jwt_validator import JwtValidator
+
+            found = self._validators[listener] = JwtValidator(self._configs, listener)
+        return found
+
+    def close(self) -> None:
+        """Ends threads that read signing keys."""
+        for each in self._validators.values():
+            each.close()
 
     def _offered(self, index: int) -> Mapping[str, Mechanism]:
         dynamic = (self._configs.dynamic_broker, self._configs.dynamic_default)

@@ -1,16 +1,20 @@
 """Reads from the configs which SASL mechanisms a listener offers, and makes their servers."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.listener_configs import listener_prefix, listener_text, listener_value
+from bowstring.engine.security.sasl_oauthbearer import OAuthBearerServer
 from bowstring.engine.security.sasl_plain import PlainServer
 from bowstring.engine.security.sasl_scram import CredentialOf, ScramServer, TokenOf
 from bowstring.engine.security.sasl_server import SaslServer
 from bowstring.security.jaas import JaasError, Login, parse_login
 from bowstring.security.scram import SCRAM_MECHANISMS, ScramMechanism
+
+if TYPE_CHECKING:
+    from bowstring.engine.security.jwt_validator import JwtValidator
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
@@ -49,9 +53,16 @@ class Mechanism(NamedTuple):
 
 
 def mechanisms_of(
-    configs: BrokerConfigs, listener: str, protocol: str, credentials: Credentials
+    configs: BrokerConfigs,
+    listener: str,
+    protocol: str,
+    credentials: Credentials,
+    validator_of: Callable[[str], "JwtValidator"],
 ) -> dict[str, Mechanism]:
     """Returns the mechanisms of a listener by name, in the order of sasl.enabled.mechanisms.
+
+    Args:
+        validator_of: Returns the check of the tokens of a listener.
 
     Raises:
         ConfigError: A mechanism is unknown, lacks its JAAS line, or the line is malformed.
@@ -64,7 +75,7 @@ def mechanisms_of(
         )
     return {
         name: Mechanism(
-            _server_maker(configs, listener, name, credentials),
+            _server_maker(configs, listener, name, credentials, validator_of),
             listener_value(configs, listener, "connections.max.reauth.ms", mechanism=name),
         )
         for name in names
@@ -72,7 +83,11 @@ def mechanisms_of(
 
 
 def _server_maker(
-    configs: BrokerConfigs, listener: str, name: str, credentials: Credentials
+    configs: BrokerConfigs,
+    listener: str,
+    name: str,
+    credentials: Credentials,
+    validator_of: Callable[[str], "JwtValidator"],
 ) -> Callable[[], SaslServer]:
     login = jaas_login(configs, listener, name)
     if name == PLAIN:
@@ -82,6 +97,9 @@ def _server_maker(
         mechanism = SCRAM_MECHANISMS[name]
         users, tokens = credentials.of_user(mechanism), credentials.of_token(mechanism)
         return lambda: ScramServer(mechanism, users, tokens)
+    if name == OAUTHBEARER:
+        validator = validator_of(listener)
+        return lambda: OAuthBearerServer(validator.validated)
     if name == GSSAPI:
         raise ConfigError(
             f"{_ENABLED} of listener {listener}: GSSAPI (Kerberos) is not supported yet; set {_ENABLED} to "
@@ -89,7 +107,7 @@ def _server_maker(
         )
     raise ConfigError(
         f"{_ENABLED} of listener {listener}: {name} is not a mechanism of this broker; use PLAIN, "
-        "SCRAM-SHA-256 or SCRAM-SHA-512"
+        "SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
     )
 
 

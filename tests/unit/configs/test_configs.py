@@ -171,8 +171,6 @@ PROTECTIONS = [
     ("delegation.token.secret.key", "s3cret", ""),
     ("sasl.server.callback.handler.class", "com.example.Users", ""),
     ("listener.name.external.plain.sasl.server.callback.handler.class", "com.example.Users", ""),
-    ("sasl.oauthbearer.expected.issuer", "https://issuer.example", ""),
-    ("sasl.oauthbearer.jwks.endpoint.url", "https://issuer.example/keys", ""),
     ("security.providers", "com.example.Fips", ""),
     ("ssl.client.auth", "required", "none"),
     ("listener.name.external.ssl.client.auth", "required", "none"),
@@ -316,15 +314,13 @@ def test_topic_defaults_follow_the_synonyms_in_order():
     assert BrokerConfigs().topic_default("flush.ms") == str(LONG_MAX)
 
 
-def test_configs_of_kafka_4_4_that_need_tiers_or_tokens_are_stored():
-    """As in a Kafka without remote storage and SASL, they have no effect; none enables a protection."""
+def test_configs_of_kafka_4_4_that_need_tiers_are_stored():
+    """As in a Kafka without remote storage, they have no effect; none enables a protection."""
     assert BrokerConfigs().topic_default("remote.copy.lag.bytes") == "-1"
     assert BrokerConfigs({"log.remote.copy.lag.ms": "5"}).topic_default("remote.copy.lag.ms") == "5"
     without_effect = {
         "log.remote.copy.lag.bytes": "9",
         "log.remote.copy.lag.ms": "5",
-        "sasl.oauthbearer.allow.unverified.audience": "true",
-        "sasl.oauthbearer.allow.unverified.issuer": "true",
     }
     configs = BrokerConfigs(without_effect)
     assert (configs.without_effect(), configs.unenforced()) == (list(without_effect), [])

@@ -270,6 +270,7 @@ def test_changed_users_hold_for_later_handshakes():
     [
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI .Kerberos. is not supported"),
         ({"sasl.enabled.mechanisms": "DIGEST-MD5"}, "DIGEST-MD5 is not a mechanism"),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "set sasl.oauthbearer.expected.issuer, or accept"),
         ({"sasl.enabled.mechanisms": ""}, "no SASL mechanism; set sasl.enabled.mechanisms"),
         (
             {"sasl.enabled.mechanisms": "PLAIN"},
