@@ -142,7 +142,8 @@ ENGINE_PACKAGES = {
         "_native.protocol",
     },
     "engine.security": {
-        *("engine", "engine.configs", "engine.metadata", "protocol", "security", "_native.access"),
+        *("engine", "engine.configs", "engine.metadata", "protocol", "security"),
+        *("_native.access", "_native.tls"),
     },
     "engine.local": {
         *("engine", "engine.configs", "engine.metadata", "protocol", "engine.requests"),
