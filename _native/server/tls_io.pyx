@@ -37,7 +37,7 @@ cdef enum:
     PLAIN_BYTES = 64 * 1024         # whole records: OpenSSL makes them of 16 KiB
     RECORD_BYTES = 16 * 1024        # a piece of this size is encrypted from where it is
     SEAL_BYTES = 128 * 1024         # to send with one call
-    LOOK_BYTES = 256 * 1024         # to one connection, until it is looked whether others wait
+    TLS_LOOK_BYTES = 256 * 1024     # to one connection, until it is looked whether others wait
     TLS_TURN_BYTES = 2 * 1024 * 1024    # to one connection, until timers and others go on in any case
     TELL_MS = 1000
 
@@ -257,7 +257,7 @@ cdef SendResult tls_send(Connection *c) noexcept nogil:
     cdef TlsWork *work
     cdef TlsStream *s = c.tls
     cdef SendResult result
-    cdef int64_t left = TLS_TURN_BYTES, look = LOOK_BYTES
+    cdef int64_t left = TLS_TURN_BYTES, look = TLS_LOOK_BYTES
     if not tls_work(c.reactor) or not flush_unsent(c):
         return SEND_BROKEN
     work = c.reactor.tls
@@ -265,7 +265,7 @@ cdef SendResult tls_send(Connection *c) noexcept nogil:
         if look <= 0:
             if left <= 0 or others_wait(c.reactor.epoll_fd, c):
                 return SEND_LATER
-            look = LOOK_BYTES
+            look = TLS_LOOK_BYTES
         work.sealed.start = work.sealed.end = 0
         s.sink = &work.sealed
         result = seal_some(c, work)

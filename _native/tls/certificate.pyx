@@ -13,7 +13,7 @@ cdef enum:
     NAME_ADDRESS = 7
     OID_BYTES = 128
 
-# The attributes that RFC 2253 has names for, as Java writes them; others are OID=#value.
+# The attributes that RFC 2253 has names for; others are OID=#value.
 _KEYWORDS = {
     "2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.10": "O", "2.5.4.11": "OU",
     "2.5.4.9": "STREET", "0.9.2342.19200300.100.1.25": "DC", "0.9.2342.19200300.100.1.1": "UID",
@@ -54,7 +54,7 @@ cdef str attribute(void *entry):
 
 
 cdef str subject_of(void *x):
-    """The distinguished name as Java's X500Principal.getName(): RFC 2253, the last part first."""
+    """The distinguished name (RFC 2253): the last part first."""
     cdef void *name = openssl.X509_get_subject_name(x)
     cdef void *entry
     cdef int i, part, last = -1
@@ -99,7 +99,7 @@ cdef class Certificate:
         der: Its DER.
 
     Attributes:
-        subject: Its distinguished name (RFC 2253), as Java writes it: ``CN=alice,O=Bowstring``.
+        subject: Its distinguished name (RFC 2253): ``CN=alice,O=Bowstring``.
         names: Its subjectAltNames that are DNS names or addresses.
         valid_from_ms, valid_until_ms: Milliseconds since the epoch.
 

@@ -22,6 +22,7 @@ from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.housekeeping import Housekeeping
 from bowstring.engine.broker.image_follower import ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
+from bowstring.engine.broker.listening import listen
 from bowstring.engine.broker.node import (
     NodeLostError,
     behind,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from bowstring.engine.network.broker_peers import BrokerPeers
     from bowstring.engine.network.peer_security import PeerSecurity
     from bowstring.engine.security.authentication import Authentication
+    from bowstring.engine.security.tls_listeners import TlsListeners
 
 
 class Broker:
@@ -161,6 +163,7 @@ class Broker:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.configs = BrokerConfigs(settings)
         self.authentication: Authentication | None = None
+        self.tls: TlsListeners | None = None
         self.authorizer = Authorizer(self.configs)
         self.node_id = node_id_of(self.configs)
         self.directories = new_log_directories(self.configs)
@@ -400,10 +403,7 @@ class Broker:
             raise ConfigError("\n".join(reasons))
 
     def _listen(self, wanted: list[Listener]) -> None:
-        self.listeners = [
-            each._replace(port=self.plane.listen(each.host, each.port, authenticates=each.has_sasl))
-            for each in wanted
-        ]
+        self.listeners, self.tls = listen(self.plane, self.configs, wanted)
         self.authentication = new_authentication(self.configs, self.listeners, self.plane, self.metadata)
         self.advertised = advertised_listeners(self.configs, self.listeners)
         if self.server is not None:
@@ -487,6 +487,8 @@ class Broker:
         self.quorum.works_inline = False
         self.authorizer.loaded()
         self.plane.accept()
+        if self.tls is not None:
+            self.tls.start(self.plane)
         self._not_ready = None
 
     async def _open_logs_of_image(self) -> None:
@@ -669,6 +671,8 @@ class Broker:
             await self.local.stop()
         await self._stop_metrics()
         self.descriptors.stop()
+        if self.tls is not None:
+            self.tls.stop()
         asyncio.get_running_loop().remove_reader(self.directories.event_fd)
         self.plane.stop()
         self.authorizer.stop()

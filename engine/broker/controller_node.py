@@ -11,6 +11,7 @@ from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.api.table import BY_CONTROLLER
 from bowstring.engine.broker.connection_limits import ConnectionLimits, check_connection_limits
 from bowstring.engine.broker.dispatcher import Dispatcher
+from bowstring.engine.broker.listening import listen
 from bowstring.engine.broker.node import (
     behind,
     caught_up,
@@ -42,6 +43,7 @@ from bowstring.engine.storage.log_directories import LogDirectories
 if TYPE_CHECKING:
     from bowstring.engine.broker.metrics_server import MetricsServer
     from bowstring.engine.requests.binding import HandlerOf
+    from bowstring.engine.security.tls_listeners import TlsListeners
 
 _NO_BROKER_EPOCH: Final = -1
 
@@ -114,6 +116,7 @@ class ControllerServer:
             * configs.value("controller.quota.window.size.seconds"),
             time.monotonic,
         )
+        self.tls: TlsListeners | None = None
         self._is_started = False
         self._may_lack_listeners = may_lack_listeners
 
@@ -133,10 +136,7 @@ class ControllerServer:
             )
             return
         self.plane = make_plane(self.configs, self.offered, is_controller=True)
-        self.listeners = [
-            each._replace(port=self.plane.listen(each.host, each.port, authenticates=each.has_sasl))
-            for each in wanted
-        ]
+        self.listeners, self.tls = listen(self.plane, self.configs, wanted)
         self.authentication = new_authentication(
             self.configs, self.listeners, self.plane, self._credentials()
         )
@@ -199,6 +199,8 @@ class ControllerServer:
             self._connection_limits.start()
             self.dispatcher.start()
             self.plane.start()
+            if self.tls is not None:
+                self.tls.start(self.plane)
 
     def look_at_limits(self) -> None:
         """Applies changed limits of connections. Call it after a change of configs."""
@@ -215,6 +217,8 @@ class ControllerServer:
             return
         if self._is_started:
             self._registration.stop()
+            if self.tls is not None:
+                self.tls.stop()
         await self.dispatcher.stop()
         self.plane.stop()
 

@@ -41,6 +41,7 @@ class BrokerMetrics(Collector):
         yield from self._requests()
         yield from self._topics()
         yield from self._connections()
+        yield from self._tls()
         yield from self._slow_batches()
         yield from self._partitions()
         yield from self._cleaner()
@@ -172,6 +173,33 @@ class BrokerMetrics(Collector):
             "File descriptors kept for files; fewer than usual while there are too few.",
             held,
         )
+
+    def _tls(self) -> Iterator[Metric]:
+        if self._broker.tls is None:
+            return
+        counters = self._broker.plane.counters()["tls"]
+        yield CounterMetricFamily(
+            "bowstring_tls_handshakes", "TLS handshakes that succeeded.", counters["handshakes"]
+        )
+        yield CounterMetricFamily(
+            "bowstring_tls_resumptions",
+            "TLS handshakes that resumed an earlier session, which is cheaper.",
+            counters["resumed"],
+        )
+        yield CounterMetricFamily(
+            "bowstring_tls_handshake_failures", "TLS handshakes that failed.", counters["failures"]
+        )
+        yield CounterMetricFamily(
+            "bowstring_tls_reloads", "Times that a listener got new keys.", self._broker.tls.reloads
+        )
+        expires = GaugeMetricFamily(
+            "bowstring_tls_certificate_expires_seconds",
+            "When the certificate of a listener expires, in seconds since 1970.",
+            labels=["listener"],
+        )
+        for listener, until_ms in self._broker.tls.valid_until_ms().items():
+            expires.add_metric([listener], until_ms / 1000)
+        yield expires
 
     def _slow_batches(self) -> Iterator[Metric]:
         counters = self._broker.plane.counters()["slow_batches"]

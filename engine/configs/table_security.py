@@ -4,7 +4,6 @@ from typing import Final
 
 from bowstring.engine.configs.config_key import (
     APPLIED,
-    APPLIED,
     BOOLEAN,
     CLASS,
     DOUBLE,

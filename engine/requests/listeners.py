@@ -4,9 +4,8 @@ import socket
 from typing import Final, NamedTuple
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.configs.listener_configs import listener_protocol
+from bowstring.engine.configs.listener_configs import listener_protocol, listener_value
 
-_SUPPORTED: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
 ALL_INTERFACES: Final = "PLAINTEXT://:9092"
 
 
@@ -25,6 +24,11 @@ class Listener(NamedTuple):
     def has_sasl(self) -> bool:
         """Whether clients authenticate with SASL."""
         return self.protocol.startswith("SASL_")
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self.protocol.endswith("SSL")
 
 
 WITHIN: Final = Listener("", "", 0, is_controller=True)
@@ -87,20 +91,23 @@ def _checked_listeners(configs: BrokerConfigs, *, of_controllers: bool) -> list[
         if (name in controllers) is not of_controllers:
             continue
         protocol = listener_protocol(configs, name)
-        if protocol not in _SUPPORTED:
-            raise ConfigError(
-                f"listeners: {name} asks for {protocol}, but only {' and '.join(_SUPPORTED)} are supported "
-                "yet; use one of them, or keep Apache Kafka for this broker"
-            )
         found[name] = Listener(name, host, port, protocol, of_controllers)
-        if not (open_to_all or found[name].has_sasl or is_loopback(host)):
+        if not (open_to_all or _authenticates(configs, found[name]) or is_loopback(host)):
             raise ConfigError(
                 f"listeners: {text.strip()} would let every machine that can reach this one read, write and "
                 "delete everything, because its clients do not authenticate; listen on 127.0.0.1, or set "
-                f"{name}:SASL_PLAINTEXT in listener.security.protocol.map, or allow it with "
+                f"{name}:SASL_SSL in listener.security.protocol.map (or {name}:SSL, with "
+                f"listener.name.{name.lower()}.ssl.client.auth=required), or allow it with "
                 "--listen-unauthenticated (in a file: bowstring.listen.unauthenticated=true)"
             )
     return list(found.values())
+
+
+def _authenticates(configs: BrokerConfigs, listener: Listener) -> bool:
+    """Whether every client of a listener proves who it is."""
+    if listener.has_sasl:
+        return True
+    return listener.has_tls and bool(listener_value(configs, listener.name, "ssl.client.auth") == "required")
 
 
 def _wanted(configs: BrokerConfigs) -> list[str]:

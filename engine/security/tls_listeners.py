@@ -52,7 +52,7 @@ def has_tls(listener: Listener) -> bool:
 
 
 def client_auth(configs: BrokerConfigs, listener: Listener) -> str:
-    """Returns ssl.client.auth of a TLS listener. With SASL only the listener's own setting counts (KIP-684)."""
+    """Returns ssl.client.auth of a TLS listener; with SASL only the listener's own one counts (KIP-684)."""
     if listener.protocol == "SSL":
         return str(listener_value(configs, listener.name, _CLIENT_AUTH))
     name = listener_prefix(listener.name) + _CLIENT_AUTH
@@ -222,10 +222,9 @@ class TlsListeners:
         self._warned[index] = until_ms, stage
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(until_ms / 1000))
         report = event_log.error if stage <= 1 else event_log.warning
+        state = f"expires in {stage} days or less" if stage else "has expired, and clients refuse it"
         report(
-            "the certificate of a TLS listener has expired: clients refuse it; replace its file"
-            if stage == 0
-            else f"the certificate of a TLS listener expires in {stage} days or less; replace its file in time",
+            f"the certificate of a TLS listener {state}; replace its file",
             listener=listener.name,
             expires=when,
         )

@@ -17,6 +17,9 @@ class Listener(NamedTuple):
     protocol: str
 
 
+TWO = (Listener("PLAINTEXT", "PLAINTEXT"), Listener("SECURE", "SSL"))
+
+
 class FakePlane:
     def __init__(self):
         self.given = []
@@ -41,11 +44,9 @@ def plane():
     return FakePlane()
 
 
-def made(key_file, listeners=(Listener("PLAINTEXT", "PLAINTEXT"), Listener("SECURE", "SSL")), **settings):
+def made(key_file, listeners=TWO, **settings):
     settings = {name.replace("__", "."): value for name, value in settings.items()}
-    configs = BrokerConfigs(
-        {"log.dirs": "/tmp/unused", "ssl.keystore.location": str(key_file), **settings}
-    )
+    configs = BrokerConfigs({"log.dirs": "/tmp/unused", "ssl.keystore.location": str(key_file), **settings})
     return configs, TlsListeners(configs, listeners)
 
 

@@ -50,7 +50,7 @@ def attribute(oid, value):
         ([[(NameOID.DOMAIN_COMPONENT, "org")], [(NameOID.DOMAIN_COMPONENT, "x")]], "DC=x,DC=org"),
     ],
 )  # fmt: skip
-def test_the_subject_is_as_javas(rdns, subject):
+def test_the_subject(rdns, subject):
     found = Certificate(der_of([[attribute(*each) for each in rdn] for rdn in rdns])).subject
     if subject is None:
         assert sorted(found.split("+")) == ["CN=a", "UID=u"]
