@@ -18,6 +18,8 @@ _ERRORS: Final = {
     ResourceType.GROUP: Errors.GROUP_AUTHORIZATION_FAILED,
     ResourceType.CLUSTER: Errors.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ResourceType.USER: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 
 
@@ -109,6 +111,16 @@ def on_groups(operation: AclOperation, *names: str, answer: tuple[str, ...] = ()
 def on_transactional_ids(operation: AclOperation, *names: str, answer: tuple[str, ...] = ()) -> Permission:
     """Returns the permission for the transactional ids at paths of the request, and of the answer."""
     return Permission(operation, ResourceType.TRANSACTIONAL_ID, names, answer)
+
+
+def on_delegation_tokens(operation: AclOperation, *answer: str) -> Permission:
+    """Returns the permission for the delegation tokens at paths of the answer."""
+    return Permission(operation, ResourceType.DELEGATION_TOKEN, (), answer)
+
+
+def on_users(operation: AclOperation, *names: str, answer: tuple[str, ...] = ()) -> Permission:
+    """Returns the permission for the users at paths of the request, and of the answer."""
+    return Permission(operation, ResourceType.USER, names, answer)
 
 
 def for_request(

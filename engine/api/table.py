@@ -20,9 +20,11 @@ from bowstring.engine.api.permissions import (
     for_each,
     for_request,
     on_cluster,
+    on_delegation_tokens,
     on_groups,
     on_topics,
     on_transactional_ids,
+    on_users,
     to_see,
 )
 from bowstring.engine.security.acl_types import AclOperation
@@ -373,6 +375,36 @@ _ROWS: Final = (
         broker=FORWARDED,
         controller="create_partitions",
         refused=(Part("topics", "results", ("name",)),),
+    ),
+    ServedApi(
+        ApiKeys.CREATE_DELEGATION_TOKEN,
+        needs=(for_request(on_users(AclOperation.CREATE_TOKENS, "owner_principal_name"), by_handler=True),),
+        broker="token_requests",
+        controller="delegation_tokens",
+        controller_needs=(),
+        is_accepted_in_envelope=True,
+    ),
+    ServedApi(
+        ApiKeys.RENEW_DELEGATION_TOKEN,
+        broker="token_requests",
+        controller="delegation_tokens",
+        is_accepted_in_envelope=True,
+    ),
+    ServedApi(
+        ApiKeys.EXPIRE_DELEGATION_TOKEN,
+        broker="token_requests",
+        controller="delegation_tokens",
+        is_accepted_in_envelope=True,
+    ),
+    ServedApi(
+        ApiKeys.DESCRIBE_DELEGATION_TOKEN,
+        needs=(
+            to_see(
+                on_delegation_tokens(_DESCRIBE, "tokens.token_id"),
+                on_users(AclOperation.DESCRIBE_TOKENS, answer=("tokens.principal_name",)),
+            ),
+        ),
+        broker="describe_delegation_token",
     ),
     ServedApi(
         ApiKeys.DELETE_GROUPS, needs=(for_each(on_groups(_DELETE, "groups_names")),), broker="delete_groups"

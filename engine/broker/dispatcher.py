@@ -320,6 +320,9 @@ class Dispatcher(RequestHandlers):
             correlation_id=message.correlation_id,
             client_id=message.client_id,
             principal=message.principal,
+            is_token_authenticated=(
+                self.authentication is not None and self.authentication.has_token(message.connection_id)
+            ),
             peer=message.peer,
             connection_id=message.connection_id,
             slot=message.slot,

@@ -112,7 +112,7 @@ def new_authentication(
     from bowstring.engine.security.authentication import Authentication
     from bowstring.engine.security.credentials import credentials_of
 
-    authentication = Authentication(configs, listeners, plane, credentials_of(metadata))
+    authentication = Authentication(configs, listeners, plane, credentials_of(metadata, configs))
     authentication.warn(is_loopback)
     return authentication
 

@@ -373,6 +373,9 @@ class QuorumController:
             value("unclean.leader.election.interval.ms"),
             self._elect_unclean,
         )
+        if value("delegation.token.secret.key"):
+            interval_ms = value("delegation.token.expiry.check.interval.ms")
+            self._every(leadership, "tokens", interval_ms, self._remove_expired_tokens)
         idle_ms = value("metadata.max.idle.interval.ms")
         if idle_ms > 0:
             self._every(leadership, "idle", idle_ms, lambda: self._write_no_op(idle_ms))
@@ -415,6 +418,12 @@ class QuorumController:
         from bowstring.engine.controller.leader_elections import balance
 
         await self._elect(balance)
+
+    async def _remove_expired_tokens(self) -> None:
+        from bowstring.engine.controller.delegation_tokens import remove_expired
+
+        wall_ms = time.time_ns() // 1_000_000
+        await self.run(lambda state, now_ms: remove_expired(state.image.delegation_tokens, wall_ms))
 
     async def _elect_unclean(self) -> None:
         from bowstring.engine.controller.leader_elections import elect_unclean

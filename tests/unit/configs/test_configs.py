@@ -168,7 +168,6 @@ def test_unknown_key_names_the_nearest():
 # means off.
 PROTECTIONS = [
     ("principal.builder.class", "com.example.Builder", None),
-    ("delegation.token.secret.key", "s3cret", ""),
     ("sasl.server.callback.handler.class", "com.example.Users", ""),
     ("listener.name.external.plain.sasl.server.callback.handler.class", "com.example.Users", ""),
     ("security.providers", "com.example.Fips", ""),

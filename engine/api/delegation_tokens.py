@@ -1,0 +1,129 @@
+"""Handles CreateDelegationToken, RenewDelegationToken and ExpireDelegationToken on controllers (KIP-48)."""
+
+import hmac
+import time
+from typing import TYPE_CHECKING, Any
+
+from bowstring.engine.controller import delegation_tokens as decisions
+from bowstring.engine.controller.delegation_tokens import Lifetimes
+from bowstring.engine.security.token_secret import secret_of, token_hmac
+from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.ids import format_uuid
+from bowstring.protocol.messages import ApiKeys
+from bowstring.protocol.messages.create_delegation_token import CreateDelegationTokenResponse
+from bowstring.protocol.messages.expire_delegation_token import ExpireDelegationTokenResponse
+from bowstring.protocol.messages.renew_delegation_token import RenewDelegationTokenResponse
+from bowstring.protocol.records.cluster_metadata.security import DelegationTokenRecord
+from bowstring.protocol.schema import Response
+
+if TYPE_CHECKING:
+    from bowstring.engine.configs import BrokerConfigs
+    from bowstring.engine.controller.service import QuorumController
+    from bowstring.engine.controller.state import ControllerState
+    from bowstring.engine.requests.request import Request
+
+
+async def handle(request: "Request", *, controller: "QuorumController", configs: "BrokerConfigs") -> Response:
+    """Adds, extends or ends a token. The metadata log gets everything but its HMAC.
+
+    Behaviour: DELEGATION_TOKEN_AUTH_DISABLED without delegation.token.secret.key, which is the same on all
+    nodes. The owner of a token and its renewers may extend and end it.
+
+    Versions: of CreateDelegationToken, 3 has the owner (KIP-373).
+    """
+    secret = secret_of(configs)
+    if secret is None:
+        return refused(request, Errors.DELEGATION_TOKEN_AUTH_DISABLED)
+    if request.is_token_authenticated:
+        return refused(request, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    lifetimes = Lifetimes(
+        configs.value("delegation.token.max.lifetime.ms"), configs.value("delegation.token.expiry.time.ms")
+    )
+    wall_ms = time.time_ns() // 1_000_000
+    try:
+        if request.api_key == ApiKeys.CREATE_DELEGATION_TOKEN:
+            return await _create(request, controller, secret, lifetimes, wall_ms)
+        return await _change(request, controller, secret, lifetimes, wall_ms)
+    except KafkaError as error:
+        if error.error is Errors.NOT_CONTROLLER:
+            raise
+        return refused(request, error.error)
+
+
+async def _create(
+    request: "Request", controller: "QuorumController", secret: bytes, lifetimes: Lifetimes, wall_ms: int
+) -> Response:
+    body = request.body
+
+    def decide(state: "ControllerState", now_ms: int) -> Any:
+        decisions.check_level(state.metadata_version)
+        return decisions.create_token(
+            format_uuid(state.new_uuid()),
+            owner=owner_of(request),
+            requester=request.principal,
+            renewers=[(each.principal_type, each.principal_name) for each in body.renewers],
+            max_lifetime_ms=body.max_lifetime_ms,
+            lifetimes=lifetimes,
+            now_ms=wall_ms,
+        )
+
+    token: DelegationTokenRecord = await controller.run(decide)
+    answer: Any = refused(request, Errors.NONE)
+    answer.issue_timestamp_ms = token.issue_timestamp
+    answer.expiry_timestamp_ms = token.expiration_timestamp
+    answer.max_timestamp_ms = token.max_timestamp
+    answer.token_id = token.token_id
+    answer.hmac = token_hmac(secret, token.token_id)
+    created: Response = answer
+    return created
+
+
+async def _change(
+    request: "Request", controller: "QuorumController", secret: bytes, lifetimes: Lifetimes, wall_ms: int
+) -> Response:
+    body = request.body
+    wanted = bytes(body.hmac)
+
+    def decide(state: "ControllerState", now_ms: int) -> Any:
+        decisions.check_level(state.metadata_version)
+        token = None
+        for each in state.image.delegation_tokens.by_id.values():
+            if hmac.compare_digest(token_hmac(secret, each.token_id), wanted):
+                token = each
+        if request.api_key == ApiKeys.RENEW_DELEGATION_TOKEN:
+            return decisions.renew_token(
+                token, request.principal, body.renew_period_ms, lifetimes=lifetimes, now_ms=wall_ms
+            )
+        return decisions.expire_token(token, request.principal, body.expiry_time_period_ms, now_ms=wall_ms)
+
+    end_ms: int = await controller.run(decide)
+    answer: Any = refused(request, Errors.NONE)
+    answer.expiry_timestamp_ms = end_ms
+    changed: Response = answer
+    return changed
+
+
+def owner_of(request: "Request") -> str:
+    """Returns the principal that a token is created for."""
+    name = request.body.owner_principal_name
+    return f"{request.body.owner_principal_type}:{name}" if name else request.principal
+
+
+def refused(request: "Request", error: Error) -> Response:
+    """Returns the answer with an error and Kafka's times for it."""
+    if request.api_key != ApiKeys.CREATE_DELEGATION_TOKEN:
+        is_renewal = request.api_key == ApiKeys.RENEW_DELEGATION_TOKEN
+        response = RenewDelegationTokenResponse if is_renewal else ExpireDelegationTokenResponse
+        return response(error_code=error.code, expiry_timestamp_ms=-1)
+    owner_type, _, owner = owner_of(request).partition(":")
+    requester_type, _, requester = request.principal.partition(":")
+    return CreateDelegationTokenResponse(
+        error_code=error.code,
+        principal_type=owner_type,
+        principal_name=owner,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
+    )
