@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.denials import denied_among
+from bowstring.engine.api.mutation_quota import mutation_quota
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.topic_changes import create_partitions
 from bowstring.engine.security.acl_types import AclOperation, ResourceType
@@ -41,9 +42,7 @@ async def handle(
     """
     body: CreatePartitionsRequest = request.body
     names = await time_slices.different(topic.name for topic in body.topics)
-    quota = mutation_quotas.of(
-        request.principal, request.client_id, is_strict=request.version >= _STRICT_VERSION
-    )
+    quota = mutation_quota(mutation_quotas, request, strict_since=_STRICT_VERSION)
     named_once = (name for name, count in names.items() if count == 1)
     denied = await denied_among(
         authorizer, request, AclOperation.ALTER, ResourceType.TOPIC, named_once, time_slices=time_slices

@@ -4,6 +4,7 @@ from collections.abc import Set
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.denials import NONE_DENIED, allows_on_cluster, denied_among, hides
+from bowstring.engine.api.mutation_quota import mutation_quota
 from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource, shown
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.names import METADATA_TOPIC, unified
@@ -55,9 +56,7 @@ async def handle(
     """
     body: CreateTopicsRequest = request.body
     counts = await time_slices.different(topic.name for topic in body.topics)
-    quota = mutation_quotas.of(
-        request.principal, request.client_id, is_strict=request.version >= _STRICT_VERSION
-    )
+    quota = mutation_quota(mutation_quotas, request, strict_since=_STRICT_VERSION)
     denied: Set[str] = NONE_DENIED
     if not allows_on_cluster(authorizer, request, AclOperation.CREATE):
         names = (name for name, count in counts.items() if count == 1 and name != METADATA_TOPIC)

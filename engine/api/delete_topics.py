@@ -4,6 +4,7 @@ from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bowstring.engine.api.denials import NONE_DENIED, allows_on_cluster, denied_among, hides
+from bowstring.engine.api.mutation_quota import mutation_quota
 from bowstring.engine.controller.decision import RECORDS_MAX, TOO_MANY
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.requests.time_slices import streamed
@@ -63,9 +64,7 @@ async def handle(
             responses=streamed(_result(name, topic_id, error) for name, topic_id in _named(body))
         )
     counts = await time_slices.different(_named(body))
-    quota = mutation_quotas.of(
-        request.principal, request.client_id, is_strict=request.version >= _STRICT_VERSION
-    )
+    quota = mutation_quota(mutation_quotas, request, strict_since=_STRICT_VERSION)
     async with controller.changing() as change:
         image = change.image
         rights = await _rights(authorizer, request, image, counts, time_slices=time_slices)

@@ -130,7 +130,8 @@ async def handle(
     if missing and not too_many:
         names = await time_slices.different(_names(body))
         ask = partial(ask_for_client, request, quorum=quorum, configs=configs, time_slices=time_slices)
-        create = partial(_create, changes, coordinators, ask if authorizer.is_on else None)
+        knows_clients = authorizer.is_on or metadata.image.client_quotas.entities
+        create = partial(_create, changes, coordinators, ask if knows_clients else None)
         response.topics = streamed(_made(metadata, describe, create, names, operations, refused=refused))
     else:
         response.topics = streamed(_of_names(metadata, describe, body, operations, refused))

@@ -86,7 +86,8 @@ async def handle(
             _say_denied(answer.response, denied)
         else:
             ask = partial(ask_for_client, request, quorum=quorum, configs=configs, time_slices=time_slices)
-            await _create(changes, answer.missing, answer.response, ask if authorizer.is_on else None)
+            knows_clients = authorizer.is_on or metadata.image.client_quotas.entities
+            await _create(changes, answer.missing, answer.response, ask if knows_clients else None)
     return answer.response
 
 

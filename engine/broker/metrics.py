@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from bowstring.engine.broker.cluster_metrics import QuorumCollector, ReplicasCollector, partition_counts
 from bowstring.engine.broker.group_lags import ROWS_MAX, GroupLags
+from bowstring.engine.broker.quota_metrics import QuotaMetrics
 from bowstring.engine.broker.request_counters import LATENCY_BUCKETS
 from bowstring.engine.storage.descriptor_reserve import descriptor_counters
 from bowstring.protocol import API_VERSIONS
@@ -529,6 +530,7 @@ def registry(broker: "Broker") -> CollectorRegistry:
     ProcessCollector(registry=made)
     made.register(ReplicasCollector(broker))
     made.register(QuorumCollector(broker.quorum, broker.server.controller if broker.server else None))
+    made.register(QuotaMetrics(broker.client_quotas, broker.connection_limits))
     _register_access(made, broker.authorizer)
     return made
 

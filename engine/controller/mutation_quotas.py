@@ -99,6 +99,11 @@ class MutationQuotas:
         self._now_s = now_s
         self._buckets: dict[tuple[str, str], TokenBucket] = {}
 
+    @property
+    def unlimited(self) -> MutationQuota:
+        """The quota of who has none."""
+        return MutationQuota(None, self._now_s, is_strict=False)
+
     def of(self, principal: str, client_id: str | None, *, is_strict: bool) -> MutationQuota:
         """Returns the quota for the changes of a client's request."""
         user = principal.partition(":")[2]

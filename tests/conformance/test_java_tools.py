@@ -36,6 +36,34 @@ def at(bootstrap: str) -> list[str]:
     return ["--bootstrap-server", bootstrap]
 
 
+def test_kafka_configs_sets_quotas(at: list[str]) -> None:
+    quotas = (
+        "producer_byte_rate=1024,consumer_byte_rate=2048.0,request_percentage=25.5,controller_mutation_rate=3"
+    )
+    for entity in (
+        ["--entity-type", "clients", "--entity-name", "tool"],
+        ["--entity-type", "users", "--entity-name", "alice", "--entity-type", "clients", "--entity-default"],
+    ):
+        java_tool(CONFIGS, *at, "--alter", *entity, "--add-config", quotas)
+    described = java_tool(CONFIGS, *at, "--describe", "--entity-type", "clients")
+    assert re.search(r"Quota configs for client-id 'tool' are ", described)
+    assert "request_percentage=25.5" in described
+    java_tool(CONFIGS, *at, "--alter", "--ip", "127.0.0.9", "--add-config", "connection_creation_rate=50")
+    assert "connection_creation_rate=50.0" in java_tool(CONFIGS, *at, "--describe", "--entity-type", "ips")
+    java_tool(
+        CONFIGS,
+        *at,
+        "--alter",
+        "--client",
+        "tool",
+        "--delete-config",
+        "producer_byte_rate,request_percentage",
+    )
+    described = java_tool(CONFIGS, *at, "--describe", "--client", "tool")
+    assert "consumer_byte_rate=2048.0" in described
+    assert "producer_byte_rate" not in described
+
+
 def test_kafka_topics(at: list[str], topic_name: str) -> None:
     create = ["--create", "--topic", topic_name, "--partitions", "3", "--replication-factor", "1"]
     assert f"Created topic {topic_name}" in java_tool(TOPICS, *at, *create, "--config", "retention.ms=12345")

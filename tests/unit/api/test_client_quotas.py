@@ -9,9 +9,11 @@ from bowstring.protocol.messages import api_versions as av
 from bowstring.protocol.messages import create_partitions as cp
 from bowstring.protocol.messages import create_topics as ct
 from bowstring.protocol.messages import delete_topics as dt
+from bowstring.protocol.messages import find_coordinator as fc
 from bowstring.protocol.messages import metadata as md
 from bowstring.protocol.messages import produce as p
 from bowstring.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from tests.support.waiting import wait_until
 from tests.support.wire_client import WireClient
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
@@ -214,3 +216,16 @@ def test_created_and_deleted_partitions_are_limited(served):
     assert older.topics[0].error_code == 0, "older clients only wait"
     assert older.throttle_time_ms > refused.throttle_time_ms
     served.create_topic("c")
+
+
+def test_topics_that_are_made_on_demand_are_limited_and_the_brokers_own_are_not(served):
+    altered(served, ({"user": "ANONYMOUS"}, {"controller_mutation_rate": 0.001}))
+    tool = served.connect()
+    assert tool.ask(creation("a", 3), 7).topics[0].error_code == 0
+    named = md.MetadataRequest(
+        topics=[md.MetadataRequestTopic(name="on-demand")], allow_auto_topic_creation=True
+    )
+    assert served.connect().ask(named).topics[0].error_code != 0
+    assert "on-demand" not in served.engine.metadata.image.topics
+    served.ask(fc.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+    wait_until(lambda: "__consumer_offsets" in served.engine.metadata.image.topics)
