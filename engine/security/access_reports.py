@@ -14,6 +14,7 @@ _MINUTE_S: Final = 60
 _LOGGED_MAX: Final = 1000
 """Most pairs of a principal and an operation that are logged in a minute."""
 _NAME_MAX: Final = 300
+_KNOWN_MAX: Final = 10_000
 
 
 class AccessReports:
@@ -33,6 +34,20 @@ class AccessReports:
         self.lost: Callable[[int], None] = lambda count: None
         self._logged: set[tuple[str, int]] = set()
         self._minute = 0
+        self._known: set[Decided] = set()
+        self._known_minute = 0
+
+    def is_new(self, decided: Decided) -> bool:
+        """Returns whether a decision was not named in this minute, as far as it is remembered."""
+        minute = int(time.monotonic()) // _MINUTE_S
+        if minute != self._known_minute:
+            self._known_minute = minute
+            self._known.clear()
+        if decided in self._known:
+            return False
+        if len(self._known) < _KNOWN_MAX:
+            self._known.add(decided)
+        return True
 
     def note(self, decided: Decided) -> None:
         """Takes a decision to the audit, and a denial to the log."""

@@ -101,9 +101,9 @@ class Authorizer:
         """Returns whether the sender of a request may do an operation on a resource.
 
         Args:
-            counts: Whether the decision is reported: a denial is counted and logged, and both are audited.
-                False for a question whose denial refuses nothing, such as what may be seen in a list
-                (Kafka's ``logIfDenied``).
+            counts: Whether a denial is counted, logged and audited. False for a question whose denial refuses
+                nothing, such as what may be seen in a list (Kafka's ``logIfDenied``); what it allows is
+                audited once a minute.
 
         Raises:
             KafkaError: The node does not have the rules yet.
@@ -113,13 +113,14 @@ class Authorizer:
             return True
         host = host_of(request.peer)
         allowed = rules.decides(request.principal, host, operation, resource_type, name)
-        if counts:
-            reports = rules.reports
-            if not allowed:
-                reports.denied[operation, resource_type] += 1
-            if not allowed or reports.audits_allowed:
-                api = getattr(request, "api_key", -1)
-                reports.note(Decided(request.principal, host, operation, resource_type, name, allowed, api))
+        reports = rules.reports
+        if counts and not allowed:
+            reports.denied[operation, resource_type] += 1
+        if reports.audits_allowed if allowed else counts:
+            api = getattr(request, "api_key", -1)
+            decided = Decided(request.principal, host, operation, resource_type, name, allowed, api)
+            if counts or reports.is_new(decided):
+                reports.note(decided)
         return allowed
 
     def allowed(
@@ -157,8 +158,18 @@ class Authorizer:
         return sum(
             1 << operation
             for operation in AclOperation
-            if possible & 1 << operation
-            and self.allows(request, operation, resource_type, name, counts=False)
+            if possible & 1 << operation and self._decides(request, operation, resource_type, name)
+        )
+
+    def _decides(
+        self, request: Sender, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> bool:
+        """Decides without a report."""
+        rules = self.rules
+        return (
+            rules is None
+            or request.principal is OWN_NODE
+            or rules.decides(request.principal, host_of(request.peer), operation, resource_type, name)
         )
 
     def require(
