@@ -114,18 +114,29 @@ public final class Connection implements Closeable {
 
   /** Logs in again before the session ends (KIP-368); the responses to open requests come first and are kept. */
   private void renew() throws IOException {
-    List<Pending> open = List.copyOf(pending);
-    for (Pending request : open.subList(early.size(), open.size())) {
-      readFrame(request);
-      early.addLast(input);
-      input = DirectMemory.allocate(1 << 16, "a connection's buffer");
+    ByteBuffer inUse = input; // the caller may be reading the last response
+    input = DirectMemory.allocate(1 << 16, "a connection's buffer");
+    try {
+      List<Pending> open = List.copyOf(pending);
+      for (Pending request : open.subList(early.size(), open.size())) {
+        readFrame(request);
+        early.addLast(input);
+        input = DirectMemory.allocate(1 << 16, "a connection's buffer");
+      }
+      List<ByteBuffer> kept = List.copyOf(early);
+      early.clear();
+      pending.clear();
+      try {
+        logIn();
+      } finally {
+        pending.clear();
+        pending.addAll(open);
+        early.addAll(kept);
+      }
+    } finally {
+      DirectMemory.free(input);
+      input = inUse;
     }
-    List<ByteBuffer> kept = List.copyOf(early);
-    early.clear();
-    pending.clear();
-    logIn();
-    pending.addAll(open);
-    early.addAll(kept);
   }
 
   private void connect() throws IOException {
@@ -232,7 +243,7 @@ public final class Connection implements Closeable {
     int length = input.getInt(0);
     if (length < 4 || versions == ApiVersions.INITIAL && length > MOST_FIRST_ANSWER_BYTES) {
       throw new WireException.MalformedResponse("Broker " + address + " sent a frame of " + length
-          + " bytes: check kafka.security.protocol, and that this is a Kafka listener");
+          + " bytes: is this a Kafka listener, and does kafka.security.protocol fit it?");
     }
     makeRoom(length);
     fill(length, request.deadlineNanos);
