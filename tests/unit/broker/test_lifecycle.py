@@ -8,6 +8,7 @@ import pytest
 from bowstring.engine.broker import lifecycle as lifecycle_module
 from bowstring.engine.broker.lifecycle import BrokerLifecycle, RegistrationError
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.requests.listeners import Listener
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from bowstring.protocol.messages.broker_registration import (
@@ -270,3 +271,24 @@ def test_a_registration_says_whose_it_is():
         return quorum.registered
 
     assert "bowstring.version" in asyncio.run(scenario())
+
+
+def test_listeners_are_registered_with_their_security_protocols():
+    protocols = ["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+    asked = []
+
+    class Accepting(Refusing):
+        async def ask_leader(self, request):
+            asked.append(request)
+            return BrokerRegistrationResponse(error_code=Errors.INCONSISTENT_CLUSTER_ID.code)
+
+    directories = SimpleNamespace(cluster_id="cluster", clean_epoch=-1, ids=list)
+    lifecycle = BrokerLifecycle(
+        *(Accepting(), BrokerConfigs(), directories),
+        node_id=1,
+        listeners=lambda: [Listener(each, "host", 9092, each) for each in protocols],
+    )
+    with pytest.raises(RegistrationError):
+        asyncio.run(lifecycle.register())
+    found = [(each.name, each.security_protocol) for each in asked[0].listeners]
+    assert found == [(name, number) for number, name in enumerate(protocols)]
