@@ -40,7 +40,10 @@ with_our_controllers = pytest.mark.parametrize("cluster", ["our-controllers"], i
 @pytest.fixture(scope="module", params=list(LAYOUTS))
 def cluster(request, tmp_path_factory) -> Iterator[MixedCluster]:
     made = MixedCluster(
-        tmp_path_factory.mktemp("mixed"), LAYOUTS[request.param], configs=mixed_groups.CONFIGS
+        tmp_path_factory.mktemp("mixed"),
+        LAYOUTS[request.param],
+        configs=mixed_groups.CONFIGS,
+        is_secured=True,
     )
     try:
         made.start()
