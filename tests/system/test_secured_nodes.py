@@ -7,8 +7,11 @@ import pytest
 
 import bowstring
 from bowstring.clients.admin.admin import Admin
+from bowstring.cluster import layout
+from bowstring.cluster.layout import prepare
+from bowstring.engine.quorum.formatting import FormatOptions
 from tests.support.acked_load import AckedLoad
-from tests.support.secured_nodes import NODE_PASSWORD, secured
+from tests.support.secured_nodes import JAAS, NODE_PASSWORD, secured
 from tests.support.serving import steady_port
 from tests.support.waiting import HANG_S, wait_until
 
@@ -51,10 +54,18 @@ def wait_until_in_sync(admin, topic):
     wait_until(lambda: all(leader >= 0 and not missing for leader, missing in state()), state)
 
 
-def test_three_nodes_replicate_over_sasl_ssl(tmp_path, admin_of):
-    """A leader is killed, another restarted; sessions end all the time, and are renewed without a pause."""
+def test_three_nodes_replicate_over_sasl_ssl(tmp_path, admin_of, monkeypatch):
+    """A leader is killed, another restarted, then all; sessions end all the time. Controllers log in to one another
+    by SCRAM, with credentials of their own metadata.
+    """
+    monkeypatch.setattr(layout, "prepare", prepared_with_user)
     config = PATIENT | BETWEEN_NODES | secured(tmp_path, "internal", "controller")
-    config |= {"connections.max.reauth.ms": "3000"}
+    config |= {
+        "connections.max.reauth.ms": "3000",
+        "listener.name.controller.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.controller.scram-sha-512.sasl.jaas.config": JAAS.replace("plain.Plain", "scram.Scram"),
+        "sasl.mechanism.controller.protocol": "SCRAM-SHA-512",
+    }
     with bowstring.Cluster(3, config=config, start_timeout_s=HANG_S) as cluster:
         admin = admin_of(cluster)
         load = load_on(cluster, admin, "orders")
@@ -66,10 +77,17 @@ def test_three_nodes_replicate_over_sasl_ssl(tmp_path, admin_of):
             wait_until_in_sync(admin, "orders")
             cluster.restart(2)
             wait_until_in_sync(admin, "orders")
+            cluster.restart()
             load.wait_for_more()
         load.check()
         logs = "".join(cluster.log_text(id) for id in cluster.node_ids)
         assert NODE_PASSWORD not in logs
+
+
+def prepared_with_user(node, settings, cluster_id):
+    user = f"SCRAM-SHA-512=[name=node,password={NODE_PASSWORD}]"
+    options = FormatOptions(cluster_id=cluster_id, ignore_formatted=True, add_scram=[user])
+    return prepare(node, settings, cluster_id, options)
 
 
 def test_a_rolling_change_to_sasl_ssl_is_not_seen_by_clients(tmp_path, admin_of):
