@@ -39,7 +39,7 @@ async def handle(
         filter_results=[
             DeleteAclsFilterResult(error_code=each.code, error_message=each.detail)
             if isinstance(each, KafkaError)
-            else DeleteAclsFilterResult(matching_acls=[_removed(acl) for acl in each])
+            else DeleteAclsFilterResult(error_message=None, matching_acls=[_removed(acl) for acl in each])
             for each in results
         ]
     )
@@ -47,6 +47,7 @@ async def handle(
 
 def _removed(acl: Acl) -> DeleteAclsMatchingAcl:
     return DeleteAclsMatchingAcl(
+        error_message=None,
         resource_type=acl.resource_type,
         resource_name=acl.resource_name,
         pattern_type=acl.pattern_type,
