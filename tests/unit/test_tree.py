@@ -87,8 +87,7 @@ NATIVE_PACKAGES = {
     "client": {"base", "record", "arrow", "tls"},
 }
 # The same of Python packages. A module beside them, as serve.py, is a package here; `_native.log` is all of `log`.
-GROUND_PACKAGES: dict[str, set[str]] = {
-    "version": set(),
+GROUND_PACKAGES: dict[str, set[str]] = {"version": set()} | {
     "security": {"protocol", "_native.tls"},
     "protocol": {"_native.protocol"},
 }
@@ -143,7 +142,7 @@ ENGINE_PACKAGES = {
     },
     "engine.security": {
         *("engine", "engine.configs", "engine.metadata", "protocol", "security"),
-        *("_native.access", "_native.tls"),
+        *(f"_native.{name}" for name in ("access", "tls")),
     },
     "engine.local": {
         *("engine", "engine.configs", "engine.metadata", "protocol", "engine.requests"),
