@@ -1,7 +1,7 @@
 """Kafka's own command-line classes, run as they are against the broker and over its files."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from bowstring.protocol.messages.share_group_heartbeat import (
 from tests.conformance.drivers import CLIENTS, CODECS, Driver, Session
 from tests.support.first_levels import write_first_levels
 from tests.support.java_tools import TOOLS, java_tool
-from tests.support.target import BowstringBroker, Broker
+from tests.support.target import BowstringBroker, Broker, target_class
 from tests.support.waiting import wait_until
 from tests.support.wire import wait_for_leaders
 from tests.support.wire_client import WireClient
@@ -373,3 +373,82 @@ def test_kafka_configs_of_users_clients_and_addresses(at: list[str], topic_name:
     java_tool(CONFIGS, *at, "--alter", *address, "--delete-config", "connection_creation_rate")
     assert topic_name not in described("--entity-type", "users") + described("--entity-type", "clients")
     assert "127.0.0.99" not in described("--entity-type", "ips")
+
+
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+# The listener has the name that both targets give it; everyone logs in there, and `admin` may do everything.
+GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin;User:ANONYMOUS",  # who the controller listener lets in
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.plaintext.plain.sasl.jaas.config": (
+        f'{PLAIN_MODULE} required username="admin" password="admin-secret" '
+        'user_admin="admin-secret" user_alice="alice-secret";'
+    ),
+}
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[list[str]]:
+    """The options of tools for a broker with an authorizer, as the user `admin`."""
+    broker = target_class()(tmp_path / "broker", GUARDED)
+    broker.start()
+    client = tmp_path / "client.properties"
+    login = f'{PLAIN_MODULE} required username="admin" password="admin-secret";'
+    client.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n",
+        encoding="utf-8",
+    )
+    yield ["--bootstrap-server", broker.bootstrap, "--command-config", str(client)]
+    broker.kill()
+
+
+def test_kafka_acls_and_scram_users(guarded: list[str]) -> None:
+    def acls(*arguments: str) -> str:
+        return java_tool(f"{TOOLS}.AclCommand", *guarded, *arguments)
+
+    alice = ["--allow-principal", "User:alice"]
+    acls("--add", *alice, "--producer", "--topic", "orders", "--transactional-id", "t", "--idempotent")
+    acls(
+        "--add",
+        *alice,
+        "--consumer",
+        "--topic",
+        "audit-",
+        "--group",
+        "g",
+        "--resource-pattern-type",
+        "prefixed",
+    )
+    acls(
+        "--add",
+        "--deny-principal",
+        "User:*",
+        "--deny-host",
+        "10.0.0.1",
+        "--operation",
+        "Delete",
+        "--topic",
+        "*",
+    )
+    listed = acls("--list", "--topic", "orders")
+    assert "resourceType=TOPIC, name=orders, patternType=LITERAL" in listed, listed
+    for operation in ("WRITE", "DESCRIBE", "CREATE"):
+        assert f"(principal=User:alice, host=*, operation={operation}, permissionType=ALLOW)" in listed
+    matching = acls("--list", "--topic", "audit-1", "--resource-pattern-type", "match")
+    assert "name=audit-, patternType=PREFIXED" in matching and "permissionType=DENY" in matching, matching
+    assert "operation=IDEMPOTENT_WRITE" in acls("--list", "--cluster")
+    acls("--remove", "--force", "--topic", "orders")
+    assert "name=orders" not in acls("--list")
+
+    user = ["--entity-type", "users", "--entity-name", "bob"]
+    scram = "SCRAM-SHA-256=[iterations=8192,password=bob-secret],SCRAM-SHA-512=[password=bob-secret]"
+    for each in scram.split("],"):  # a request changes one credential of a user
+        java_tool(CONFIGS, *guarded, "--alter", *user, "--add-config", each.removesuffix("]") + "]")
+    described = java_tool(CONFIGS, *guarded, "--describe", *user)
+    assert "SCRAM-SHA-256=iterations=8192" in described and "SCRAM-SHA-512=iterations=4096" in described
+    java_tool(CONFIGS, *guarded, "--alter", *user, "--delete-config", "SCRAM-SHA-256")
+    described = java_tool(CONFIGS, *guarded, "--describe", *user)
+    assert "SCRAM-SHA-256" not in described and "SCRAM-SHA-512=iterations=4096" in described
