@@ -25,7 +25,7 @@ from deploy import wheels
 from tests.install.installed import DAY_S, NATIVE, ROOT, Installed, pip, run
 from tests.install.network import private_network
 
-EXTRAS = ("spark", "polars")
+EXTRAS = ("spark", "polars", "security")
 
 
 @pytest.fixture(scope="session")

@@ -144,7 +144,7 @@ def commands(block: Block) -> list[str]:
 
 def is_server(command: str) -> bool:
     """Whether a command runs until it is stopped."""
-    return command.startswith("bowstring serve")
+    return command.startswith(("bowstring serve", "bowstring cluster start"))
 
 
 def name_of(page: Path) -> str:

@@ -55,6 +55,10 @@ def start(
             "--durability", help="Acknowledge from the medium (default), or from the page cache as in Kafka."
         ),
     ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option("--secure", help="With TLS, users and access control; see DIR/security afterwards."),
+    ] = False,
     set_: Annotated[
         list[str],
         typer.Option("--set", metavar="KEY=VALUE", help="One config of all nodes; may be repeated."),
@@ -81,6 +85,7 @@ def start(
             controllers=controllers,
             port=port,
             config=config,
+            secure=secure,
             tell=print_note,
             warn=print_error,
         )

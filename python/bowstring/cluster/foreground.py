@@ -1,5 +1,7 @@
 """Runs a cluster for development until a signal stops it: `bowstring cluster start`."""
 
+from __future__ import annotations
+
 import os
 import selectors
 import signal
@@ -9,10 +11,14 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from bowstring.cluster import layout, voters
+from bowstring.cluster.layout import is_secure
 from bowstring.cluster.process import START_TIMEOUT_S, NodeError, NodeProcess
+
+if TYPE_CHECKING:
+    from bowstring.cluster.secure_cluster import SecureCluster
 
 # Controllers listen this far above the port of the first broker.
 CONTROLLER_PORTS: Final = 100
@@ -50,6 +56,12 @@ class _Stops:
         self._writer.close()
 
 
+def _security_of(directory: Path) -> SecureCluster:
+    from bowstring.cluster.secure_cluster import SecureCluster
+
+    return SecureCluster(directory)
+
+
 class ForegroundCluster:
     """A cluster in a directory, at given ports. Its nodes are formatted at the first start.
 
@@ -60,11 +72,13 @@ class ForegroundCluster:
         port: Port of the first broker; the next one has the next port. Ports of controllers begin 100 above;
             controllers in the metadata log keep theirs.
         config: Settings of all nodes.
+        secure: Whether it has TLS, users and an authorizer. A directory with them keeps them.
         tell: Called with each line for people.
         warn: Called with each line about a problem.
 
     Raises:
         ConfigError, OSError: An argument is wrong, or the directory holds another cluster.
+        MissingPackageError: A secure cluster needs a package that is not installed.
     """
 
     def __init__(
@@ -75,6 +89,7 @@ class ForegroundCluster:
         controllers: int | None,
         port: int,
         config: Mapping[str, str],
+        secure: bool = False,
         tell: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> None:
@@ -91,6 +106,7 @@ class ForegroundCluster:
         ports = layout.consecutive_ports(roles, port, port + CONTROLLER_PORTS, kept)
         self._nodes = [layout.node_of(self._directory, id, roles[id], ports[id]) for id in roles]
         self._processes: dict[int, NodeProcess] = {}
+        self._security = _security_of(self._directory) if secure or is_secure(self._directory) else None
 
     def run(self) -> int:
         """Runs the cluster; returns the exit status: 0 after a clean stop, 1 when nodes failed.
@@ -127,6 +143,9 @@ class ForegroundCluster:
             if self._voters_in_log:
                 settings = voters.settings_without(settings, self._nodes) | self._config
                 options = voters.format_options(node, self._nodes, cluster_id, first=first)
+            if self._security is not None:
+                settings = self._security.settings(settings) | self._config
+                options = self._security.format_options(options, cluster_id)
             if layout.prepare(node, settings, cluster_id, options):
                 self._tell(f"formatted {node.data_dir} for node {node.id} of cluster {cluster_id}")
                 if node.is_controller and self._voters_in_log and not first:
@@ -152,6 +171,9 @@ class ForegroundCluster:
             f"{layout.HOST}:{node.ports[layout.CLIENTS]}" for node in self._nodes if node.is_broker
         )
         self._tell(f"ready after {time.monotonic() - began_s:.1f} s; bootstrap servers: {servers}")
+        if self._security is not None:
+            for line in self._security.advice(servers):
+                self._tell(line)
 
     def _process_text(self, id: int) -> str:
         try:

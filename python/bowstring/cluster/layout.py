@@ -24,6 +24,8 @@ FIRST_CONTROLLER_ID: Final = 101
 VOTERS_MAX: Final = 5
 REPLICAS_MAX: Final = 3
 PORT_MAX: Final = 65_535
+SECURITY: Final = "security"
+PASSWORDS: Final = "passwords.json"
 _PROPERTIES: Final = "server.properties"
 _META: Final = "meta.properties"
 _WRITTEN: Final = "# Written at each start of the cluster. bowstring serve --config starts this node alone.\n"
@@ -121,6 +123,11 @@ def roles_in(directory: Path) -> dict[int, tuple[str, ...]]:
         settings = load(path, [])
         found[int(settings["node.id"])] = tuple(settings["process.roles"].split(","))
     return dict(sorted(found.items()))
+
+
+def is_secure(directory: Path) -> bool:
+    """Returns whether a directory has a cluster with TLS, users and an authorizer."""
+    return (directory / SECURITY / PASSWORDS).exists()
 
 
 def check_roles(directory: Path, roles: Mapping[int, tuple[str, ...]]) -> None:
