@@ -53,9 +53,8 @@ def create(
     """Make an authority, a certificate for brokers and some for clients, with settings to use them.
 
     An authority that DIR has is used again: brokers and the named clients get new certificates, others keep
-    theirs. Running brokers take a new file with
-    `bowstring configs alter --broker ID --set ssl.keystore.location=…`.
-    """  # fmt: skip
+    theirs. Running brokers take the new files within seconds.
+    """
     from bowstring.cluster.certificate_snippets import write_snippets
     from bowstring.cluster.certificates import AUTHORITY, Authority, read_certificates
 
