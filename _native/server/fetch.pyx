@@ -437,7 +437,10 @@ cdef bint evaluate(Reactor *r, FetchRequest *request, Patience patience) noexcep
             request.spent_ns += monotonic_ns() - started_ns
         return False
     unwait(request)
-    if request.quota != NULL and throttled(r, request, s, bytes, monotonic_ns() - started_ns):
+    # With NOW the caller goes on with the session, which a throttled answer may remove.
+    if patience == NOW:
+        quota_record(request.quota, QUOTA_FETCH, bytes, r.now_ms)
+    elif request.quota != NULL and throttled(r, request, s, bytes, monotonic_ns() - started_ns):
         answer_nothing(r, request, s)
         forget(r, request)
         return True

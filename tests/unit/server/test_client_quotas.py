@@ -137,6 +137,25 @@ def test_a_session_goes_on_after_an_empty_answer(served):
     assert [offset for offset, _ in read] == [1]
 
 
+def test_a_session_that_another_request_takes_over_stays(tmp_path):
+    """Its waiting request is answered then, whatever the quota."""
+    served = Served(tmp_path)
+    send(named(served, "producer"))
+    PlaneQuotas(served.plane).set([(FETCH, None, "reader", 1.0)])
+    first, second = named(served, "reader"), named(served, "reader")
+    session_id = first.call(fetch(12, session_epoch=0), 12).session_id
+    assert session_id
+    waits = {"max_wait_ms": HOUR_MS, "min_bytes": 1 << 20, "session_id": session_id}
+    second.send(fetch(12, offset=1, session_epoch=1, **waits), 12)
+    third = named(served, "reader")
+    while served.plane.counters()["timers"] == 0 and not readable(second.socket, 0):
+        pass
+    answer = third.call(fetch(12, session_id=session_id, session_epoch=2), 12)
+    assert second.receive(1, 12).session_id == session_id
+    assert answer.session_id == session_id
+    served.close()
+
+
 def test_a_batch_that_is_larger_than_the_quota_passes_alone(served):
     send(named(served, "producer"))
     served.quotas.set([(FETCH, None, "reader", 10.0)])
