@@ -7,6 +7,7 @@ from bowstring.engine.network.connection import NoAnswerError, PeerConnection, U
 from bowstring.protocol import API_VERSIONS
 from tests.simulation.nodes.access import ACCESS
 from tests.simulation.nodes.administration import ADMINISTRATION
+from tests.simulation.nodes.credentials import CREDENTIALS
 from tests.simulation.nodes.group_administration import GROUP_ADMINISTRATION
 from tests.simulation.nodes.groups import MEMBERS
 from tests.simulation.nodes.kernel import MS
@@ -28,7 +29,7 @@ MAY_BE_UNKNOWN = (78, 79)
 KINDS = {"administration": ADMINISTRATION, "producers": PRODUCERS, "members": MEMBERS}
 RARE, TO_CONTROLLER = 0.1, 0.15
 # Requests of no other kind of client; all clients send some now and then.
-RARELY = VOTERS + REPLICAS + GROUP_ADMINISTRATION + ACCESS
+RARELY = VOTERS + REPLICAS + GROUP_ADMINISTRATION + ACCESS + CREDENTIALS
 
 
 class Clients:
