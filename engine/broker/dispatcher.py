@@ -145,7 +145,8 @@ class Dispatcher(RequestHandlers):
         elif item.authenticating and item.api_key != ApiKeys.API_VERSIONS:
             assert self.authentication is not None
             self.authentication.take(item)
-            self._count(item, failed=False)
+            if item.api_key >= 0:  # not a certificate
+                self._count(item, failed=False)
         elif not self._answer_at_once(item):
             self._spawn(self._answer(item))
 

@@ -155,7 +155,22 @@ class BrokerMetrics(Collector):
             ("bowstring_sent_bytes", "Bytes sent to clients.", counters["sent_bytes"]),
         ):
             yield CounterMetricFamily(name, help_text, value)
+        yield from self._authentications()
         yield from self._descriptors()
+
+    def _authentications(self) -> Iterator[Metric]:
+        authentication = self._broker.authentication
+        if authentication is not None:
+            yield CounterMetricFamily(
+                "bowstring_authentications",
+                "Times that clients authenticated, also again on open connections (KIP-368).",
+                authentication.successes,
+            )
+            yield CounterMetricFamily(
+                "bowstring_failed_authentications",
+                "Connections that were closed because the client did not authenticate.",
+                authentication.failures,
+            )
 
     def _descriptors(self) -> Iterator[Metric]:
         held, shortages, refused = descriptor_counters()

@@ -13,6 +13,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 
 from bowstring import Admin, Broker
+from bowstring.engine.broker import metrics
 from bowstring.security.scram import SCRAM_BY_NUMBER
 from tests.support.embedded import engine_of
 from tests.support.waiting import HANG_S, wait_until
@@ -187,6 +188,13 @@ def test_a_transaction_goes_on_through_authenticating_again(broker, outer):
         assert message is not None and message.error() is None
         seen += message.value() in (b"first", b"more")
     consumer.close()
+
+
+def test_log_ins_are_counted(broker, outer):
+    engine = engine_of(broker)
+    text = metrics.text(metrics.registry(engine)).decode()
+    for name, value in (("", engine.authentication.successes), ("failed_", engine.authentication.failures)):
+        assert value > 0 and f"bowstring_{name}authentications_total {float(value)}" in text
 
 
 def test_no_secret_leaves_the_broker(broker, outer, caplog, capfd):
