@@ -193,6 +193,8 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     counted = r.slow_reserved
     slot = connection_open_slot(c)
     c.alone = header.api_key != API_PRODUCE
+    if header.api_key == API_SASL_HANDSHAKE:
+        handshake_begun(r, c, header.api_version)        # before the request is passed on with its phase
     if slot < 0:
         connection_condemn(c)
     elif header.api_key == API_PRODUCE or (header.api_key == API_FETCH and not plane.is_controller):
@@ -201,8 +203,6 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     elif control_send_request(c, &header, slot, body.at, body.end - body.at, counted):
         r.slow_reserved -= counted
         connection_hold(c, slot, size)
-        if header.api_key == API_SASL_HANDSHAKE:
-            handshake_begun(r, c, header.api_version)
     else:
         connection_condemn(c)
     if r.slow_reserved != 0:
