@@ -381,6 +381,7 @@ GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin;User:ANONYMOUS",  # who the controller listener lets in
     "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "delegation.token.secret.key": "known to all brokers",
     "sasl.enabled.mechanisms": "PLAIN",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",
     "listener.name.plaintext.plain.sasl.jaas.config": (
@@ -452,3 +453,19 @@ def test_kafka_acls_and_scram_users(guarded: list[str]) -> None:
     java_tool(CONFIGS, *guarded, "--alter", *user, "--delete-config", "SCRAM-SHA-256")
     described = java_tool(CONFIGS, *guarded, "--describe", *user)
     assert "SCRAM-SHA-256" not in described and "SCRAM-SHA-512=iterations=4096" in described
+
+
+def test_kafka_delegation_tokens(guarded: list[str]) -> None:
+    def tokens(*arguments: str) -> str:
+        return java_tool(f"{TOOLS}.DelegationTokenCommand", *guarded, *arguments)
+
+    created = tokens("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:alice")
+    (id,) = re.findall(r"tokenId : (\S+)", created)
+    (row,) = [line.split() for line in created.splitlines() if line.startswith(id)]
+    assert row[2:5] == ["User:admin", "User:admin", "[User:alice]"], created
+    hmac = ["--hmac", row[1]]
+    assert "Completed renew operation" in tokens("--renew", "--renew-time-period", "-1", *hmac)
+    assert "Total number of tokens : 1" in tokens("--describe", "--owner-principal", "User:admin")
+    assert "Completed expire operation" in tokens("--expire", "--expiry-time-period", "-1", *hmac)
+    of_admin = ("--describe", "--owner-principal", "User:admin")
+    wait_until(lambda: "Total number of tokens : 0" in tokens(*of_admin), "the token is still there")
