@@ -78,12 +78,9 @@ async def handle(
                 topic_id = random_uuid()
                 made = create_topic(image, configs, _wanted(topic), topic_id, controller.random)
                 made_partitions = sum(isinstance(record, PartitionRecord) for record in made)
-                quota.count(made_partitions)
                 partitions += made_partitions
-                if partitions > MAX_PARTITIONS_PER_REQUEST:
-                    raise KafkaError(
-                        Errors.POLICY_VIOLATION, "Excessively large number of partitions per request."
-                    )
+                _check_partitions(partitions)
+                quota.count(made_partitions)
             except KafkaError as error:
                 results[topic.name] = CreatableTopicResult(
                     name=topic.name,
@@ -99,6 +96,11 @@ async def handle(
         if not body.validate_only:
             await change.commit(records)
     return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))
+
+
+def _check_partitions(count: int) -> None:
+    if count > MAX_PARTITIONS_PER_REQUEST:
+        raise KafkaError(Errors.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def _check_in_request(name: str, count: int, unified_names: dict[str, str], denied: Set[str]) -> None:
