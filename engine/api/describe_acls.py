@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.acl_requests import check_is_on, filter_of
-from bowstring.engine.security.acl_types import CLUSTER_NAME, AclOperation, ResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.describe_acls import (
     AclDescription,
@@ -30,7 +29,6 @@ async def handle(
 
     Versions: 1 has prefixed patterns; 2 changes only the encoding; 3 has the resource type USER (KIP-373).
     """
-    authorizer.require(request, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     check_is_on(authorizer)
     body: DescribeAclsRequest = request.body
     wanted = filter_of(body)

@@ -262,13 +262,11 @@ class Dispatcher(RequestHandlers):
 
     def _refused_at_once(self, message: ControlRequest, body: Any) -> Response | None:
         """Returns the answer to a small request whose sender lacks a permission."""
-        from bowstring.engine.api.request_permissions import Checked, check_at_once, for_whole_request
+        from bowstring.engine.api.request_permissions import Checked, check_at_once
 
         key, version = message.api_key, message.api_version
         try:
-            check_at_once(
-                Checked(self._authorizer, message, version, body), for_whole_request(self._served.needs[key])
-            )
+            check_at_once(Checked(self._authorizer, message, version, body), self._needs[key])
         except KafkaError as error:
             return refusal(key, version, body, error)
         return None

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from bowstring.engine import event_log
+from bowstring.engine.api.permissions import Requirement
 from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE, Served
 from bowstring.engine.broker.request_counters import RequestCounters
@@ -57,6 +58,7 @@ class RequestHandlers:
         self._time_slices = time_slices
         self._handlers: dict[int, Handler] = {}
         self._at_once: dict[int, AtOnce | None] = {}
+        self._needs: dict[int, tuple[Requirement, ...]] = {}
 
     def handler(self, key: int) -> Handler:
         """Returns the handler of an API with its parts; imports its module on first use."""
@@ -73,7 +75,7 @@ class RequestHandlers:
             return handler
         from bowstring.engine.api.request_permissions import Checked, check, for_whole_request
 
-        needs = for_whole_request(self._served.needs[key])
+        needs = self._needs[key] = for_whole_request(self._served.needs[key])
         if not needs:
             return handler
 

@@ -50,6 +50,3 @@ class FakeAuthorizer(Authorizer):
             if possible & 1 << operation
             and self.allows(request, operation, resource_type, name, counts=False)
         )
-
-    def require(self, request, operation, resource_type, name, error=None):
-        raise AssertionError("nothing calls it")
