@@ -1,6 +1,7 @@
 """Handles CreateTopics: creates topics."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.denials import NONE_DENIED, allows_on_cluster, denied_among, hides
@@ -57,13 +58,9 @@ async def handle(
     body: CreateTopicsRequest = request.body
     counts = await time_slices.different(topic.name for topic in body.topics)
     quota = mutation_quota(mutation_quotas, request, strict_since=_STRICT_VERSION)
-    denied: Set[str] = NONE_DENIED
-    if not allows_on_cluster(authorizer, request, AclOperation.CREATE):
-        names = (name for name, count in counts.items() if count == 1 and name != METADATA_TOPIC)
-        denied = await denied_among(
-            authorizer, request, AclOperation.CREATE, ResourceType.TOPIC, names, time_slices=time_slices
-        )
-    configs_in_force = _ConfigsInForce(configs, is_asked=request.version >= _CONFIGS_VERSION)
+    denied = await _uncreatable(authorizer, request, counts, time_slices)
+    of_configs = (authorizer, request, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
+    success = partial(_success, _ConfigsInForce(configs, is_asked=request.version >= _CONFIGS_VERSION))
     results: dict[str, CreatableTopicResult] = {}
     async with controller.changing() as change:
         image = change.image
@@ -90,9 +87,8 @@ async def handle(
                 continue
             records += made
             unified_names[unified(topic.name)] = topic.name
-            results[topic.name] = _success(configs_in_force, topic, topic_id, made)
-            if hides(authorizer, request, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
-                results[topic.name] = _without_configs(topic.name, topic_id)
+            result = _without_configs if hides(*of_configs, topic.name) else success
+            results[topic.name] = result(topic, topic_id, made)
         if not body.validate_only:
             await change.commit(records)
     return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))
@@ -101,6 +97,17 @@ async def handle(
 def _check_partitions(count: int) -> None:
     if count > MAX_PARTITIONS_PER_REQUEST:
         raise KafkaError(Errors.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
+async def _uncreatable(
+    authorizer: "Authorizer", request: "Request", counts: Mapping[str, int], time_slices: "TimeSlices"
+) -> Set[str]:
+    """Returns the names of topics that the client may not create."""
+    if allows_on_cluster(authorizer, request, AclOperation.CREATE):
+        return NONE_DENIED
+    names = (name for name, count in counts.items() if count == 1 and name != METADATA_TOPIC)
+    operation, kind = AclOperation.CREATE, ResourceType.TOPIC
+    return await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
 
 
 def _check_in_request(name: str, count: int, unified_names: dict[str, str], denied: Set[str]) -> None:
@@ -176,10 +183,12 @@ def _success(
     )
 
 
-def _without_configs(name: str, topic_id: bytes) -> CreatableTopicResult:
+def _without_configs(
+    topic: CreatableTopic, topic_id: bytes, _made: list[MetadataRecord]
+) -> CreatableTopicResult:
     """Returns the answer for a client that may not describe the configs of a topic that it has created."""
     return CreatableTopicResult(
-        name=name,
+        name=topic.name,
         topic_id=topic_id,
         error_message=None,
         topic_config_error_code=Errors.TOPIC_AUTHORIZATION_FAILED.code,

@@ -1,6 +1,6 @@
 """Handles ListOffsets: finds the offset of a timestamp or of a special position of a log."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Set
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -95,14 +95,9 @@ async def handle(
     local.
     """
     body: ListOffsetsRequest = request.body
-    denied = await denied_among(
-        authorizer,
-        request,
-        AclOperation.DESCRIBE,
-        ResourceType.TOPIC,
-        names_of(metadata.image, body.topics, by_id=False),
-        time_slices=time_slices,
-    )
+    names = names_of(metadata.image, body.topics, by_id=False)
+    operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+    denied = await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
     # Strings, because a million other objects would burden the garbage collector.
     seen: set[str] = set()
     twice: set[str] = set()
@@ -128,13 +123,16 @@ async def handle(
         else PAUSE
         for topic in body.topics
     )
-    refused = (
-        ListOffsetsTopicResponse(name=topic.name, partitions=streamed(_refused(topic)))
-        if topic.name in denied
-        else PAUSE
-        for topic in (body.topics if denied else ())
-    )
-    return ListOffsetsResponse(topics=streamed(chain(answered, refused)))
+    return ListOffsetsResponse(topics=streamed(chain(answered, _all_refused(body, denied))))
+
+
+def _all_refused(body: ListOffsetsRequest, denied: Set[str]) -> Iterator[ListOffsetsTopicResponse]:
+    """Yields the answers for topics that the client may not describe."""
+    for topic in body.topics if denied else ():
+        if topic.name in denied:
+            yield ListOffsetsTopicResponse(name=topic.name, partitions=streamed(_refused(topic)))
+        else:
+            yield PAUSE
 
 
 def _refused(topic: ListOffsetsTopic) -> Iterator[ListOffsetsPartitionResponse]:

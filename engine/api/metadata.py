@@ -79,63 +79,67 @@ async def handle(
     topic ids in the response, 12 in the request (KIP-516); 13 a top-level error code.
     """
     body: MetadataRequest = request.body
-    response = MetadataResponse(
-        brokers=_brokers(metadata, request.listener.name),
-        cluster_id=cluster_id,
-        controller_id=node_id,
-    )
-    if body.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = cluster_operations(authorizer, request)
-    operations: Operations = lambda name: NOT_ASKED  # noqa: E731
-    if body.include_topic_authorized_operations:
-        operations = partial(authorizer.operations, request, ResourceType.TOPIC)
+    brokers = _brokers(metadata, request.listener.name)
+    response = MetadataResponse(brokers=brokers, cluster_id=cluster_id, controller_id=node_id)
+    operations = _operations(authorizer, request, response)
     describe = partial(_topic, node_id, metadata, logs, operations)
     if body.topics is None or (request.version == 0 and not body.topics):
-        asked = (authorizer, request, AclOperation.DESCRIBE, ResourceType.TOPIC)
-        topics = list(metadata.image.topics.values())
-        response.topics = streamed(
-            PAUSE if hides(*asked, topic.name) else describe(topic) for topic in topics
-        )
+        response.topics = streamed(_all(metadata, describe, authorizer, request))
         return response
     by_id = False
     async for topic in time_slices.each(body.topics):
         by_id = by_id or topic.topic_id != ZERO_UUID
         if request.version < _ID_VERSION and (by_id or topic.name is None):
             return _refusal(body, Errors.INVALID_REQUEST)
-    denied = await denied_among(
-        authorizer,
-        request,
-        AclOperation.DESCRIBE,
-        ResourceType.TOPIC,
-        names_of(metadata.image, body.topics, by_id=True) if by_id else _names(body),
-        time_slices=time_slices,
-    )
+    names = names_of(metadata.image, body.topics, by_id=True) if by_id else _names(body)
+    operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+    denied = await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
     if by_id:
         response.topics = streamed(_of_ids(metadata, describe, body, denied))
         return response
-    refused = _Refused(denied, NONE_DENIED)
-    missing = 0
+    wanted: Collection[str] = ()
     if body.allow_auto_topic_creation and configs.value("auto.create.topics.enable"):
         wanted = await _missing_names(metadata, time_slices, body, denied)
-        if wanted and not allows_on_cluster(authorizer, request, AclOperation.CREATE):
-            operation, kind = AclOperation.CREATE, ResourceType.TOPIC
-            uncreatable = await denied_among(
-                authorizer, request, operation, kind, wanted, time_slices=time_slices
-            )
-            refused = _Refused(denied, uncreatable)
-        missing = len(wanted) - len(refused.uncreatable)
-    # As in Kafka, which queries its controller for all of them at once: if there are too many, none is
-    # created.
-    too_many = missing * configs.value("num.partitions") > MAX_PARTITIONS_PER_REQUEST
-    if missing and not too_many:
-        names = await time_slices.different(_names(body))
+    refused = _Refused(denied, await _uncreatable(authorizer, request, wanted, time_slices))
+    count = len(wanted) - len(refused.uncreatable)
+    # As in Kafka, which asks its controller for all at once: if there are too many, none is created.
+    if 0 < count * configs.value("num.partitions") <= MAX_PARTITIONS_PER_REQUEST:
+        distinct = await time_slices.different(_names(body))
         ask = partial(ask_for_client, request, quorum=quorum, configs=configs, time_slices=time_slices)
         knows_clients = authorizer.is_on or metadata.image.client_quotas.entities
         create = partial(_create, changes, coordinators, ask if knows_clients else None)
-        response.topics = streamed(_made(metadata, describe, create, names, operations, refused=refused))
+        response.topics = streamed(_made(metadata, describe, create, distinct, operations, refused=refused))
     else:
         response.topics = streamed(_of_names(metadata, describe, body, operations, refused))
     return response
+
+
+def _operations(authorizer: "Authorizer", request: "Request", response: MetadataResponse) -> Operations:
+    """Fills in the operations on the cluster, if requested; returns the function for those on topics."""
+    if request.body.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = cluster_operations(authorizer, request)
+    if request.body.include_topic_authorized_operations:
+        return partial(authorizer.operations, request, ResourceType.TOPIC)
+    return lambda name: NOT_ASKED
+
+
+def _all(
+    metadata: "Metadata", describe: Describe, authorizer: "Authorizer", request: "Request"
+) -> Iterator[MetadataResponseTopic]:
+    """Yields the topics that the client may describe."""
+    asked = (authorizer, request, AclOperation.DESCRIBE, ResourceType.TOPIC)
+    for topic in list(metadata.image.topics.values()):
+        yield PAUSE if hides(*asked, topic.name) else describe(topic)
+
+
+async def _uncreatable(
+    authorizer: "Authorizer", request: "Request", missing: Collection[str], time_slices: "TimeSlices"
+) -> Set[str]:
+    """Returns the names of missing topics that the client may not create."""
+    if not missing or allows_on_cluster(authorizer, request, AclOperation.CREATE):
+        return NONE_DENIED
+    operation, kind = AclOperation.CREATE, ResourceType.TOPIC
+    return await denied_among(authorizer, request, operation, kind, missing, time_slices=time_slices)
 
 
 class _Refused(NamedTuple):
