@@ -4,8 +4,10 @@ import hmac
 import time
 from typing import TYPE_CHECKING, Any
 
+from bowstring.engine.api.denials import denies
 from bowstring.engine.controller import delegation_tokens as decisions
 from bowstring.engine.controller.delegation_tokens import Lifetimes
+from bowstring.engine.security.acl_types import ANONYMOUS, AclOperation, ResourceType
 from bowstring.engine.security.token_secret import secret_of, token_hmac
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.ids import format_uuid
@@ -21,21 +23,29 @@ if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.controller.state import ControllerState
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.security.authorizer import Authorizer
 
 
-async def handle(request: "Request", *, controller: "QuorumController", configs: "BrokerConfigs") -> Response:
+async def handle(
+    request: "Request",
+    *,
+    controller: "QuorumController",
+    configs: "BrokerConfigs",
+    authorizer: "Authorizer",
+) -> Response:
     """Adds, extends or ends a token. The metadata log gets everything but its HMAC.
 
     Behaviour: DELEGATION_TOKEN_AUTH_DISABLED without delegation.token.secret.key, which is the same on all
-    nodes. The owner of a token and its renewers may extend and end it.
+    nodes. The owner of a token and its renewers may extend and end it. What brokers check is checked again:
+    clients may send this to a controller, too.
 
     Versions: of CreateDelegationToken, 3 has the owner (KIP-373).
     """
+    if denied := denial(request, authorizer):
+        return refused(request, denied)
     secret = secret_of(configs)
     if secret is None:
         return refused(request, Errors.DELEGATION_TOKEN_AUTH_DISABLED)
-    if request.is_token_authenticated:
-        return refused(request, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     lifetimes = Lifetimes(
         configs.value("delegation.token.max.lifetime.ms"), configs.value("delegation.token.expiry.time.ms")
     )
@@ -101,6 +111,24 @@ async def _change(
     answer.expiry_timestamp_ms = end_ms
     changed: Response = answer
     return changed
+
+
+def denial(request: "Request", authorizer: "Authorizer") -> Error | None:
+    """Returns why the sender may not have to do with tokens, or not with those of another owner."""
+    protocol = request.listener.protocol
+    if request.is_token_authenticated or not (
+        request.is_forwarded  # the broker has looked at the client's own connection
+        or protocol.startswith("SASL")
+        or (protocol == "SSL" and request.principal != ANONYMOUS)
+    ):
+        return Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    if request.api_key != ApiKeys.CREATE_DELEGATION_TOKEN:
+        return None
+    owner = owner_of(request)
+    operation, kind = AclOperation.CREATE_TOKENS, ResourceType.USER
+    if owner != request.principal and denies(authorizer, request, operation, kind, owner):
+        return Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    return None
 
 
 def owner_of(request: "Request") -> str:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from bowstring.engine.api.token_requests import may_ask
+from bowstring.engine.api.delegation_tokens import denial
 from bowstring.engine.controller.delegation_tokens import may_renew
 from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.security.token_secret import secret_of, token_hmac
@@ -39,7 +39,7 @@ async def handle(
     Versions: 3 has the requester (KIP-373).
     """
     body: DescribeDelegationTokenRequest = request.body
-    if not may_ask(request):
+    if denial(request, authorizer):
         return DescribeDelegationTokenResponse(error_code=Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.code)
     secret = secret_of(configs)
     if secret is None:

@@ -381,7 +381,6 @@ _ROWS: Final = (
         needs=(for_request(on_users(AclOperation.CREATE_TOKENS, "owner_principal_name"), by_handler=True),),
         broker="token_requests",
         controller="delegation_tokens",
-        controller_needs=(),
         is_accepted_in_envelope=True,
     ),
     ServedApi(

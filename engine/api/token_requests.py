@@ -3,10 +3,7 @@
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api import forwarded
-from bowstring.engine.api.delegation_tokens import owner_of, refused
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
-from bowstring.protocol.errors import Errors
-from bowstring.protocol.messages import ApiKeys
+from bowstring.engine.api.delegation_tokens import denial, refused
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
@@ -35,14 +32,8 @@ async def handle(
 
     Versions: of CreateDelegationToken, 3 has the owner (KIP-373).
     """
-    if not may_ask(request):
-        return refused(request, Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-    if request.api_key == ApiKeys.CREATE_DELEGATION_TOKEN:
-        owner = owner_of(request)
-        if owner != request.principal and not authorizer.allows(
-            request, AclOperation.CREATE_TOKENS, ResourceType.USER, owner
-        ):
-            return refused(request, Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    if error := denial(request, authorizer):
+        return refused(request, error)
     return await forwarded.handle(
         request,
         node_id=node_id,
@@ -51,14 +42,4 @@ async def handle(
         changes=changes,
         time_slices=time_slices,
         authorizer=authorizer,
-    )
-
-
-def may_ask(request: "Request") -> bool:
-    """Returns whether the sender of a request may have to do with tokens."""
-    protocol = request.listener.protocol
-    return not (
-        request.is_token_authenticated
-        or protocol == "PLAINTEXT"
-        or (protocol == "SSL" and request.principal == "User:ANONYMOUS")
     )
