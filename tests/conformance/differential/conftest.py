@@ -11,6 +11,17 @@ from tests.conformance.differential.settings import SETTINGS
 from tests.conformance.differential.talk import Talk
 from tests.support.target import BowstringBroker, KafkaBroker
 
+# Tests add rules about the cluster, after which it would be closed to those who have none.
+EVERYONE_AND_THE_CLUSTER = {
+    "resource_type": 4,
+    "resource_name": "kafka-cluster",
+    "resource_pattern_type": 3,
+    "principal": "User:*",
+    "host": "*",
+    "operation": 2,
+    "permission_type": 3,
+}
+
 
 def everything_ran(request: pytest.FixtureRequest, pair: Pair) -> bool:
     """Whether no conversation was left out or failed."""
@@ -31,6 +42,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
     try:
         for broker in (kafka, bowstring):
             talk = Talk(broker.host, broker.port, "warm-up", 0)
+            talk.ask("CreateAcls", 3, creations=[EVERYONE_AND_THE_CLUSTER])
             talk.until(
                 lambda answer: answer.error_code == 0,
                 "InitProducerId",
