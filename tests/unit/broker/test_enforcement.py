@@ -13,6 +13,15 @@ from tests.support.enforced_node import NAME, codes_of, enforced_node
 from tests.support.fake_authorizer import ANY
 
 UNKNOWN = "unknown"
+REFUSALS = {
+    each.code
+    for each in (
+        Errors.TOPIC_AUTHORIZATION_FAILED,
+        Errors.GROUP_AUTHORIZATION_FAILED,
+        Errors.CLUSTER_AUTHORIZATION_FAILED,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
+}
 
 
 TYPES = {
@@ -151,6 +160,16 @@ def test_a_request_without_the_permission_is_refused_in_every_version(node, auth
             assert not answer.results
     assert len(authorizer.counted) == asked
     assert asked or need.when is When.TWO_PHASE_COMMIT  # of a version that is held back
+
+
+@pytest.mark.parametrize(("key", "listener", "need"), checked(Denied.REQUEST))
+def test_a_request_with_the_permission_is_answered(node, authorizer, key, listener, need):
+    api = API_VERSIONS[key]
+    request = request_for(key, api.highest, need)
+    if TABLE[key].is_between_nodes or request is None:
+        return  # the node itself sends these
+    assert not codes_of(node.ask(listener, request, api.highest)) & REFUSALS
+    assert authorizer.asked
 
 
 # ---- elements of requests
