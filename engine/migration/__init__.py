@@ -1,5 +1,5 @@
 """Converts data directories between Apache Kafka and Bowstring.
 
 Imported by: cli.
-May import: broker, configs, metadata, metadata.store, protocol, quorum, requests, storage.
+May import: broker, configs, metadata, metadata.store, protocol, quorum, requests, security, storage.
 """

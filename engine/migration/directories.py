@@ -317,7 +317,7 @@ def _write_properties(
             done.command += " --listen-unauthenticated"
             done.warnings.append(
                 f"{', '.join(reached)}: every machine that can reach this one may read, write and delete "
-                "everything, because Bowstring has no authentication yet"
+                "everything, because clients do not authenticate there"
             )
     if path.exists():
         kept = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}")

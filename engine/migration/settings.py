@@ -7,8 +7,10 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.broker_configs import why_unenforced
 from bowstring.engine.configs.config_key import OWN_PREFIX
 from bowstring.engine.configs.files import parse_properties
+from bowstring.engine.configs.table import broker_key
 from bowstring.engine.metadata.image import BrokerImage
 from bowstring.engine.requests.listeners import client_listeners, is_loopback
+from bowstring.engine.security.sasl_mechanisms import check_mechanisms
 
 # A lone broker can hold only one copy of the internal topics; Kafka's default is three.
 _ONE_COPY: Final = {
@@ -85,17 +87,29 @@ def unenforced(settings: Mapping[str, str]) -> dict[str, str]:
 def refusal(properties: str) -> str | None:
     """Returns why Bowstring cannot listen as a server.properties says; None when it can."""
     settings = {name: value for name, value, _ in parse_properties(properties)}
-    allowed = {name: settings[name] for name in _OF_LISTENERS if name in settings} | _ALLOWED
+    used = {name: text for name, text in settings.items() if name in _OF_LISTENERS or _is_of_sasl(name)}
     try:
-        client_listeners(BrokerConfigs(allowed))
+        configs = BrokerConfigs(used | _ALLOWED)
+        for each in client_listeners(configs):
+            if each.has_sasl:
+                check_mechanisms(configs, each.name, each.protocol)
     except ConfigError as error:
         return str(error)
     return None
 
 
+def _is_of_sasl(name: str) -> bool:
+    if not name.startswith(("sasl.", "listener.name.")):
+        return False
+    try:
+        return broker_key(name).name.startswith("sasl.")
+    except ConfigError:
+        return False
+
+
 def open_listeners(properties: str) -> list[str]:
     """Returns the client listeners of a server.properties, as Bowstring reads them, that other machines can
-    reach.
+    reach without authentication.
     """
     settings = {name: value for name, value, _ in parse_properties(properties)}
     allowed = {name: settings[name] for name in _OF_LISTENERS if name in settings} | _ALLOWED
@@ -103,7 +117,11 @@ def open_listeners(properties: str) -> list[str]:
         listeners = client_listeners(BrokerConfigs(allowed))
     except ConfigError:
         return []  # a start refuses these listeners with a clear error
-    return [f"{each.name}://{each.host}:{each.port}" for each in listeners if not is_loopback(each.host)]
+    return [
+        f"{each.name}://{each.host}:{each.port}"
+        for each in listeners
+        if not (each.has_sasl or is_loopback(each.host))
+    ]
 
 
 def _addresses(broker: BrokerImage | None) -> dict[str, str]:

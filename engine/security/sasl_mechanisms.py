@@ -82,6 +82,22 @@ def mechanisms_of(
     }
 
 
+def check_mechanisms(configs: BrokerConfigs, listener: str, protocol: str) -> None:
+    """Checks the configs of a listener's mechanisms, without reading signing keys.
+
+    Raises:
+        ConfigError: As from `mechanisms_of`.
+    """
+    nobody = Credentials(lambda mechanism: lambda name: None, lambda mechanism: lambda token_id: None)
+    names = listener_value(configs, listener, _ENABLED) or []
+    if OAUTHBEARER not in names:
+        mechanisms_of(configs, listener, protocol, nobody, _no_validator)
+
+
+def _no_validator(listener: str) -> "JwtValidator":
+    raise AssertionError(f"{listener} offers no OAUTHBEARER")
+
+
 def _server_maker(
     configs: BrokerConfigs,
     listener: str,

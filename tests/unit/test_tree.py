@@ -165,7 +165,7 @@ ENGINE_PACKAGES = {
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "protocol"),
-        *("engine.quorum", "engine.requests", "engine.storage"),
+        *("engine.quorum", "engine.requests", "engine.security", "engine.storage"),
     },
 }
 CLIENT_PACKAGES = {

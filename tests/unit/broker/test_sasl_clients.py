@@ -172,6 +172,7 @@ def test_a_transaction_goes_on_through_authenticating_again(broker, outer):
     producer.begin_transaction()
     producer.produce("t", b"first")
     producer.flush(HANG_S)
+    accepted = engine_of(broker).plane.counters()["accepted"]
     before, deadline = authentication.successes, time.monotonic() + HANG_S
     sent = 1
     while authentication.successes < before + 2 and time.monotonic() < deadline:
@@ -180,6 +181,7 @@ def test_a_transaction_goes_on_through_authenticating_again(broker, outer):
         sent += 1
     producer.commit_transaction()
     assert authentication.successes >= before + 2
+    assert engine_of(broker).plane.counters()["accepted"] == accepted, "on the same connection"
     consumer = Consumer(librdkafka(outer, "PLAIN", **{"group.id": "g", "isolation.level": "read_committed"}))
     consumer.assign([TopicPartition("t", 0, 0)])
     seen = 0
