@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from collections.abc import Iterator
 from urllib.request import urlopen
 
@@ -11,6 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import bowstring
 from bowstring.engine.broker.cluster_metrics import CONTROLLER, QUORUM, QUORUM_STATE, REPLICAS
+from bowstring.engine.security.access_rules import STANDARD
+from bowstring.engine.security.acl_types import ANONYMOUS
 from docs.generate.markdown import code, plain, table
 
 HEAD = """\
@@ -50,17 +53,28 @@ def _row(metric: Metric) -> tuple[str, ...]:
 
 
 def families() -> Iterator[Metric]:
-    """Every metric, scraped from a node with both roles, a topic, a write-ahead log and local reads."""
+    """Every metric, scraped from nodes with both roles and a topic: with a write-ahead log and local reads,
+    and with access control.
+    """
+    open_to_all = {"bowstring.durability": "commit"}
+    controlled = {"authorizer.class.name": STANDARD, "super.users": ANONYMOUS}
+    found: dict[str, Metric] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for settings in (open_to_all, controlled | {"bowstring.audit.file": f"{folder}/audit.jsonl"}):
+            for metric in _scraped(settings):
+                found.setdefault(metric.name, metric)
+    yield from sorted(found.values(), key=lambda metric: metric.name)
+
+
+def _scraped(settings: dict[str, str]) -> list[Metric]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with bowstring.Broker(
-        config={"bowstring.durability": "commit", "bowstring.metrics.port": port}
-    ) as broker:
+    with bowstring.Broker(config=settings | {"bowstring.metrics.port": port}) as broker:
         with bowstring.Admin(broker.bootstrap_servers) as admin:
             admin.create_topic("orders", 1)
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             text = answer.read().decode()
-    yield from sorted(text_string_to_metric_families(text), key=lambda metric: metric.name)
+    return list(text_string_to_metric_families(text))
 
 
 def _served_as(metric: Metric) -> str:

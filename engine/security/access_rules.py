@@ -256,7 +256,7 @@ class AccessRules:
         if self._plane is not None:
             for (operation, resource_type, _), count in zip(_KINDS, self._plane.denied_access(), strict=True):
                 total[operation, resource_type] += count
-        return +total
+        return total
 
     def stop(self) -> None:
         """Ends the audit."""

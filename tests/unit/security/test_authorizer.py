@@ -208,7 +208,7 @@ def test_reactors_get_changes_and_look_again_once_for_many(source):
         assert plane.calls[-1] == "recheck" and plane.calls.count("recheck") == 1
         assert plane.table is authorizer.rules.table
         authorizer.rules.take_reports()
-        assert authorizer.rules.denied() == {(WRITE, TOPIC): 1, (READ, TOPIC): 2}
+        assert +authorizer.rules.denied() == {(WRITE, TOPIC): 1, (READ, TOPIC): 2}
         authorizer.stop()
 
     asyncio.run(run())
