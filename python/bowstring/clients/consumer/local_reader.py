@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bowstring._native.arrow.decode import ArrowRows
@@ -13,6 +13,7 @@ from bowstring._native.record.decode import Aborted
 from bowstring._native.record.types import CorruptBatch
 from bowstring.clients.arrow.arrow_format import ArrowFormat
 from bowstring.clients.choices import IsolationLevel
+from bowstring.clients.config.security import client_security
 from bowstring.clients.consumer.consumer import is_read_committed
 from bowstring.clients.consumer.partition_reader import IDLE_TIMEOUT_MS, PartitionReader
 from bowstring.clients.errors import (
@@ -58,7 +59,8 @@ class LocalReader(PartitionReader):
         layout: "binary" or "binary_view", see `Consumer.poll_arrow`.
         timestamp_unit: "ms" or "us".
         max_batch_rows: most rows of a batch.
-        configs: check_crcs, max_decompressed_batch_bytes, client_id and request_timeout_ms, as for Consumer;
+        configs: check_crcs, max_decompressed_batch_bytes, client_id, request_timeout_ms and security, as for
+            Consumer;
             idle_timeout_ms (60,000): gives up after this time without progress.
 
     Raises:
@@ -101,12 +103,15 @@ class LocalReader(PartitionReader):
         client_id: str = "bowstring-local",
         request_timeout_ms: int = 30_000,
         idle_timeout_ms: int = IDLE_TIMEOUT_MS,
+        security: Mapping[str, Any] | None = None,
     ) -> None:
         self._read_committed = is_read_committed(isolation_level)
         self._check_crcs = check_crcs
         self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self._idle_timeout_s = idle_timeout_ms / 1000
-        self._client = NetworkClient(client_id, request_timeout_ms=request_timeout_ms)
+        self._client = NetworkClient(
+            client_id, request_timeout_ms=request_timeout_ms, security=client_security(security)
+        )
         self._cluster = ClusterMetadata(self._client, parse_bootstrap(bootstrap), allow_auto_create=False)
 
     @property

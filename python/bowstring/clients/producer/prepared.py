@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from bowstring.clients.config.security import client_security
 from bowstring.clients.errors import BrokerError, ClientError, broker_error
 from bowstring.clients.group.offset_queries import retried
 from bowstring.clients.net.client import NetworkClient
@@ -34,7 +35,12 @@ class PreparedTransaction(NamedTuple):
     epoch: int
 
     def complete(
-        self, bootstrap_servers: str | Iterable[str], *, commit: bool = True, timeout: float = 60.0
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        commit: bool = True,
+        timeout: float = 60.0,
+        security: Mapping[str, Any] | None = None,
     ) -> None:
         """Commits or aborts it. Calling it again with the same outcome does nothing.
 
@@ -42,13 +48,14 @@ class PreparedTransaction(NamedTuple):
             bootstrap_servers: `host:port,host:port`, or a list of them.
             commit: False aborts.
             timeout: seconds.
+            security: settings of TLS and SASL, as of `Producer`.
 
         Raises:
             ProducerFencedError: it is aborted, by a later producer.
             BrokerError: INVALID_TXN_STATE: it has ended otherwise, by its timeout or by another `complete`.
             ClientError: not answered within `timeout` seconds, or refused.
         """
-        client = NetworkClient("bowstring-prepared", transactional=True)
+        client = NetworkClient("bowstring-prepared", transactional=True, security=client_security(security))
         try:
             cluster = ClusterMetadata(client, parse_bootstrap(bootstrap_servers), allow_auto_create=False)
             for error in complete_all(cluster, [self], commit=commit, timeout_s=timeout).values():
