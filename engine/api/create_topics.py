@@ -79,11 +79,7 @@ async def handle(
                 _check_partitions(partitions)
                 quota.count(made_partitions)
             except KafkaError as error:
-                results[topic.name] = CreatableTopicResult(
-                    name=topic.name,
-                    error_code=error.code,
-                    error_message=error.detail or error.error.message,
-                )
+                results[topic.name] = _refused(topic.name, error)
                 continue
             records += made
             unified_names[unified(topic.name)] = topic.name
@@ -92,6 +88,11 @@ async def handle(
         if not body.validate_only:
             await change.commit(records)
     return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))
+
+
+def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
+    message = error.detail or error.error.message
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=message)
 
 
 def _check_partitions(count: int) -> None:
