@@ -27,6 +27,7 @@ COMMIT = {"request_kib": REQUEST_KIB, "in_flight": IN_FLIGHT}
 ROWS: tuple[Row, ...] = (
     ("fetch", {"piece_kib": 1024}),
     ("fetch", {"piece_kib": 256}),
+    ("fetch-sealed", {"piece_kib": 128}),
     ("produce", {"piece_kib": 1024}),
     ("produce", {"piece_kib": 256}),
     ("produce", {"piece_kib": 32}),

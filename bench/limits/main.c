@@ -13,6 +13,7 @@ static const struct {
     const int *count;
 } LOOPS[] = {
     {"fetch", fetch, FETCH_OPTIONS, &FETCH_OPTIONS_COUNT},
+    {"fetch-sealed", fetch_sealed, FETCH_SEALED_OPTIONS, &FETCH_SEALED_OPTIONS_COUNT},
     {"produce", produce, PRODUCE_OPTIONS, &PRODUCE_OPTIONS_COUNT},
     {"stage", stage, STAGE_OPTIONS, &STAGE_OPTIONS_COUNT},
     {"produce-staged", produce_staged, PRODUCE_STAGED_OPTIONS, &PRODUCE_STAGED_OPTIONS_COUNT},

@@ -63,6 +63,7 @@ def test_they_compile_without_a_warning():
     [
         ("fetch", {"piece_kib": 256, "file_mib": 2}),
         ("fetch", {"piece_kib": 96, "file_mib": 3}),
+        ("fetch-sealed", {"piece_kib": 64, "file_mib": 2}),
         ("produce", {"piece_kib": 256}),
         ("produce", {"piece_kib": 8, "partitions": 1, "request_kib": 100}),
         ("produce", {"piece_kib": 1024, "partitions": 2}),
