@@ -2,7 +2,7 @@
 
 import hmac
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api.denials import denies
 from bowstring.engine.controller import delegation_tokens as decisions
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bowstring.engine.controller.state import ControllerState
     from bowstring.engine.requests.request import Request
     from bowstring.engine.security.authorizer import Authorizer
+
+_REQUESTER_VERSION: Final = 3
 
 
 async def handle(
@@ -144,7 +146,8 @@ def refused(request: "Request", error: Error) -> Response:
         response = RenewDelegationTokenResponse if is_renewal else ExpireDelegationTokenResponse
         return response(error_code=error.code, expiry_timestamp_ms=-1)
     owner_type, _, owner = owner_of(request).partition(":")
-    requester_type, _, requester = request.principal.partition(":")
+    names_requester = request.version >= _REQUESTER_VERSION
+    requester_type, _, requester = (request.principal if names_requester else "").partition(":")
     return CreateDelegationTokenResponse(
         error_code=error.code,
         principal_type=owner_type,

@@ -2,10 +2,11 @@
 
 import pytest
 
-from bowstring.engine.api.delegation_tokens import denial
+from bowstring.engine.api.delegation_tokens import denial, refused
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
 from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol import decode_response, encode_response
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -24,6 +25,16 @@ def found(protocol, authorizer=None, *, owner="", principal="User:a", **fields):
         **fields,
     )
     return denial(request, authorizer or FakeAuthorizer())
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_refusal_fits_each_version(version):
+    body = CreateDelegationTokenRequest()
+    request = Request(api_key=38, version=version, body=body, listener=None, principal="User:a")
+    answer = refused(request, NOT_ALLOWED)
+    _, decoded = decode_response(38, version, bytes(encode_response(38, version, 1, answer)))
+    assert (decoded.error_code, decoded.principal_name) == (NOT_ALLOWED.code, "a")
+    assert decoded.token_requester_principal_name == ("a" if version == 3 else "")
 
 
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT", "SSL"])
