@@ -401,7 +401,7 @@ cdef class DataPlane:
                 raise MemoryError
             patch_i32(chunk.data, <int32_t>n)
             chunk.end = chunk.capacity
-            if chunk.capacity > 4:
+            if chunk.capacity == n + 4:                  # also without a byte, as SASL tokens can be
                 memcpy(chunk.data + 4, data, n)
             else:
                 chunk.next = chunk_over((<Encoding>payload).give(), n)

@@ -131,8 +131,8 @@ def test_tokens_without_headers_follow_a_handshake_of_version_0(start):
             client.socket.sendall(bytes([byte]))
         request = served.take()
         assert (request.api_key, request.api_version, request.body) == (36, -1, token)
-        served.plane.reply(request.connection_id, request.slot, b"challenge")
-        assert client.read_frame() == b"challenge"
+        served.plane.reply(request.connection_id, request.slot, token)
+        assert client.read_frame() == token
     client.send(MetadataRequest(topics=[]), 9)
     assert served.take().api_version == -1
 
