@@ -3,7 +3,7 @@
 Received bytes come into a buffer that all connections of the reactor share, and are decrypted from there into the
 connection's own: nothing stays behind but a partial record. Replies are gathered (files by pread), encrypted into another
 shared buffer and sent with few system calls. Both stay in the processor's cache. What the socket does not take is kept
-with the connection, TLS_TURN_BYTES at most, and nothing more is encrypted before it is sent.
+with the connection, one such buffer at most, and nothing more is encrypted before it is sent.
 """
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int64_t, uint32_t, uint8_t
