@@ -8,7 +8,6 @@ from bowstring.engine.network.broker_addresses import inter_broker_listener
 from bowstring.engine.requests.listeners import Listener, told_elsewhere
 from bowstring.engine.security.acl_types import ANONYMOUS
 from bowstring.engine.security.authorizer import Authorizer
-from bowstring.engine.security.exposed_files import exposed_files
 
 
 def warn_of_anonymous_nodes(configs: BrokerConfigs, authorizer: Authorizer) -> None:
@@ -45,7 +44,7 @@ def warn_at_start(
             "a config is accepted and reported, but has no effect yet; remove it to silence this warning",
             config=name,
         )
-    for name, path in exposed_files(configs.static).items():
+    for name, path in _exposed_files(configs).items():
         event_log.warning(
             "other users of this machine can read a file with a private key; take the right from them with "
             "chmod o-r",
@@ -65,3 +64,11 @@ def warn_at_start(
             "not enforce them; set authorizer.class.name",
             count=len(image.acls),
         )
+
+
+def _exposed_files(configs: BrokerConfigs) -> dict[str, str]:
+    if not any(name.endswith(("keystore.location", "private.key.file")) for name in configs.static):
+        return {}
+    from bowstring.engine.security.exposed_files import exposed_files  # which a plain broker does not need
+
+    return exposed_files(configs.static)

@@ -27,6 +27,13 @@ SHOWN_MAX = 50
 
 app = typer.Typer(help="Run a cluster on this machine, and see how a cluster is.", no_args_is_help=True)
 
+Secure = Annotated[
+    bool, typer.Option("--secure", help="With TLS, users and access control; see DIR/security afterwards.")
+]
+Set = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="One config of all nodes; may be repeated.")
+]
+
 
 @app.command()
 def start(
@@ -55,14 +62,8 @@ def start(
             "--durability", help="Acknowledge from the medium (default), or from the page cache as in Kafka."
         ),
     ] = None,
-    secure: Annotated[
-        bool,
-        typer.Option("--secure", help="With TLS, users and access control; see DIR/security afterwards."),
-    ] = False,
-    set_: Annotated[
-        list[str],
-        typer.Option("--set", metavar="KEY=VALUE", help="One config of all nodes; may be repeated."),
-    ] = [],  # noqa: B006 - typer copies it
+    secure: Secure = False,
+    set_: Set = [],  # noqa: B006 - typer copies it
 ) -> None:
     """Run a cluster of processes on this machine until SIGTERM, SIGINT or SIGHUP stops it cleanly.
 

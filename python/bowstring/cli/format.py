@@ -22,6 +22,20 @@ InitialControllers = Annotated[
     ),
 ]
 
+AddScram = Annotated[
+    list[str],
+    typer.Option(
+        "--add-scram",
+        "-S",
+        metavar="MECHANISM=[name=USER,password=…]",
+        help="A user of the first metadata, such as the one that brokers log in as.",
+    ),
+]
+AddScramFile = Annotated[
+    Path | None,
+    typer.Option("--add-scram-file", metavar="FILE", help="Such users, one a line: ps does not show them."),
+]
+
 
 def format_directories(
     config: Annotated[
@@ -43,21 +57,8 @@ def format_directories(
     feature: Annotated[
         list[str], typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="A feature level.")
     ] = [],  # noqa: B006 - typer copies it
-    add_scram: Annotated[
-        list[str],
-        typer.Option(
-            "--add-scram",
-            "-S",
-            metavar="MECHANISM=[name=USER,password=…]",
-            help="A user of the first metadata, such as the one that brokers log in as.",
-        ),
-    ] = [],  # noqa: B006 - typer copies it
-    add_scram_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--add-scram-file", metavar="FILE", help="Such users, one a line: ps does not show them."
-        ),
-    ] = None,
+    add_scram: AddScram = [],  # noqa: B006 - typer copies it
+    add_scram_file: AddScramFile = None,
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", "-g", help="Leave formatted directories as they are.")
     ] = False,
