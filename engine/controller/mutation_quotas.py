@@ -9,7 +9,7 @@ from bowstring.protocol.errors import Errors, KafkaError
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ImageSource
 
-_BUCKETS_MAX: Final = 10_000
+BUCKETS_MAX: Final = 10_000
 
 
 class TokenBucket:
@@ -114,12 +114,12 @@ class MutationQuotas:
     def _bucket(self, client: tuple[str, str], rate: float) -> TokenBucket:
         bucket = self._buckets.get(client)
         if bucket is None:
-            if len(self._buckets) >= _BUCKETS_MAX:
+            if len(self._buckets) >= BUCKETS_MAX:
                 now_s = self._now_s()
                 self._buckets = {
                     each: bucket for each, bucket in self._buckets.items() if not bucket.is_full(now_s)
                 }
-                if len(self._buckets) >= _BUCKETS_MAX:
+                if len(self._buckets) >= BUCKETS_MAX:
                     client = ("", "")  # further clients share one
             bucket = self._buckets.setdefault(client, TokenBucket(rate, self._burst_s, self._now_s()))
         bucket.rate = rate

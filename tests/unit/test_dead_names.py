@@ -31,6 +31,7 @@ FOR_TESTS = {
     "crc32c_by": "each way to compute a CRC",
     "fetch_error": "a rule of replicas in C",
     "looks_compressed": "the check of compressed frames in C",
+    "excess_ms": "the quota in C",
     "set_rate": "the quota in C",
     "siphash128": "the hash of the cleaner's map",
     "source_of": "the way by which a batch was decoded",

@@ -91,7 +91,7 @@ def test_tokens_are_saved_up_to_a_burst():
 
 
 def test_buckets_are_bounded(quotas, monkeypatch):
-    monkeypatch.setattr(mutation_quotas, "_BUCKETS_MAX", 3)
+    monkeypatch.setattr(mutation_quotas, "BUCKETS_MAX", 3)
     quotas.set(1.0, **{"client-id": None})
     for i in range(4):
         quotas.of(client_id=f"c{i}").count(BURST_S + 1)
