@@ -3,7 +3,6 @@ KIP-612).
 """
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -185,6 +184,8 @@ def _rates(quotas: ClientQuotasImage) -> dict[str, float]:
 
 def _packed(address: str) -> bytes:
     """Returns the 16 bytes of an address; one of IPv4 is mapped to IPv6."""
+    import ipaddress  # not at start, without limits
+
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv4Address):
         return bytes(10) + b"\xff\xff" + parsed.packed
