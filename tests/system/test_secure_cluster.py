@@ -15,8 +15,8 @@ import pytest
 
 import bowstring
 from bowstring.clients.errors import ClientError
+from tests.support.foreground import Started, port_for_three
 from tests.support.waiting import HANG_S, wait_until
-from tests.system.test_cluster_foreground import Started, port_for_three
 
 
 class Secure:
