@@ -27,6 +27,7 @@ from bench.cases import (
     exactly_once,
     footprint,
     latency,
+    security,
     spark,
     spark_latency,
 )
@@ -133,6 +134,15 @@ COORDINATORS: dict[str, Case] = {
 LAST: dict[str, Case] = {
     "partitions": lambda lab, _, name: footprint.many_partitions(lab, name, "Many idle partitions"),
 }
+# Brokers with a listener for TLS each, which the case starts itself.
+SECURED: dict[str, Case] = {
+    "tls-produce": lambda lab, _, name: security.produce_over_tls(
+        lab, name, "Produce 100 B over TLS 1.3, modern defaults, and in the clear"
+    ),
+    "tls-consume": lambda lab, _, name: security.consume_over_tls(
+        lab, name, "Consume over TLS 1.3, and in the clear"
+    ),
+}
 # Three brokers each, which the case starts itself.
 CLUSTERS: dict[str, Case] = {
     "cluster-latency": lambda lab, _, name: cluster.latency(
@@ -159,7 +169,7 @@ SPARK: dict[str, Callable[[spark.SparkBench, str], CaseResult]] = {
     "spark-sink": lambda bench, name: spark.sink(bench, name, "Spark: rows into a topic"),
     "spark-latency": lambda bench, name: spark_latency.latency(bench, name, "Spark: latency of streams"),
 }
-ALL = [*FRESH, *LOADED, *COORDINATORS, *SPARK, *LAST, *CLUSTERS]
+ALL = [*FRESH, *LOADED, *COORDINATORS, *SPARK, *SECURED, *LAST, *CLUSTERS]
 
 
 def measure(size: Size, work: Path, only: list[str]) -> Run:
@@ -183,7 +193,7 @@ def measure(size: Size, work: Path, only: list[str]) -> Run:
                 for name, spark_case in spark_cases.items():
                     run.cases[name] = spark_case(bench, name)
         lab.stop_peers()
-        _run_cases(run, lab, topics, _chosen(LAST | CLUSTERS, only))
+        _run_cases(run, lab, topics, _chosen(SECURED | LAST | CLUSTERS, only))
     run.duration_seconds = time.monotonic() - began
     return run
 

@@ -22,11 +22,13 @@ class Limit:
         excess: from (bowstring, other or None) how many times the limit was used: at most 1 is met. None
             when the comparison needs a peer that was not measured.
         to_loop: the other is the bare loop of the case; else it is Kafka.
+        of: another metric of Kafka's than the bar's own.
     """
 
     text: str
     excess: Callable[[float, float | None], float | None]
     to_loop: bool = False
+    of: str = ""
 
 
 def at_most(limit: float, unit: str) -> Limit:
@@ -87,6 +89,15 @@ def below() -> Limit:
     return Limit("below Kafka's", excess)
 
 
+def below_in_the_clear(metric: str) -> Limit:
+    """Less than another figure of Kafka's: that of `metric`, without encryption."""
+
+    def excess(own: float, peer: float | None) -> float | None:
+        return own / peer if peer else None
+
+    return Limit("below Kafka's in the clear", excess, of=metric)
+
+
 def times_loop(factor: float) -> Limit:
     """At most `factor` times the figure of the case's bare loop (see bench/limits)."""
 
@@ -142,6 +153,27 @@ BARS = (
         "cpu_seconds_per_gb",
         "CPU-s/GB",
         (times_loop(1.15),),
+    ),
+    Bar(
+        "broker CPU, produce over TLS 1.3, modern defaults",
+        "tls-produce",
+        "cpu_seconds_per_gb",
+        "CPU-s/GB",
+        (at_most_share(2), below_in_the_clear("plain_cpu_seconds_per_gb")),
+    ),
+    Bar(
+        "throughput, produce over TLS 1.3",
+        "tls-produce",
+        "records_per_second",
+        "rec/s",
+        (times_kafka(1.2),),
+    ),
+    Bar(
+        "broker CPU, consume over TLS 1.3",
+        "tls-consume",
+        "cpu_seconds_per_gb",
+        "CPU-s/GB",
+        (at_most_share(3), times_loop(1.25)),
     ),
     Bar("throughput, 1 producer", "produce-small", "records_per_second", "rec/s", (above(),)),
     Bar(
@@ -582,7 +614,7 @@ def judge(bar: Bar, cases: dict[str, CaseResult]) -> Verdict:
     loop = case.limit(bar.metric)
     if own is None:
         return Verdict(bar, kafka, own, None, f"not measured: {_why_missing(case, BOWSTRING)}", loop)
-    verdicts = [_judge_limit(limit, own, loop if limit.to_loop else kafka, case) for limit in bar.limits]
+    verdicts = [_judge_limit(limit, own, _other(limit, bar, case), case) for limit in bar.limits]
     failed = [text for met, text in verdicts if met is False]
     unknown = [text for met, text in verdicts if met is None]
     failure = case.failure(BOWSTRING)
@@ -590,6 +622,10 @@ def judge(bar: Bar, cases: dict[str, CaseResult]) -> Verdict:
         unknown.append(f"failed in round {failure.round}, see below")
     met = False if failed else None if unknown else True
     return Verdict(bar, kafka, own, met, "; ".join(failed + unknown) or "met", loop)
+
+
+def _other(limit: Limit, bar: Bar, case: CaseResult) -> float | None:
+    return case.limit(bar.metric) if limit.to_loop else case.median(KAFKA, limit.of or bar.metric)
 
 
 def judge_all(cases: dict[str, CaseResult]) -> list[Verdict]:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import bowstring
-from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
+from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, write_properties
 
 
 class Bowstring(Peer):
@@ -31,8 +31,11 @@ class Bowstring(Peer):
     def prepare(self) -> None:
         """Chooses a port, writes the settings shared by both peers, compiles the modules."""
         self.compile()
-        (self.port,) = free_ports(1, self.host)
-        write_properties(self._settings, COMMON_SETTINGS | self.settings)
+        listeners = self.listeners()
+        settings = COMMON_SETTINGS | self.tls_settings() | self.settings
+        if self.tls is not None:
+            settings = {"listeners": listeners} | settings
+        write_properties(self._settings, settings)
 
     def compile(self) -> None:
         """Compiles the modules, as pip does."""
@@ -46,7 +49,7 @@ class Bowstring(Peer):
 
     def command(self) -> list[str]:
         """Returns the command that a user would type."""
-        where = ["--host", self.host, "--port", str(self.port)]
+        where = ["--host", self.host, "--port", str(self.port)] if self.tls is None else []
         if self.host != HOST:
             where.append("--listen-unauthenticated")  # for the other machines of the bench
         mode = ["--set", f"bowstring.durability={self.durability}"]

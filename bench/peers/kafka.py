@@ -15,7 +15,7 @@ SHIPPED_SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
     "inter.broker.listener.name": "PLAINTEXT",
     "num.network.threads": "3",
     "num.io.threads": "8",
@@ -67,8 +67,8 @@ class Kafka(Peer):
 
     def prepare(self) -> None:
         """Installs Kafka when needed, writes its configuration and formats `data`."""
-        self.port, controller_port = free_ports(2, self.host)
-        listeners = f"PLAINTEXT://{self.host}:{self.port}"
+        listeners = self.listeners()
+        (controller_port,) = free_ports(1, self.host)
         (self.work / "log4j2.properties").write_text(LOG4J)
         settings = SHIPPED_SETTINGS | COMMON_SETTINGS
         settings |= {
@@ -77,7 +77,7 @@ class Kafka(Peer):
             "controller.quorum.bootstrap.servers": f"{self.host}:{controller_port}",
             "log.dirs": str(self.data),
         }
-        write_properties(self._settings, settings | self.settings)
+        write_properties(self._settings, settings | self.tls_settings() | self.settings)
         # An id that begins with a dash would be parsed as an option.
         cluster_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")
         options = ["--config", str(self._settings), "--cluster-id", cluster_id, "--standalone"]

@@ -9,11 +9,14 @@ import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from bench.peers.install import PeerError
 from bench.peers.wire import Connection, wait_for_api_versions
 from bowstring.cluster.ports import ClaimedPorts
+
+if TYPE_CHECKING:
+    from bench.peers.tls_files import TlsFiles
 
 HOST = "127.0.0.1"
 STOP_TIMEOUT_SECONDS = 120.0
@@ -35,6 +38,8 @@ class Peer(ABC):
         name: what result rows call it.
         host: the address it listens on and advertises; set before `prepare` if clients run elsewhere.
         settings: further ones of the broker, which win; set before `prepare`.
+        tls: with it the broker has a listener for TLS, too; set before `prepare`.
+        tls_port: the port of that listener.
         start_seconds: from fork to the first answered ApiVersions, of the latest start.
         stop_seconds: from SIGTERM to the process's end, of the latest stop.
     """
@@ -48,6 +53,8 @@ class Peer(ABC):
         self.host = HOST
         self.port = 0
         self.settings: dict[str, str] = {}
+        self.tls: TlsFiles | None = None
+        self.tls_port = 0
         self.start_seconds = 0.0
         self.stop_seconds = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -81,6 +88,25 @@ class Peer(ABC):
     def bootstrap(self) -> str:
         """`host:port` for clients."""
         return f"{self.host}:{self.port}"
+
+    @property
+    def tls_bootstrap(self) -> str:
+        """`host:port` for clients over TLS."""
+        return f"{self.host}:{self.tls_port}"
+
+    def listeners(self) -> str:
+        """Returns the listeners for clients; chooses the ports.
+
+        Raises:
+            PeerError: the host is not an address of this machine.
+        """
+        self.port, self.tls_port = free_ports(2, self.host)
+        plain = f"PLAINTEXT://{self.host}:{self.port}"
+        return f"{plain},SSL://{self.host}:{self.tls_port}" if self.tls is not None else plain
+
+    def tls_settings(self) -> dict[str, str]:
+        """Returns the settings of the listener for TLS; none without it."""
+        return self.tls.broker_settings() if self.tls is not None else {}
 
     @property
     def alive(self) -> bool:

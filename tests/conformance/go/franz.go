@@ -29,7 +29,7 @@ var (
 
 func franz() {
 	run(map[string]Operation{
-		"produce_open": franzProduceOpen, "produce": franzProduce, "flood": franzFlood,
+		"secure": secure, "greet": franzGreet, "produce_open": franzProduceOpen, "produce": franzProduce, "flood": franzFlood,
 		"produce_close": franzProduceClose, "transact": franzTransact, "consume": franzConsume, "swarm": franzSwarm,
 		"offsets_for_times": franzOffsetsForTimes, "bounds": franzBounds,
 		"join": franzJoin, "member": franzMemberState, "commit": franzCommit, "leave": franzLeave,
@@ -49,7 +49,7 @@ func franz() {
 
 func franzProduceOpen(a Args) (Answer, error) {
 	options := []kgo.Opt{
-		kgo.SeedBrokers(a.Bootstrap), kgo.ProducerBatchCompression(franzCodecs[a.Compression]),
+		kgo.ProducerBatchCompression(franzCodecs[a.Compression]),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
 		kgo.ProducerBatchMaxBytes(a.batchBytes()), kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }),
 	}
@@ -62,7 +62,7 @@ func franzProduceOpen(a Args) (Answer, error) {
 	if !a.Idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())
 	}
-	client, err := kgo.NewClient(options...)
+	client, err := kgo.NewClient(franzOptions(a, options...)...)
 	franzProducers[a.Handle] = client
 	return nil, err
 }
@@ -119,7 +119,7 @@ func franzProduceClose(a Args) (Answer, error) {
 }
 
 func franzTransact(a Args) (Answer, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(a.Bootstrap), kgo.TransactionalID(a.ID))
+	client, err := kgo.NewClient(franzOptions(a, kgo.TransactionalID(a.ID))...)
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +154,10 @@ func franzConsume(a Args) (Answer, error) {
 	for _, partition := range a.partitionList() {
 		assignment[a.Topic][partition] = start
 	}
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(a.Bootstrap), kgo.ConsumePartitions(assignment), kgo.FetchMaxPartitionBytes(4<<20),
+	client, err := kgo.NewClient(franzOptions(a,
+		kgo.ConsumePartitions(assignment), kgo.FetchMaxPartitionBytes(4<<20),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func franzSwarm(a Args) (Answer, error) {
 	failures := make(chan error, a.Clients)
 	clients := make([]*kgo.Client, a.Clients)
 	for i := range clients {
-		client, err := kgo.NewClient(kgo.SeedBrokers(a.Bootstrap), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		client, err := kgo.NewClient(franzOptions(a, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 		if err != nil {
 			return nil, err
 		}
@@ -215,7 +215,7 @@ type franzMember struct {
 func franzJoin(a Args) (Answer, error) {
 	state := newMemberState()
 	options := []kgo.Opt{
-		kgo.SeedBrokers(a.Bootstrap), kgo.ConsumerGroup(a.Group), kgo.ConsumeTopics(a.Topics...),
+		kgo.ConsumerGroup(a.Group), kgo.ConsumeTopics(a.Topics...),
 		kgo.Balancers(franzBalancers[a.Assignor]), kgo.DisableAutoCommit(),
 		kgo.SessionTimeout(time.Duration(a.SessionTimeoutMs) * time.Millisecond),
 		kgo.HeartbeatInterval(500 * time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -229,7 +229,7 @@ func franzJoin(a Args) (Answer, error) {
 	if a.Protocol == "consumer" {
 		options = append(options, kgo.ServerSideBalancer())
 	}
-	client, err := kgo.NewClient(options...)
+	client, err := kgo.NewClient(franzOptions(a, options...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +265,7 @@ func franzLeave(a Args) (Answer, error) {
 
 // franzAdmin runs an operation with an admin client of its own.
 func franzAdmin(a Args, operation func(context.Context, *kadm.Client) (Answer, error)) (Answer, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(a.Bootstrap))
+	client, err := kgo.NewClient(franzOptions(a)...)
 	if err != nil {
 		return nil, err
 	}

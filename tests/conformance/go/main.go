@@ -42,6 +42,7 @@ type Args struct {
 	Before           int64             `json:"before"`
 	Clients          int               `json:"clients"`
 	Large            bool              `json:"large"`
+	Security         Security          `json:"security"`
 	// A number for create_topic and flood, a list for consume and committed.
 	Partitions json.RawMessage `json:"partitions"`
 }

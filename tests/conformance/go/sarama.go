@@ -26,7 +26,7 @@ var (
 
 func runSarama() {
 	run(map[string]Operation{
-		"produce_open": saramaProduceOpen, "produce": saramaProduce, "flood": saramaFlood,
+		"secure": secure, "greet": saramaGreet, "produce_open": saramaProduceOpen, "produce": saramaProduce, "flood": saramaFlood,
 		"produce_close": saramaProduceClose, "transact": saramaTransact, "consume": saramaConsume,
 		"offsets_for_times": saramaOffsetsForTimes, "bounds": saramaBounds,
 		"join": saramaJoin, "member": saramaMemberState, "commit": saramaCommit, "leave": saramaLeave,
@@ -55,6 +55,7 @@ func saramaConfig() *sarama.Config {
 	config.Consumer.Offsets.AutoCommit.Enable = false
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
+	secureSarama(config)
 	return config
 }
 

@@ -32,7 +32,8 @@ final class Admins {
 
     private static Driver.Operation with(WithAdmin operation) {
         return args -> {
-            Map<String, Object> config = Map.of("bootstrap.servers", args.get("bootstrap").asText());
+            Map<String, Object> config = new HashMap<>(Security.settings());
+            config.put("bootstrap.servers", args.get("bootstrap").asText());
             try (Admin admin = Admin.create(config)) {
                 return operation.run(admin, args);
             }

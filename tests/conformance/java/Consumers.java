@@ -27,6 +27,7 @@ final class Consumers {
     static KafkaConsumer<byte[], byte[]> open(JsonNode args, Map<String, Object> more) {
         Map<String, Object> config = new HashMap<>(more);
         config.put("bootstrap.servers", args.get("bootstrap").asText());
+        config.putAll(Security.settings());
         config.put("enable.auto.commit", false);
         config.put("max.partition.fetch.bytes", 4 << 20);
         config.put("max.poll.records", 5000);

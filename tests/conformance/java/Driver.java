@@ -55,6 +55,7 @@ public final class Driver {
 
     public static void main(String[] arguments) throws IOException {
         Map<String, Operation> operations = new HashMap<>();
+        Security.register(operations);
         Producers.register(operations);
         Consumers.register(operations);
         Members.register(operations);

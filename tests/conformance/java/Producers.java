@@ -32,6 +32,7 @@ final class Producers {
     private static ObjectNode open(JsonNode args) {
         Map<String, Object> config = new HashMap<>();
         config.put("bootstrap.servers", args.get("bootstrap").asText());
+        config.putAll(Security.settings());
         config.put("acks", args.get("acks").asText());
         config.put("compression.type", args.get("compression").asText());
         config.put("enable.idempotence", args.get("idempotent").asBoolean());
@@ -105,6 +106,7 @@ final class Producers {
     private static ObjectNode transact(JsonNode args) throws Exception {
         Map<String, Object> config = new HashMap<>();
         config.put("bootstrap.servers", args.get("bootstrap").asText());
+        config.putAll(Security.settings());
         config.put("transactional.id", args.get("id").asText());
         config.put("max.block.ms", args.get("timeout_ms").asLong());
         ByteArraySerializer bytes = new ByteArraySerializer();

@@ -46,6 +46,7 @@ final class Sharers {
         Sharer(JsonNode args) {
             Map<String, Object> config = new HashMap<>();
             config.put("bootstrap.servers", args.get("bootstrap").asText());
+            config.putAll(Security.settings());
             config.put("group.id", args.get("group").asText());
             config.put("share.acknowledgement.mode", args.get("mode").asText());
             config.put("max.poll.records", args.get("max_poll_records").asInt());

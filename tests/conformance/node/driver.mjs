@@ -1,6 +1,7 @@
 // KafkaJS under the conformance suite's driver protocol: one JSON object a line in, one answer a line out.
 import readline from 'node:readline'
 import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 
 const require = createRequire(import.meta.url)
@@ -31,7 +32,24 @@ const CRC_TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
   return byte
 })
 
+// How the clients of the next operations connect.
+let security = {}
+function secured() {
+  const { ca, certificate, key, mechanism, username, password, token } = security
+  const options = {}
+  if (ca) {
+    options.ssl = { ca: [readFileSync(ca)] }
+    if (certificate) Object.assign(options.ssl, { cert: readFileSync(certificate), key: readFileSync(key) })
+  }
+  if (mechanism === 'OAUTHBEARER') {
+    options.sasl = { mechanism: 'oauthbearer', oauthBearerProvider: async () => ({ value: token }) }
+  } else if (mechanism) {
+    options.sasl = { mechanism: mechanism.toLowerCase(), username, password }
+  }
+  return options
+}
 const kafka = (args) => new Kafka({
+  ...secured(),
   clientId: 'kafkajs-driver',
   brokers: [args.bootstrap],
   logLevel: logLevel.NOTHING,
@@ -113,7 +131,7 @@ async function produceClose(args) {
 
 // With KafkaJS's own settings for what is retried.
 async function transact(args) {
-  const own = new Kafka({ clientId: 'kafkajs-driver', brokers: [args.bootstrap], logLevel: logLevel.NOTHING })
+  const own = new Kafka({ ...secured(), clientId: 'kafkajs-driver', brokers: [args.bootstrap], logLevel: logLevel.NOTHING })
   const producer = own.producer({ transactionalId: args.id, idempotent: true, maxInFlightRequests: 1 })
   await producer.connect()
   try {
@@ -343,7 +361,19 @@ const ADMIN = {
     return { offsets }
   },
 }
+async function greet(args) {
+  const admin = kafka(args).admin({ retry: { retries: 0 } })
+  await admin.connect()
+  try {
+    return { brokers: (await admin.describeCluster()).brokers.length }
+  } finally {
+    await admin.disconnect()
+  }
+}
+
 const operations = {
+  secure: async (args) => { security = args.security },
+  greet,
   produce_open: produceOpen, produce, flood, produce_close: produceClose, transact, consume, bounds, join,
   member: memberState, commit, leave,
 }

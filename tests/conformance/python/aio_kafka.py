@@ -12,6 +12,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import for_code
 
+from tests.conformance.python import security
 from tests.conformance.python.loop import (
     ClientError,
     Collector,
@@ -39,6 +40,7 @@ def wait(work: Coroutine[Any, Any, Any]) -> Any:
 
 async def produce_open(args: Json) -> None:
     producer = AIOKafkaProducer(
+        **security.aiokafka(),
         bootstrap_servers=args["bootstrap"],
         acks=args["acks"] if args["acks"] == "all" else int(args["acks"]),
         compression_type=None if args["compression"] == "none" else args["compression"],
@@ -92,7 +94,9 @@ async def produce_close(args: Json) -> None:
 
 
 async def transact(args: Json) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=args["bootstrap"], transactional_id=args["id"])
+    producer = AIOKafkaProducer(
+        **security.aiokafka(), bootstrap_servers=args["bootstrap"], transactional_id=args["id"]
+    )
     try:
         async with asyncio.timeout(args["timeout_ms"] / 1000):
             await producer.start()
@@ -104,6 +108,7 @@ async def transact(args: Json) -> None:
 
 async def plain_consumer(args: Json) -> AIOKafkaConsumer:
     consumer = AIOKafkaConsumer(
+        **security.aiokafka(),
         bootstrap_servers=args["bootstrap"],
         auto_offset_reset="none",
         enable_auto_commit=False,
@@ -168,6 +173,7 @@ class Member(MemberThread):
     async def _start(self) -> None:
         self.consumer = AIOKafkaConsumer(
             *self.args["topics"],
+            **security.aiokafka(),
             bootstrap_servers=self.args["bootstrap"],
             group_id=self.args["group"],
             group_instance_id=self.args.get("instance_id"),
@@ -207,7 +213,7 @@ def with_admin(operation: Any) -> Any:
     """Runs an operation with a new admin client."""
 
     async def wrapped(args: Json) -> Json:
-        admin = AIOKafkaAdminClient(bootstrap_servers=args["bootstrap"])
+        admin = AIOKafkaAdminClient(**security.aiokafka(), bootstrap_servers=args["bootstrap"])
         await admin.start()
         try:
             return await operation(admin, args) or {}
@@ -283,7 +289,22 @@ async def committed(admin: AIOKafkaAdminClient, args: Json) -> Json:
     return {"offsets": [found[each].offset if found[each].offset >= 0 else None for each in wanted]}
 
 
-OPERATIONS = [produce_open, produce, flood, produce_close, transact, consume, offsets_for_times, bounds]
+@with_admin
+async def greet(admin: AIOKafkaAdminClient, args: Json) -> Json:
+    return {"brokers": len((await admin.describe_cluster())["brokers"])}
+
+
+OPERATIONS = [
+    greet,
+    produce_open,
+    produce,
+    flood,
+    produce_close,
+    transact,
+    consume,
+    offsets_for_times,
+    bounds,
+]
 OPERATIONS += [create_topic, delete_topic, create_partitions, list_topics, topic_configs, alter_topic_configs]
 OPERATIONS += [delete_records, list_groups, describe_group, committed]
 
@@ -293,4 +314,5 @@ def blocking(operation: Any) -> Any:
 
 
 if __name__ == "__main__":
-    run({each.__name__: blocking(each) for each in OPERATIONS} | member_operations(Member))
+    table = {each.__name__: blocking(each) for each in OPERATIONS} | member_operations(Member)
+    run(table | {"secure": security.secure})

@@ -1,5 +1,6 @@
 """confluent-kafka (librdkafka) for the driver protocol."""
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
+from tests.conformance.python import security
 from tests.conformance.python.loop import (
     ClientError,
     Collector,
@@ -31,12 +33,31 @@ admins: dict[str, AdminClient] = {}
 TIMEOUT_S = 240.0  # for hangs
 
 
+def greet(args: Json) -> Json:
+    """Connects once and counts the brokers; the first error of a log-in or of TLS ends it."""
+    errors: list[KafkaError] = []
+    where = {**security.librdkafka(), "bootstrap.servers": args["bootstrap"], "error_cb": errors.append}
+    client = Producer(where)
+    until = time.monotonic() + HANG_S
+    while time.monotonic() < until:
+        client.poll(0.05)
+        fatal = [each for each in errors if each.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
+        if fatal:
+            raise client_error(fatal[0])
+        try:
+            return {"brokers": len(client.list_topics(timeout=0.5).brokers)}
+        except KafkaException:
+            continue
+    raise ClientError(None, f"no answer; {errors}")
+
+
 def client_error(error: KafkaError) -> ClientError:
     return ClientError(error.code(), error.str())
 
 
 def produce_open(args: Json) -> Json:
     config: dict[str, Any] = {
+        **security.librdkafka(),
         "bootstrap.servers": args["bootstrap"],
         "acks": args["acks"],
         "compression.type": args["compression"],
@@ -107,7 +128,9 @@ def produce_close(args: Json) -> Json:
 
 
 def transact(args: Json) -> Json:
-    producer = Producer({"bootstrap.servers": args["bootstrap"], "transactional.id": args["id"]})
+    producer = Producer(
+        {**security.librdkafka(), "bootstrap.servers": args["bootstrap"], "transactional.id": args["id"]}
+    )
     timeout_s = args["timeout_ms"] / 1000
     try:
         producer.init_transactions(timeout_s)
@@ -134,6 +157,7 @@ def record_of(message: Any) -> Json:
 def plain_consumer(args: Json) -> Consumer:
     return Consumer(
         {
+            **security.librdkafka(),
             "bootstrap.servers": args["bootstrap"],
             "group.id": "unused",
             "enable.auto.commit": False,
@@ -184,6 +208,7 @@ class Member(MemberThread):
 
     def open(self) -> None:
         config: dict[str, Any] = {
+            **security.librdkafka(),
             "bootstrap.servers": self.args["bootstrap"],
             "group.id": self.args["group"],
             "partition.assignment.strategy": self.args["assignor"],
@@ -223,7 +248,7 @@ def admin(args: Json) -> AdminClient:
     # Keep a reference: a collected client drops its unanswered requests.
     where = args["bootstrap"]
     if where not in admins:
-        admins[where] = AdminClient({"bootstrap.servers": where})
+        admins[where] = AdminClient({**security.librdkafka(), "bootstrap.servers": where})
     return admins[where]
 
 
@@ -289,7 +314,9 @@ def delete_group(args: Json) -> Json:
 
 
 def committed(args: Json) -> Json:
-    consumer = Consumer({"bootstrap.servers": args["bootstrap"], "group.id": args["group"]})
+    consumer = Consumer(
+        {**security.librdkafka(), "bootstrap.servers": args["bootstrap"], "group.id": args["group"]}
+    )
     asked = [TopicPartition(args["topic"], each) for each in args["partitions"]]
     found = consumer.committed(asked, TIMEOUT_S)
     consumer.close()
@@ -306,10 +333,11 @@ def with_codes(operation: Any) -> Any:
     return wrapped
 
 
-OPERATIONS = [produce_open, produce, produce_close, transact, consume, offsets_for_times, bounds]
+OPERATIONS = [greet, produce_open, produce, produce_close, transact, consume, offsets_for_times, bounds]
 OPERATIONS += [create_topic, delete_topic, create_partitions, list_topics, topic_configs, alter_topic_configs]
 OPERATIONS += [delete_records, list_groups, describe_group, delete_group, committed]
 
 if __name__ == "__main__":
-    table = {each.__name__: each for each in OPERATIONS} | member_operations(Member) | {"flood": flood_topic}
+    table = {each.__name__: each for each in OPERATIONS} | member_operations(Member)
+    table |= {"flood": flood_topic, "secure": security.secure}
     run({name: with_codes(each) for name, each in table.items()})

@@ -11,6 +11,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import RetriableError
 
+from tests.conformance.python import security
 from tests.conformance.python.loop import (
     ClientError,
     Collector,
@@ -35,6 +36,7 @@ ASSIGNORS = {
 
 def produce_open(args: Json) -> Json:
     producers[args["handle"]] = KafkaProducer(
+        **security.kafka_python(),
         bootstrap_servers=args["bootstrap"],
         acks=args["acks"] if args["acks"] == "all" else int(args["acks"]),
         compression_type=None if args["compression"] == "none" else args["compression"],
@@ -85,7 +87,10 @@ def produce_close(args: Json) -> Json:
 
 def transact(args: Json) -> Json:
     producer = KafkaProducer(
-        bootstrap_servers=args["bootstrap"], transactional_id=args["id"], max_block_ms=args["timeout_ms"]
+        **security.kafka_python(),
+        bootstrap_servers=args["bootstrap"],
+        transactional_id=args["id"],
+        max_block_ms=args["timeout_ms"],
     )
     try:
         producer.init_transactions()
@@ -99,6 +104,7 @@ def transact(args: Json) -> Json:
 
 def plain_consumer(args: Json, **options: Any) -> KafkaConsumer:
     return KafkaConsumer(
+        **security.kafka_python(),
         bootstrap_servers=args["bootstrap"],
         auto_offset_reset="none",
         max_partition_fetch_bytes=4 << 20,
@@ -161,6 +167,7 @@ class Member(MemberThread):
     def open(self) -> None:
         self.consumer = KafkaConsumer(
             *self.args["topics"],
+            **security.kafka_python(),
             bootstrap_servers=self.args["bootstrap"],
             group_id=self.args["group"],
             group_instance_id=self.args.get("instance_id"),
@@ -209,7 +216,7 @@ def with_admin(operation: Any) -> Any:
     """Runs an operation with a new admin client."""
 
     def wrapped(args: Json) -> Json:
-        admin = KafkaAdminClient(bootstrap_servers=args["bootstrap"])
+        admin = KafkaAdminClient(**security.kafka_python(), bootstrap_servers=args["bootstrap"])
         try:
             return operation(admin, args) or {}
         finally:
@@ -291,9 +298,15 @@ def committed(admin: KafkaAdminClient, args: Json) -> Json:
     return {"offsets": [found[each].offset if found[each].offset >= 0 else None for each in wanted]}
 
 
-OPERATIONS = [produce_open, produce, produce_close, transact, consume, offsets_for_times, bounds]
+@with_admin
+def greet(admin: KafkaAdminClient, args: Json) -> Json:
+    return {"brokers": len(admin.describe_cluster()["brokers"])}
+
+
+OPERATIONS = [greet, produce_open, produce, produce_close, transact, consume, offsets_for_times, bounds]
 OPERATIONS += [create_topic, delete_topic, create_partitions, list_topics, topic_configs, alter_topic_configs]
 OPERATIONS += [delete_records, list_groups, describe_group, delete_group, committed]
 
 if __name__ == "__main__":
-    run({each.__name__: each for each in OPERATIONS} | member_operations(Member) | {"flood": flood_topic})
+    table = {each.__name__: each for each in OPERATIONS} | member_operations(Member)
+    run(table | {"flood": flood_topic, "secure": security.secure})

@@ -1,0 +1,86 @@
+"""How the Python clients of the next operations connect, in each one's names."""
+
+import ssl
+from typing import Any
+
+from tests.conformance.python.loop import Json
+
+_SECURITY: Json = {}
+
+
+def secure(args: Json) -> Json:
+    """Sets it: `ca`, `certificate`, `key` (files), `mechanism`, `username`, `password`, `token`; empty for plain text."""
+    _SECURITY.clear()
+    _SECURITY.update(args["security"])
+    return {}
+
+
+def _protocol() -> str:
+    encrypted = "SSL" if "ca" in _SECURITY else "PLAINTEXT"
+    return f"SASL_{encrypted}" if "mechanism" in _SECURITY else encrypted
+
+
+def librdkafka() -> dict[str, Any]:
+    """Returns settings of confluent-kafka."""
+    names = {
+        "ca": "ssl.ca.location",
+        "certificate": "ssl.certificate.location",
+        "key": "ssl.key.location",
+        "mechanism": "sasl.mechanisms",
+        "username": "sasl.username",
+        "password": "sasl.password",
+    }
+    found: dict[str, Any] = {names[name]: value for name, value in _SECURITY.items() if name in names}
+    if "token" in _SECURITY:
+        found["oauth_cb"] = lambda _: (_SECURITY["token"], 4e9)
+    return {"security.protocol": _protocol(), **found}
+
+
+class _Token:
+    """The token in the form that kafka-python takes."""
+
+    def token(self) -> str:
+        return str(_SECURITY["token"])
+
+    def extensions(self) -> dict[str, str]:
+        return {}
+
+
+def _sasl() -> dict[str, Any]:
+    names = {
+        "mechanism": "sasl_mechanism",
+        "username": "sasl_plain_username",
+        "password": "sasl_plain_password",
+    }
+    return {names[name]: value for name, value in _SECURITY.items() if name in names}
+
+
+def kafka_python() -> dict[str, Any]:
+    """Returns arguments of kafka-python's clients."""
+    names = {"ca": "ssl_cafile", "certificate": "ssl_certfile", "key": "ssl_keyfile"}
+    found = {names[name]: value for name, value in _SECURITY.items() if name in names}
+    if "token" in _SECURITY:
+        from kafka.sasl.oauth import AbstractTokenProvider
+
+        provider = type("Provider", (_Token, AbstractTokenProvider), {})
+        found["sasl_oauth_token_provider"] = provider()
+    return {"security_protocol": _protocol(), **_sasl(), **found}
+
+
+def aiokafka() -> dict[str, Any]:
+    """Returns arguments of aiokafka's clients."""
+    found: dict[str, Any] = {"security_protocol": _protocol(), **_sasl()}
+    if "ca" in _SECURITY:
+        context = ssl.create_default_context(cafile=_SECURITY["ca"])
+        if "certificate" in _SECURITY:
+            context.load_cert_chain(_SECURITY["certificate"], _SECURITY["key"])
+        found["ssl_context"] = context
+    if "token" in _SECURITY:
+        from aiokafka.abc import AbstractTokenProvider
+
+        class Provider(AbstractTokenProvider):  # type: ignore[misc, unused-ignore]
+            async def token(self) -> str:
+                return str(_SECURITY["token"])
+
+        found["sasl_oauth_token_provider"] = Provider()
+    return found
