@@ -246,9 +246,10 @@ class Member(MemberThread):
 
 def admin(args: Json) -> AdminClient:
     # Keep a reference: a collected client drops its unanswered requests.
-    where = args["bootstrap"]
+    settings = {**security.librdkafka(), "bootstrap.servers": args["bootstrap"]}
+    where = repr(settings)
     if where not in admins:
-        admins[where] = AdminClient({**security.librdkafka(), "bootstrap.servers": where})
+        admins[where] = AdminClient(settings)
     return admins[where]
 
 

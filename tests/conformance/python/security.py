@@ -1,6 +1,7 @@
 """How the Python clients of the next operations connect, in each one's names."""
 
 import ssl
+import time
 from typing import Any
 
 from tests.conformance.python.loop import Json
@@ -20,6 +21,10 @@ def _protocol() -> str:
     return f"SASL_{encrypted}" if "mechanism" in _SECURITY else encrypted
 
 
+def _token_of(_config: str) -> tuple[str, float]:
+    return _SECURITY["token"], time.time() + 3600
+
+
 def librdkafka() -> dict[str, Any]:
     """Returns settings of confluent-kafka."""
     names = {
@@ -32,7 +37,7 @@ def librdkafka() -> dict[str, Any]:
     }
     found: dict[str, Any] = {names[name]: value for name, value in _SECURITY.items() if name in names}
     if "token" in _SECURITY:
-        found["oauth_cb"] = lambda _: (_SECURITY["token"], 4e9)
+        found["oauth_cb"] = _token_of
     return {"security.protocol": _protocol(), **found}
 
 
