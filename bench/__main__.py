@@ -27,6 +27,7 @@ from bench.cases import (
     exactly_once,
     footprint,
     latency,
+    logins,
     security,
     spark,
     spark_latency,
@@ -142,6 +143,8 @@ SECURED: dict[str, Case] = {
     "tls-consume": lambda lab, _, name: security.consume_over_tls(
         lab, name, "Consume over TLS 1.3, and in the clear"
     ),
+    "tls-handshakes": lambda lab, _, name: logins.handshakes(lab, name, "Handshakes of TLS 1.3"),
+    "scram-logins": lambda lab, _, name: logins.logins(lab, name, "Log-ins with SCRAM-SHA-256"),
 }
 # Three brokers each, which the case starts itself.
 CLUSTERS: dict[str, Case] = {

@@ -175,6 +175,34 @@ BARS = (
         "CPU-s/GB",
         (at_most_share(3), times_loop(1.25)),
     ),
+    Bar(
+        "full handshakes of TLS 1.3, on one core",
+        "tls-handshakes",
+        "full_per_core_second",
+        "1/s",
+        (at_least(1500, "1/s"),),
+    ),
+    Bar(
+        "the same, with resumption",
+        "tls-handshakes",
+        "resumed_per_core_second",
+        "1/s",
+        (at_least(5000, "1/s"),),
+    ),
+    Bar(
+        "log-ins with SCRAM-SHA-256, on one core",
+        "scram-logins",
+        "logins_per_core_second",
+        "1/s",
+        (at_least(1000, "1/s"),),
+    ),
+    Bar(
+        "p99 of a small request beside them: times the quiet one",
+        "scram-logins",
+        "p99_over_quiet",
+        "×",
+        (at_most(1.5, "×"),),
+    ),
     Bar("throughput, 1 producer", "produce-small", "records_per_second", "rec/s", (above(),)),
     Bar(
         "throughput, 1 producer, modern defaults", "produce-modern", "records_per_second", "rec/s", (above(),)

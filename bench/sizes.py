@@ -35,6 +35,7 @@ class Size:
         client_transactions: transactions of one producer of a client library.
         copied_records: 1 KiB records of the exactly-once copy.
         shared_records: records that a share group acknowledges one by one.
+        handshakes: of TLS, and log-ins, of a round.
         loop_mib: what a bare loop moves in a round (see bench/limits).
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
@@ -74,6 +75,7 @@ class Size:
     client_transactions: int
     copied_records: int
     shared_records: int
+    handshakes: int
     loop_mib: int
     warm_memory: bool = True
 
@@ -116,6 +118,7 @@ SMOKE = Size(
     client_transactions=20,
     copied_records=2_000,
     shared_records=10_000,
+    handshakes=20,
     loop_mib=8,
     warm_memory=False,
 )
@@ -156,6 +159,7 @@ SHORT = Size(
     client_transactions=2_000,
     copied_records=1_000_000,
     shared_records=100_000,
+    handshakes=3_000,
     loop_mib=2048,
 )
 
@@ -195,6 +199,7 @@ FULL = Size(
     client_transactions=10_000,
     copied_records=5_000_000,
     shared_records=500_000,
+    handshakes=10_000,
     loop_mib=4096,
 )
 

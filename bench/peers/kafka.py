@@ -15,7 +15,7 @@ SHIPPED_SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
     "num.network.threads": "3",
     "num.io.threads": "8",

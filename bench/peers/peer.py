@@ -38,8 +38,9 @@ class Peer(ABC):
         name: what result rows call it.
         host: the address it listens on and advertises; set before `prepare` if clients run elsewhere.
         settings: further ones of the broker, which win; set before `prepare`.
-        tls: with it the broker has a listener for TLS, too; set before `prepare`.
-        tls_port: the port of that listener.
+        tls: with it the broker has a listener for TLS and one for SCRAM in the clear, too; set before
+            `prepare`.
+        tls_port, sasl_port: the ports of these listeners.
         start_seconds: from fork to the first answered ApiVersions, of the latest start.
         stop_seconds: from SIGTERM to the process's end, of the latest stop.
     """
@@ -54,7 +55,7 @@ class Peer(ABC):
         self.port = 0
         self.settings: dict[str, str] = {}
         self.tls: TlsFiles | None = None
-        self.tls_port = 0
+        self.tls_port = self.sasl_port = 0
         self.start_seconds = 0.0
         self.stop_seconds = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -95,14 +96,17 @@ class Peer(ABC):
         return f"{self.host}:{self.tls_port}"
 
     def listeners(self) -> str:
-        """Returns the listeners for clients; chooses the ports.
+        """Returns the listeners for clients; chooses their ports.
 
         Raises:
             PeerError: the host is not an address of this machine.
         """
-        self.port, self.tls_port = free_ports(2, self.host)
+        (self.port,) = free_ports(1, self.host)
         plain = f"PLAINTEXT://{self.host}:{self.port}"
-        return f"{plain},SSL://{self.host}:{self.tls_port}" if self.tls is not None else plain
+        if self.tls is None:
+            return plain
+        self.tls_port, self.sasl_port = free_ports(2, self.host)
+        return f"{plain},SSL://{self.host}:{self.tls_port},SASL://{self.host}:{self.sasl_port}"
 
     def tls_settings(self) -> dict[str, str]:
         """Returns the settings of the listener for TLS; none without it."""

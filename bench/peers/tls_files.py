@@ -12,6 +12,7 @@ from bench.peers.peer import HOST
 # The suite and the version that both brokers and all clients of a bench use.
 SUITE = "TLS_AES_128_GCM_SHA256"
 VERSION = "TLSv1.3"
+MECHANISM = "SCRAM-SHA-256"
 _DAYS = "30"
 _EC = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 
@@ -29,8 +30,14 @@ class TlsFiles:
     authority: Path
 
     def broker_settings(self) -> dict[str, str]:
-        """Returns the settings that give a broker its certificate."""
+        """Returns the settings that give a broker its certificate, and log clients in with SCRAM."""
+        protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL:SASL_PLAINTEXT"
         return {
+            "listener.security.protocol.map": protocols,
+            "sasl.enabled.mechanisms": MECHANISM,
+            f"listener.name.sasl.{MECHANISM.lower()}.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.keystore),
             "ssl.enabled.protocols": VERSION,
