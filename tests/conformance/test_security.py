@@ -78,8 +78,10 @@ def _keys(folder: Path) -> Callable[[float], str]:
 
 def _store(folder: Path, name: str, identity: Identity) -> None:
     (folder / f"{name}.crt").write_bytes(identity.certificate)
-    (folder / f"{name}.key").write_bytes(identity.key)
-    (folder / f"{name}.pem").write_bytes(identity.key + identity.certificate)
+    for ending, content in (("key", identity.key), ("pem", identity.key + identity.certificate)):
+        path = folder / f"{name}.{ending}"
+        path.touch(mode=0o600)
+        path.write_bytes(content)
 
 
 @pytest.fixture(scope="module")
@@ -149,8 +151,7 @@ def of(drivers: Callable[[str], Driver], name: str, port: int, security: Json) -
 def in_the_clear_again(drivers: Callable[[str], Driver], request: pytest.FixtureRequest) -> Iterator[None]:
     """Other modules have the same drivers."""
     yield
-    if "name" in request.fixturenames:
-        drivers(request.getfixturevalue("name")).call("secure", security={})
+    drivers(request.node.callspec.params["name"]).call("secure", security={})
 
 
 def works(session: Session, topic: str) -> None:
