@@ -145,7 +145,7 @@ class Dispatcher(RequestHandlers):
         elif item.authenticating and item.api_key != ApiKeys.API_VERSIONS:
             assert self.authentication is not None
             self.authentication.take(item)
-            if item.api_key >= 0:  # not a certificate
+            if item.api_key in API_VERSIONS:  # not a certificate
                 self._count(item, failed=False)
         elif not self._answer_at_once(item):
             self._spawn(self._answer(item))
