@@ -46,8 +46,8 @@ final class Security {
         if (!mechanism.isEmpty()) {
             found.put("sasl.mechanism", mechanism);
             String name = mechanism.startsWith("SCRAM") ? "scram.Scram" : "plain.Plain";
-            String login = "username=\"" + security.path("username").asText() + "\" password=\""
-                    + security.path("password").asText() + "\"";
+            String password = security.path("password").asText().replace("\"", "\\\"");
+            String login = "username=\"" + security.path("username").asText() + "\" password=\"" + password + "\"";
             found.put("sasl.jaas.config",
                     "org.apache.kafka.common.security." + name + "LoginModule required " + login + ";");
         }

@@ -298,9 +298,14 @@ def committed(admin: KafkaAdminClient, args: Json) -> Json:
     return {"offsets": [found[each].offset if found[each].offset >= 0 else None for each in wanted]}
 
 
-@with_admin
-def greet(admin: KafkaAdminClient, args: Json) -> Json:
-    return {"brokers": len(admin.describe_cluster()["brokers"])}
+def greet(args: Json) -> Json:
+    # A refused log-in is tried again until the bootstrap's time is over.
+    where = {"bootstrap_servers": args["bootstrap"], "bootstrap_timeout_ms": 2000}
+    admin = KafkaAdminClient(**security.kafka_python(), **where)
+    try:
+        return {"brokers": len(admin.describe_cluster()["brokers"])}
+    finally:
+        admin.close()
 
 
 OPERATIONS = [greet, produce_open, produce, produce_close, transact, consume, offsets_for_times, bounds]

@@ -65,7 +65,7 @@ def kafka_python() -> dict[str, Any]:
     names = {"ca": "ssl_cafile", "certificate": "ssl_certfile", "key": "ssl_keyfile"}
     found = {names[name]: value for name, value in _SECURITY.items() if name in names}
     if "token" in _SECURITY:
-        from kafka.sasl.oauth import AbstractTokenProvider
+        from kafka.net.sasl.oauth import AbstractTokenProvider
 
         provider = type("Provider", (_Token, AbstractTokenProvider), {})
         found["sasl_oauth_token_provider"] = provider()
