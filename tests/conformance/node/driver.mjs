@@ -362,7 +362,10 @@ const ADMIN = {
   },
 }
 async function greet(args) {
-  const admin = kafka(args).admin({ retry: { retries: 0 } })
+  const own = new Kafka({
+    ...secured(), clientId: 'kafkajs-driver', brokers: [args.bootstrap], logLevel: logLevel.NOTHING, retry: { retries: 0 },
+  })
+  const admin = own.admin()
   await admin.connect()
   try {
     return { brokers: (await admin.describeCluster()).brokers.length }
