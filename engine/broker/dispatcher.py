@@ -306,6 +306,10 @@ class Dispatcher(RequestHandlers):
             from bowstring.engine.api.api_versions import unsupported_version
 
             return encode_response(key, 0, message.correlation_id, unsupported_version()), True, 0
+        # Before anything waits: a connection that has ended meanwhile would be one without a token.
+        is_token_authenticated = self.authentication is not None and self.authentication.has_token(
+            message.connection_id
+        )
         if message.body_bytes < _LAZY_BYTES or self._modules[key] == FORWARDED:
             body = decode_request(key, version, message.body)
         else:
@@ -319,9 +323,7 @@ class Dispatcher(RequestHandlers):
             correlation_id=message.correlation_id,
             client_id=message.client_id,
             principal=message.principal,
-            is_token_authenticated=(
-                self.authentication is not None and self.authentication.has_token(message.connection_id)
-            ),
+            is_token_authenticated=is_token_authenticated,
             peer=message.peer,
             connection_id=message.connection_id,
             slot=message.slot,

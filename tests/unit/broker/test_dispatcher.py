@@ -1,19 +1,27 @@
 """What a broker does with requests that are not right, and with bugs of its own."""
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
-from bowstring.engine.api import list_config_resources, list_offsets
+from bowstring.engine.api import list_config_resources, list_offsets, table, token_requests
+from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.requests.answers import error_response
-from bowstring.protocol import API_VERSIONS, decode_response, encode_request
+from bowstring.engine.requests.listeners import WITHIN
+from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.protocol import API_VERSIONS, decode_request_header, decode_response, encode_request
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import consumer_group_heartbeat as cgh
 from bowstring.protocol.messages import find_coordinator as fc
 from bowstring.protocol.messages import list_config_resources as lcr
 from bowstring.protocol.messages import list_offsets as lo
 from bowstring.protocol.messages import metadata as md
+from bowstring.protocol.messages import renew_delegation_token as rdt
+from tests.support.fake_authorizer import ALLOWS_ALL
 from tests.support.served_broker import Served
-from tests.support.waiting import wait_until
+from tests.support.waiting import HANG_S, wait_until
 
 
 def lines(caplog, word):
@@ -139,3 +147,69 @@ def test_a_request_that_cannot_be_taken_up_drops_none_behind_it(served, caplog, 
     assert served.client.is_closed()
     (line,) = lines(caplog, "could not be taken up")
     assert "on purpose" in str(line.exc_info[1])
+
+
+class _ThatEnds:
+    """An authentication whose connection, which has a token, ends while a request is decoded."""
+
+    def __init__(self):
+        self.has_ended = False
+
+    def has_token(self, connection_id):
+        return not self.has_ended
+
+
+class _Replies:
+    def __init__(self):
+        self.sent = asyncio.Event()
+
+    def reply(self, connection_id, slot, payload, *, throttle_ms=0):
+        self.sent.set()
+
+
+def test_a_connection_has_its_token_until_its_last_request_is_answered(monkeypatch):
+    seen = []
+
+    async def handle(request):
+        seen.append(request.is_token_authenticated)
+        return rdt.RenewDelegationTokenResponse()
+
+    monkeypatch.setattr(token_requests, "handle", handle)
+
+    async def run():
+        authentication, plane = _ThatEnds(), _Replies()
+        dispatcher = Dispatcher(
+            plane,
+            table.Served(handlers={39: "token_requests"}, offered=(39,), needs={39: ()}),
+            lambda name: None,
+            authorizer=ALLOWS_ALL,
+            advertised=[WITHIN],
+            time_slices=TimeSlices(),
+            authentication=authentication,
+        )
+        # So large that it is looked over on another thread.
+        frame = encode_request(rdt.RenewDelegationTokenRequest(hmac=bytes(300_000)), 2, 1, None)
+        body = frame[decode_request_header(frame).body_offset :]
+        dispatcher.take_up(
+            SimpleNamespace(
+                api_key=39,
+                api_version=2,
+                correlation_id=1,
+                client_id=None,
+                body=body,
+                body_bytes=len(body),
+                connection_id=5,
+                slot=0,
+                listener=0,
+                principal="User:alice",
+                peer="127.0.0.1:1",
+                received_ns=0,
+                authenticating=False,
+                drop_body=lambda: None,
+            )
+        )
+        asyncio.get_running_loop().call_soon(setattr, authentication, "has_ended", True)
+        await asyncio.wait_for(plane.sent.wait(), HANG_S)
+
+    asyncio.run(run())
+    assert seen == [True]
