@@ -121,12 +121,13 @@ def is_loopback(host: str) -> bool:
 
     Resolves names. An unknown name counts as loopback, because nothing can listen on it.
     """
+    address = host.partition("%")[0]  # without the interface of an IPv6 address
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
-            return _is_loopback_address(socket.inet_pton(family, host))
+            return _is_loopback_address(socket.inet_pton(family, address))
         except OSError:
             continue
-    if not host:
+    if not host or ":" in host:
         return False
     try:
         found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)

@@ -75,6 +75,10 @@ def test_listeners_that_cannot_be_are_refused(settings, message):
         ("10.1.2.3", False),
         ("::ffff:10.1.2.3", False),
         ("fe80::1", False),
+        ("::1%lo", True),
+        ("::%1", False),
+        ("fe80::1%eth0", False),
+        ("fe80::1%no-such-interface", False),
         ("no-such-name.invalid", True),  # nothing can listen there, and the attempt reports that
     ],
 )
