@@ -45,8 +45,13 @@ class JsonFormatter(logging.Formatter):
 
 
 def _quoted(value: object) -> str:
+    """Returns a value so that it ends neither its field nor its line, and moves no terminal's cursor: what
+    clients send is among the values.
+    """
     text = str(value)
-    return json.dumps(text, ensure_ascii=False) if not text or " " in text or "\n" in text else text
+    if not text.isprintable():
+        return json.dumps(text)
+    return json.dumps(text, ensure_ascii=False) if not text or " " in text or '"' in text else text
 
 
 def log(level: int, message: str, /, **facts: object) -> None:
