@@ -14,6 +14,7 @@ from bowstring.engine.metadata.image import ImageSource
 
 if TYPE_CHECKING:
     from bowstring.engine.network.peer_security import PeerSecurity
+    from bowstring.engine.network.secure_link import SecureLink
 
 Dial = tuple[int, int, int, int]
 _CLIENT_ID: Final = "replica"
@@ -63,6 +64,16 @@ class FollowerLinks:
             self._replicas.refuse_dial(dial, f"it did not answer for {self._timeout_s:g} s")
         except OSError as error:
             self._replicas.refuse_dial(dial, error.strerror or str(error))
+        except Exception:
+            self._replicas.refuse_dial(dial, "bug: the connection failed; report the traceback")
+            raise
         else:
-            fd, stream, renew_after_s = link.detach()
-            self._replicas.give_link(dial, fd, stream, renew_after_ms=round(renew_after_s * 1000))
+            self._give(dial, link)
+
+    def _give(self, dial: Dial, link: "SecureLink") -> None:
+        if link.has_more:
+            link.close()
+            self._replicas.refuse_dial(dial, "it sent more than the answers")
+            return
+        fd, stream, renew_after_s = link.detach()
+        self._replicas.give_link(dial, fd, stream, renew_after_ms=round(renew_after_s * 1000))

@@ -226,6 +226,11 @@ class SecureLink:
 
     # ------------------------------------------------------------ end
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the other side sent more than was asked for."""
+        return bool(self._received)
+
     def detach(self) -> tuple[int, object, float]:
         """Gives the connection away, without a byte in any buffer: all that was written is sent.
 

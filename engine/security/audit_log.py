@@ -83,18 +83,23 @@ class AuditLog:
 
     def _run(self) -> None:
         has_failed = False
+        rest = b""  # of the lines of `taken` that could not all be written
         while True:
             with self._due:
                 while not self._queue and not self._stops:
                     self._due.wait()
-                taken = [self._queue[i] for i in range(min(_AT_ONCE, len(self._queue)))]
-                untold = self._untold
+                if not rest:
+                    taken = [self._queue[i] for i in range(min(_AT_ONCE, len(self._queue)))]
+                    untold = self._untold
                 stops = self._stops
             if not taken:
                 os.close(self._file)
                 return
             try:
-                self._write(taken, untold)
+                rest = rest or _lines(taken, untold)
+                self._follow_path()
+                while rest:
+                    rest = rest[os.write(self._file, rest) :]
                 has_failed = False
             except OSError as error:
                 if not has_failed:
@@ -106,6 +111,7 @@ class AuditLog:
                     )
                 has_failed = True
                 if stops:
+                    os.close(self._file)
                     return
                 time.sleep(_RETRY_S)
                 continue
@@ -115,16 +121,12 @@ class AuditLog:
                 self._untold -= untold
                 self.written += len(taken)
 
-    def _write(self, taken: list[tuple[float, Decided]], untold: int) -> None:
-        lines = [_line(at, decided) for at, decided in taken]
-        if untold:
-            lines.append(json.dumps({"time": _stamp(time.time()), "dropped": untold}))
+    def _follow_path(self) -> None:
         if self._is_gone():
+            # The old one stays until there is another: its number may soon be that of another file.
+            opened = _opened(self._path)
             os.close(self._file)
-            self._file = _opened(self._path)
-        data = ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
-        while data:
-            data = data[os.write(self._file, data) :]
+            self._file = opened
 
     def _is_gone(self) -> bool:
         """Whether the path names another file by now."""
@@ -143,6 +145,13 @@ def _opened(path: str) -> int:
         raise OSError(errno.EINVAL, "it is not a regular file", path)
     os.fchmod(file, _MODE)
     return file
+
+
+def _lines(taken: list[tuple[float, Decided]], untold: int) -> bytes:
+    lines = [_line(at, decided) for at, decided in taken]
+    if untold:
+        lines.append(json.dumps({"time": _stamp(time.time()), "dropped": untold}))
+    return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
 
 
 def _stamp(seconds: float) -> str:

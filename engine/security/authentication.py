@@ -86,10 +86,11 @@ class Message(Protocol):
 class _Session:
     """A connection that has sent SaslHandshake."""
 
-    __slots__ = ("has_token", "mechanism", "principal", "server")
+    __slots__ = ("has_token", "max_session_ms", "mechanism", "principal", "server")
 
     def __init__(self) -> None:
         self.mechanism = ""
+        self.max_session_ms = 0
         self.server: SaslServer | None = None
         self.principal: str | None = None
         self.has_token = False
@@ -200,6 +201,9 @@ class Authentication:
                 self._authenticate(message)
         except ProtocolError as error:
             self._fail(message, f"a request is malformed: {error}", None)
+        except Exception:
+            # Whatever it is, a client without a name gets no further.
+            self._fail(message, "a bug", None, traceback=True)
 
     def _certificate(self, message: Message) -> None:
         """Admits a client of a TLS listener by its certificate, which the data plane has verified."""
@@ -245,6 +249,8 @@ class Authentication:
             )
         if session.server is None:
             session.server = mechanism.new_server()
+            # Kept: configs may change before the last token.
+            session.max_session_ms = mechanism.max_session_ms
         self._reply(message, SaslHandshakeResponse(mechanisms=names))
 
     def _authenticate(self, message: Message) -> None:
@@ -294,7 +300,7 @@ class Authentication:
                 "Cannot change principals during re-authentication from "
                 f"{session.principal.replace(':', '.', 1)}: {principal.replace(':', '.', 1)}",
             )
-        limits = [self._mechanisms[message.listener][session.mechanism].max_session_ms]
+        limits = [session.max_session_ms]
         if server.expires_ms is not None:
             limits.append(max(0, server.expires_ms - self._clock()))
             lifetime_ms = min(limits) if limits[0] > 0 else limits[1]
@@ -319,12 +325,14 @@ class Authentication:
 
     # ------------------------------------------------------------ failures
 
-    def _fail(self, message: Message, reason: str, answer: Response | None) -> None:
+    def _fail(
+        self, message: Message, reason: str, answer: Response | None, *, traceback: bool = False
+    ) -> None:
         """Answers after connection.failed.authentication.delay.ms, as Kafka does, and closes the connection.
         Until then the connection is not read from.
         """
         self.failures += 1
-        self._log(message, reason)
+        self._log(message, reason, traceback=traceback)
         self._sessions.pop(message.connection_id, None)
         listener = self._listeners[message.listener].name
         delay_ms = listener_value(self._configs, listener, _FAILED_AUTHENTICATION_DELAY)
@@ -337,7 +345,7 @@ class Authentication:
         self._reply(message, answer)
         self._plane.finish(message.connection_id)
 
-    def _log(self, message: Message, reason: str) -> None:
+    def _log(self, message: Message, reason: str, *, traceback: bool = False) -> None:
         """Logs a failure, for each host only once in a while: an attacker must not fill the disk."""
         host, now_s = message.peer.rpartition(":")[0], time.monotonic()
         if now_s - self._logged_s.get(host, -_LOG_AGAIN_S) < _LOG_AGAIN_S:
@@ -346,12 +354,18 @@ class Authentication:
             self._logged_s.clear()
         self._logged_s[host] = now_s
         session = self._sessions.get(message.connection_id)
+        facts = {
+            "peer": message.peer,
+            "listener": self._listeners[message.listener].name,
+            "mechanism": session.mechanism if session is not None else "",
+        }
+        if traceback:
+            event_log.error("bug: a log-in failed; report the traceback", traceback=True, **facts)
+            return
         event_log.warning(
             "a client did not authenticate, so its connection is closed; check its mechanism and credentials",
-            peer=message.peer,
-            listener=self._listeners[message.listener].name,
-            mechanism=session.mechanism if session is not None else "",
             reason=reason,
+            **facts,
         )
 
     # ------------------------------------------------------------ connections

@@ -16,6 +16,7 @@ _ALGORITHMS: Final = (
     *("ES256", "ES384", "ES512", "EdDSA"),
 )
 _TOKEN_MAX: Final = 64 << 10
+_LONG_MAX: Final = (1 << 63) - 1
 
 
 class JwtValidator:
@@ -124,11 +125,13 @@ class JwtValidator:
                 },
             )
             name, scope = claims[self._subject], claims.get(self._scope, "")
-        except (jwt.PyJWTError, ValueError, TypeError, KeyError) as error:
+            expires_ms = int(claims["exp"]) * 1000
+        # RecursionError: clients choose how deep a header is.
+        except (jwt.PyJWTError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise TokenRefusedError(type(error).__name__) from None
         if not isinstance(name, str) or not name.strip() or not isinstance(scope, str | list):
             raise TokenRefusedError("a claim has no value that can be used")
-        return Bearer(name, int(claims["exp"] * 1000))
+        return Bearer(name, min(expires_ms, _LONG_MAX))
 
     def _key(self, header: Mapping[str, Any]) -> Any:
         keys = self.keys.keys

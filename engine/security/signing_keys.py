@@ -4,6 +4,7 @@ import json
 import threading
 import urllib.request
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -44,7 +45,7 @@ class SigningKeys:
         self._refresh_s = refresh_s
         self._retry_s, self._retry_max_s = retry_s, retry_max_s
         self._wake = threading.Event()
-        self._is_closed = False
+        self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def read(self) -> None:
@@ -53,11 +54,14 @@ class SigningKeys:
         Raises:
             OSError, ValueError: They cannot be read; those before stay.
         """
-        with urllib.request.urlopen(self.url, timeout=_TIMEOUT_S) as answer:
-            data = answer.read(_BYTES_MAX + 1)
-        if len(data) > _BYTES_MAX:
-            raise ValueError(f"the document has more than {_BYTES_MAX} bytes")
-        self.keys = self._parse(json.loads(data))
+        try:
+            with urllib.request.urlopen(self.url, timeout=_TIMEOUT_S) as answer:
+                data = answer.read(_BYTES_MAX + 1)
+            if len(data) > _BYTES_MAX:
+                raise ValueError(f"the document has more than {_BYTES_MAX} bytes")
+            self.keys = self._parse(json.loads(data))
+        except (HTTPException, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"the answer is no document with keys: {type(error).__name__}") from error
 
     def start(self) -> None:
         """Begins to read the keys again and again."""
@@ -70,7 +74,7 @@ class SigningKeys:
 
     def close(self) -> None:
         """Ends the thread."""
-        self._is_closed = True
+        self._closed.set()
         self._wake.set()
 
     def _run(self) -> None:
@@ -78,7 +82,7 @@ class SigningKeys:
         failures = 0
         while True:
             self._wake.wait(pause_s)
-            if self._is_closed:
+            if self._closed.is_set():
                 return
             try:
                 self.read()
@@ -93,6 +97,7 @@ class SigningKeys:
                     )
                 failures += 1
             # Unknown key ids must not make requests to the provider as fast as clients connect.
-            if not self._is_closed:
-                threading.Event().wait(min(1.0, self._retry_s))
-                self._wake.clear()
+            self._closed.wait(min(1.0, self._retry_s))
+            self._wake.clear()
+            if self._closed.is_set():
+                return

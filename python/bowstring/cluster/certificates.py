@@ -29,7 +29,7 @@ RESERVED = ("ca", "broker", "client", "server")
 HOSTS = ("localhost", "127.0.0.1", "::1")
 # Clocks of other machines may be behind by as much.
 SKEW = timedelta(hours=1)
-# Common names of X.509 are not longer.
+# Common names of X.509 are not longer, in bytes.
 NAME_MAX = 64
 
 
@@ -147,7 +147,7 @@ class Authority:
             ConfigError: the name cannot be that of a file, or the authority ends sooner.
         """
         file = f"{name}.pem"
-        if not name or name in RESERVED or "/" in name or name.startswith("."):
+        if not name.isprintable() or not name or name in RESERVED or "/" in name or name.startswith("."):
             raise ConfigError(f"a client cannot be called {name!r}: it becomes the name of a file")
         return self._issue(name, (), days, file, server=False)
 
@@ -155,8 +155,8 @@ class Authority:
         from cryptography import x509
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
-        if len(name) > NAME_MAX:
-            raise ConfigError(f"{name!r} is too long for a certificate: at most {NAME_MAX} characters")
+        if len(name.encode("utf-8")) > NAME_MAX:
+            raise ConfigError(f"{name!r} is too long for a certificate: at most {NAME_MAX} bytes")
         ends = _now() + timedelta(days=days)
         if ends > self._certificate.not_valid_after_utc:
             last = f"{self._certificate.not_valid_after_utc:%Y-%m-%d}"

@@ -98,3 +98,38 @@ def test_a_refusal_says_why(about, why):
     ((dial, said),) = orders.refused
     assert dial == DIAL and why in said
     assert orders.given == []
+
+
+class Link:
+    """One that cannot be given away: the leader has sent more than its answers."""
+
+    has_more = True
+
+    def __init__(self):
+        self.closed = False
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_every_order_is_answered(fails):
+    orders, link = Orders(), Link()
+
+    async def connect(host, port, client_id):
+        if fails:
+            raise RuntimeError("a bug")
+        return link
+
+    async def all_of_it():
+        brokers = {2: SimpleNamespace(endpoint=lambda name: Endpoint(name, "127.0.0.1", 1, 2))}
+        security = SimpleNamespace(listener="INNER", connect=connect)
+        metadata = SimpleNamespace(image=SimpleNamespace(brokers=brokers))
+        links = FollowerLinks(orders, metadata, security, FOR_EVER_S)
+        links.look()
+        await wait_until_async(lambda: orders.refused)
+        await links.stop()
+
+    asyncio.run(all_of_it())
+    assert [dial for dial, _ in orders.refused] == [DIAL]
+    assert link.closed is not fails

@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+from bowstring.engine.security import audit_log
 from bowstring.engine.security.audit_log import QUEUE_MAX, AuditLog
 from bowstring.engine.security.decided import Decided
 from tests.support.waiting import wait_until
@@ -99,3 +100,50 @@ def test_a_folder_or_a_pipe_is_refused(start, tmp_path):
     for path in (tmp_path, tmp_path / "pipe"):
         with pytest.raises(OSError, match=r"pipe|directory"):
             start(path)
+
+
+def test_a_path_that_cannot_be_opened_closes_no_file_of_others(start, tmp_path, monkeypatch):
+    attempts = []
+
+    def refused(path):
+        attempts.append(path)
+        raise OSError(13, "refused")
+
+    audit = start()
+    monkeypatch.setattr(audit_log, "_RETRY_S", 0.001)
+    with monkeypatch.context() as patched:
+        patched.setattr(audit_log, "_opened", refused)
+        (tmp_path / "audit.jsonl").unlink()
+        audit.note(DENIED)
+        wait_until(lambda: attempts)
+        others = [os.open(tmp_path, os.O_RDONLY) for _ in range(30)]
+        seen = len(attempts)
+        wait_until(lambda: len(attempts) > seen + 2)
+    for each in others:
+        os.close(each)
+    audit.stop()
+    assert len(lines(tmp_path / "audit.jsonl")) == 1
+
+
+def test_a_disk_that_is_full_for_a_while_leaves_whole_lines(start, tmp_path, monkeypatch):
+    written, failures = os.write, []
+
+    def half(file, data):
+        if failures:
+            return written(file, data)
+        failures.append(written(file, data[: len(data) // 2]))
+        monkeypatch.setattr(os, "write", full_once)
+        return failures[0]
+
+    def full_once(file, data):
+        monkeypatch.setattr(os, "write", written)
+        raise OSError(28, "full")
+
+    audit = start()
+    monkeypatch.setattr(audit_log, "_RETRY_S", 0.001)
+    monkeypatch.setattr(os, "write", half)
+    audit.note(DENIED)
+    wait_until(lambda: audit.written == 1)
+    audit.note(ALLOWED)
+    audit.stop()
+    assert [each["allowed"] for each in lines(tmp_path / "audit.jsonl")] == [False, True]

@@ -43,11 +43,10 @@ class Message:
 class Connection:
     """Stands for the data plane and for a client of it."""
 
-    def __init__(self, **settings):
+    def __init__(self, find={"alice": ALICE}.get, **settings):
         self.admitted = []
         self.replies = []
         self.closed = False
-        found = {"alice": ALICE}
         self.configs = BrokerConfigs(
             SETTINGS | {name.replace("__", "."): text for name, text in settings.items()}
         )
@@ -56,7 +55,7 @@ class Connection:
             [OUTER],
             self,
             Credentials(
-                lambda mechanism: found.get if mechanism is SCRAM_SHA_256 else {}.get,
+                lambda mechanism: find if mechanism is SCRAM_SHA_256 else {}.get,
                 lambda mechanism: {"t1": TOKEN}.get,
             ),
             clock=lambda: NOW_MS,
@@ -296,3 +295,26 @@ def test_settings_that_cannot_work(settings, message):
 def test_a_jaas_line_of_all_listeners_counts_for_its_mechanism():
     configs = BrokerConfigs({"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": USERS})
     Authentication(configs, [OUTER], None, Credentials(lambda _: {}.get, lambda _: {}.get))
+
+
+def test_a_mechanism_that_is_taken_away_during_a_log_in():
+    connection, name = Connection(), "listener.name.outer.sasl.enabled.mechanisms"
+    assert connection.handshake("PLAIN").error_code == 0
+    connection.configs.dynamic_broker = {name: "SCRAM-SHA-256"}
+    other = Message(17, 1, encode(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1))
+    other.connection_id = 8
+    connection.authentication.take(other)
+    connection.replies.clear()
+    assert connection.token(b"\0alice\0secret").error_code == 0
+    assert connection.admitted == [("User:alice", 0)]
+
+
+def test_a_bug_closes_the_connection_and_is_logged(caplog):
+    def broken(name):
+        raise RuntimeError("broken")
+
+    connection = Connection(find=broken)
+    assert connection.handshake("SCRAM-SHA-256").error_code == 0
+    assert connection.token(ScramClient(SCRAM_SHA_256, "alice", "secret").first()) is None
+    assert connection.closed and connection.admitted == [] and len(connection.authentication) == 0
+    assert "RuntimeError" in caplog.text

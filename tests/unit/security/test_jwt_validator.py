@@ -1,5 +1,6 @@
 """Tokens of an identity provider: what is valid, and what is refused."""
 
+import base64
 import json
 import time
 
@@ -176,3 +177,13 @@ def test_malformed_messages(validator, message):
 def test_another_name_than_the_tokens(validator):
     with pytest.raises(AuthenticationFailedError):
         exchange(validator(), token(), "a=bob")
+
+
+def test_a_header_of_any_depth_is_refused(validator):
+    deep = b'{"alg":' + b"[" * 30_000
+    with pytest.raises(TokenRefusedError):
+        validator().validated(base64.urlsafe_b64encode(deep).decode().rstrip("=") + ".e30.e30")
+
+
+def test_a_time_of_expiry_that_no_number_has(validator):
+    assert validator().validated(token(exp=10**30)).expires_ms == (1 << 63) - 1

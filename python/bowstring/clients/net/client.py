@@ -151,8 +151,6 @@ class NetworkClient:
             pending.complete(None, error)
         else:
             self.poller.alarm = min(self.poller.alarm, pending.deadline)
-            if connection.renew_at is not None and time.monotonic() >= connection.renew_at:
-                self._renew(connection)
             self._guarded(connection, connection.send, pending)
         if not pending.done:
             pending.callback = callback
@@ -314,6 +312,10 @@ class NetworkClient:
         connection = self._connections.get((*address, purpose))
         if connection is not None and connection.is_idle(IDLE_CHECK_S):
             self._guarded(connection, self._receive, connection)  # the broker may have closed it meanwhile
+            connection = self._connections.get((*address, purpose))
+        due = connection.renew_at if connection is not None else None
+        if connection is not None and due is not None and time.monotonic() >= due:
+            self._renew(connection)  # which may close it
             connection = self._connections.get((*address, purpose))
         if connection is not None:
             return connection

@@ -5,13 +5,18 @@ import contextlib
 import datetime
 import socket
 import threading
+import time
 
 import pytest
 
 from bowstring import Admin, AuthenticationError, Consumer, Producer, TlsError, aio
-from bowstring.clients.errors import ConfigError, NoBrokerError
+from bowstring.clients.errors import ConfigError, ConnectionLostError, NoBrokerError
+from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.connection import Connection
+from bowstring.clients.records import Node
 from bowstring.protocol.messages.metadata import MetadataRequest
 from bowstring.protocol.messages.produce import ProduceRequest
+from bowstring.security.client_settings import ClientSecurity
 from tests.support.addresses import own_address
 from tests.support.certificates import authority, client_identity, foreign_authority
 from tests.support.fake_broker import produced
@@ -244,6 +249,27 @@ def test_a_renewal_that_is_refused(tls):
         with pytest.raises(AuthenticationError):
             while True:
                 admin.topics()
+
+
+def test_a_connection_that_breaks_as_its_login_is_renewed(monkeypatch):
+    """The request that was the reason fails or goes over another connection; it does not wait for ever."""
+    broken = []
+
+    def renew(connection):
+        broken.append(connection)
+        raise BrokenPipeError(32, "broken pipe")
+
+    monkeypatch.setattr(Connection, "renew", renew)
+    with accepting(sasl=True, lifetime_ms=20) as broker:
+        client = NetworkClient("c", security=ClientSecurity.of(logging_in("PLAIN", "SASL_PLAINTEXT")))
+        host, port = broker.bootstrap.rsplit(":", 1)
+        node = Node(-1, host, int(port))
+        while len(broken) < 2:
+            with contextlib.suppress(ConnectionLostError):
+                client.wait(client.send(node, MetadataRequest, MetadataRequest()), HANG_S)
+            until = time.monotonic() + 0.02
+            wait_until(lambda until=until: time.monotonic() >= until)
+        client.close()
 
 
 # ------------------------------------------------------------ asyncio
