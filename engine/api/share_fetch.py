@@ -94,7 +94,10 @@ async def handle(
     if not closes and not renews:
         known, failed = await _known(metadata, time_slices, session, denies)
         most = min(body.max_bytes, configs.value("fetch.max.bytes"))
-        fetched = await _fetch(share_partitions, request, member, known, most) | failed
+        came = await _fetch(share_partitions, request, member, known, most)
+        denies = denials_of_topics(authorizer, request, AclOperation.READ)  # it may have waited
+        lost = _withdrawn(metadata, share_partitions, member, came, denies)
+        fetched = came | lost | failed
     outcomes = await acknowledgements.outcomes()
     if closes and share_partitions.sessions.close(session):
         await share_partitions.release(session)
@@ -238,6 +241,20 @@ async def _fetch(
     fetch = ShareFetch(share_partitions, member, share_partitions.settings(member.group_id), wanted, options)
     with share_partitions.connected(request.connection_id, fetch.give_up):
         return await fetch.run()
+
+
+def _withdrawn(
+    metadata: "Metadata",
+    share_partitions: "SharePartitions",
+    member: SessionKey,
+    came: dict[SessionPartition, Fetched],
+    denies: Callable[[str], bool],
+) -> dict[SessionPartition, Fetched]:
+    """Gives back what the member may no longer read. Returns the answers in its place."""
+    refused = Errors.TOPIC_AUTHORIZATION_FAILED
+    lost = {each: found for each, found in came.items() if _unusable(metadata, each, denies) is refused}
+    _give_back(share_partitions, member, lost)
+    return {each: Fetched(refused) for each in lost}
 
 
 def _with_news(

@@ -1,6 +1,9 @@
 """What clients see without permissions, as KafkaApis and ControllerApis of Kafka 4.4 answer."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from confluent_kafka import Producer
 
 from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import ZERO_UUID
@@ -22,7 +25,7 @@ from bowstring.protocol.messages import share_fetch as sf
 from tests.support.embedded import engine_of
 from tests.support.enforced_node import NAME, enforced_node
 from tests.support.fake_authorizer import ANY
-from tests.support.waiting import wait_until
+from tests.support.waiting import HANG_S, wait_until
 from tests.support.wire_client import WireClient
 
 DENIED = Errors.TOPIC_AUTHORIZATION_FAILED.code
@@ -269,6 +272,33 @@ def test_records_are_shared_with_those_who_may_read(node, authorizer):
         )
         (found,) = client.ask(request, 1).responses
         assert found.partitions[0].error_code == DENIED
+    finally:
+        client.close()
+
+
+def test_a_fetch_that_waits_gets_no_records_after_the_permission_is_withdrawn(node, authorizer):
+    partition = sf.FetchPartition(partition_index=0)
+    topic = sf.FetchTopic(topic_id=node.topic_id, partitions=[partition])
+    fetch = sf.ShareFetchRequest(
+        group_id="s",
+        member_id="m",
+        topics=[topic],
+        max_wait_ms=60_000,
+        min_bytes=1,
+        max_bytes=1000,
+        max_records=9,
+    )
+    client = WireClient(node.broker.port)
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            answer = thread.submit(client.ask, fetch, 1)
+            wait_until(lambda: any(each[1:] == (READ, TOPIC, NAME) for each in authorizer.asked))
+            authorizer.denied = {(READ, TOPIC, NAME)}
+            producer = Producer({"bootstrap.servers": f"127.0.0.1:{node.broker.port}"})
+            producer.produce(NAME, b"x")
+            assert producer.flush(HANG_S) == 0
+            (found,) = answer.result(HANG_S).responses
+        assert found.partitions[0].error_code == DENIED and not found.partitions[0].records
     finally:
         client.close()
 
