@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from bowstring._native.server.data_plane import DataPlane
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.requests.listeners import Listener
+from bowstring.engine.requests.listeners import Listener, is_loopback
 
 if TYPE_CHECKING:
     from bowstring.engine.security.tls_listeners import TlsListeners
@@ -24,7 +24,9 @@ def listen(
         # Imported late: a node without TLS starts without it, and without OpenSSL.
         from bowstring.engine.security.tls_listeners import TlsListeners
 
-        tls = TlsListeners(configs, wanted)
+        tls = TlsListeners(
+            configs, wanted, must_authenticate=lambda index: _must_authenticate(configs, wanted[index])
+        )
     bound = [
         each._replace(
             port=plane.listen(
@@ -37,3 +39,9 @@ def listen(
         for index, each in enumerate(wanted)
     ]
     return bound, tls
+
+
+def _must_authenticate(configs: BrokerConfigs, listener: Listener) -> bool:
+    """Whether a certificate is all that keeps everyone out."""
+    is_open = configs.value("bowstring.listen.unauthenticated") or is_loopback(listener.host)
+    return not (listener.has_sasl or is_open)

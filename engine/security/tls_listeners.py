@@ -69,26 +69,36 @@ def _state(path: str) -> tuple[int, int, int] | None:
 
 
 class _Keys:
-    """What a listener uses: the settings it was made from, the state of the files, the context."""
+    """What a listener uses: the settings it was made from, the state of the files, the context.
+
+    Attributes:
+        terms: What clients must do: whether they authenticate; protocols; cipher suites.
+    """
 
     def __init__(self, configs: BrokerConfigs, listener: Listener) -> None:
         self.settings = _settings_of(configs, listener)
         material = KeyMaterial.of(self.settings)
         self.files = {path: _state(path) for path in material.files}
-        self.context = material.context(
-            server=True,
-            client_auth=client_auth(configs, listener),
-            protocols=listener_value(configs, listener.name, "ssl.enabled.protocols"),
-            ciphers=listener_value(configs, listener.name, "ssl.cipher.suites"),
-        )
+        self.terms = auth, protocols, ciphers = _terms_of(configs, listener)
+        self.context = material.context(server=True, client_auth=auth, protocols=protocols, ciphers=ciphers)
         assert self.context.certificate is not None
         self.certificate = Certificate(self.context.certificate)
 
     def has_changed(self, configs: BrokerConfigs, listener: Listener) -> bool:
         """Whether its settings or files are others now."""
-        return _settings_of(configs, listener) != self.settings or any(
-            _state(path) != state for path, state in self.files.items()
+        return (
+            _settings_of(configs, listener) != self.settings
+            or _terms_of(configs, listener) != self.terms
+            or any(_state(path) != state for path, state in self.files.items())
         )
+
+
+def _terms_of(configs: BrokerConfigs, listener: Listener) -> tuple[str, list[str], list[str]]:
+    return (
+        client_auth(configs, listener),
+        listener_value(configs, listener.name, "ssl.enabled.protocols"),
+        listener_value(configs, listener.name, "ssl.cipher.suites"),
+    )
 
 
 def _settings_of(configs: BrokerConfigs, listener: Listener) -> dict[str, str]:
@@ -107,6 +117,7 @@ class TlsListeners:
     Args:
         configs: The configs in force.
         listeners: In the data plane's order.
+        must_authenticate: Whether a listener, by its index, may not be open to clients without a certificate.
         clock: Milliseconds since the epoch.
 
     Attributes:
@@ -121,10 +132,12 @@ class TlsListeners:
         configs: BrokerConfigs,
         listeners: Sequence[Listener],
         *,
+        must_authenticate: Callable[[int], bool] = lambda index: False,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.reloads = 0
         self._configs = configs
+        self._must_authenticate = must_authenticate
         self._clock = clock
         self._listeners = {index: each for index, each in enumerate(listeners) if has_tls(each)}
         self._keys: dict[int, _Keys] = {}
@@ -179,6 +192,7 @@ class TlsListeners:
         try:
             keys = _Keys(self._configs, listener)
             self._compare(listener, self._keys[index].certificate, keys.certificate)
+            self._check_authentication(index, keys)
         except (TlsError, ConfigError) as error:
             if self._failing.get(index) != str(error):
                 self._failing[index] = str(error)
@@ -211,6 +225,15 @@ class TlsListeners:
                     else f"it lacks the names {', '.join(sorted(before))}"
                 )
                 raise ConfigError(f"the new certificate differs: {what}; to allow that, set {setting}=true")
+
+    def _check_authentication(self, index: int, new: _Keys) -> None:
+        """As at a start: a change opens no listener to everyone whose machine can reach it."""
+        before, after = self._keys[index].terms[0], new.terms[0]
+        if before == "required" != after and self._must_authenticate(index):
+            raise ConfigError(
+                f"{_CLIENT_AUTH}={after} would let every machine that can reach the listener do everything; "
+                "leave it at required, or start the node with bowstring.listen.unauthenticated=true"
+            )
 
     def _warn(self, index: int, listener: Listener) -> None:
         """Warns 30, 7 and 1 days before a certificate expires, and when it has."""

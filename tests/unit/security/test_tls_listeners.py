@@ -44,10 +44,10 @@ def plane():
     return FakePlane()
 
 
-def made(key_file, listeners=TWO, **settings):
+def made(key_file, listeners=TWO, *, must_authenticate=lambda index: False, **settings):
     settings = {name.replace("__", "."): value for name, value in settings.items()}
     configs = BrokerConfigs({"log.dirs": "/tmp/unused", "ssl.keystore.location": str(key_file), **settings})
-    return configs, TlsListeners(configs, listeners)
+    return configs, TlsListeners(configs, listeners, must_authenticate=must_authenticate)
 
 
 def test_only_tls_listeners_have_keys(key_file):
@@ -141,6 +141,35 @@ class TestReload:
         key_file.write_bytes(pem(authority().identity()))
         found.check(plane)
         assert len(plane.given) == 1
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("ssl.client.auth", "required"),
+            ("listener.name.secure.ssl.client.auth", "required"),
+            ("ssl.enabled.protocols", "TLSv1.3"),
+            ("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384"),
+        ],
+    )
+    def test_what_clients_must_do(self, key_file, plane, name, value):
+        trusted = {"ssl.truststore.location": str(key_file)}
+        configs, found = made(key_file, **trusted)
+        configs.dynamic_broker = {name: value}
+        found.check(plane)
+        found.check(plane)
+        assert [listener for listener, _ in plane.given] == [1]
+
+    @pytest.mark.parametrize("must_authenticate", [False, True])
+    def test_a_listener_is_not_opened_to_everyone(self, key_file, plane, caplog, must_authenticate):
+        settings = {"ssl.truststore.location": str(key_file), "ssl.client.auth": "required"}
+        configs, found = made(key_file, must_authenticate=lambda index: must_authenticate, **settings)
+        configs.dynamic_broker = {"ssl.client.auth": "none"}
+        found.check(plane)
+        assert len(plane.given) == (0 if must_authenticate else 1)
+        refused = [line for line in caplog.records if "not acceptable" in line.getMessage()]
+        assert [("leave it at required" in line.facts["detail"]) for line in refused] == [
+            True
+        ] * must_authenticate
 
     def test_other_names_may_be_allowed(self, key_file, plane):
         _, found = made(key_file, ssl__allow__dn__changes="true", ssl__allow__san__changes="true")
