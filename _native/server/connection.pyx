@@ -64,6 +64,7 @@ cdef enum:
     CHUNK_BYTES = 4000
     SLOTS_MAX = 1024                    # a connection with this many unanswered requests is not read from
     OUT_BYTES_MAX = 1024 * 1024         # nor one with this many bytes of queued replies
+    UNSENT_BYTES_MAX = 256 * 1024       # nor one with this many encrypted bytes: more than one turn leaves
     IOVECS = 32
     LOOK_BYTES = 256 * 1024             # of files to one connection, until it is looked whether others wait
     TURN_BYTES = 4 * 1024 * 1024        # of files to one connection, until timers and others go on in any case
@@ -135,6 +136,8 @@ cdef void connection_fit_buffer(Connection *c) noexcept nogil:
         return
     if have >= 4:
         need = 4 + ((<int64_t>at[0] << 24) | (at[1] << 16) | (at[2] << 8) | at[3])
+        if c.fetcher == NULL:                            # a connection that waits may have a size that will be refused
+            need = min(need, 4 + c.reactor.plane.request_max_bytes)
     need = max(need, have if spare > 0 else 0) + spare
     if need > c.capacity:
         data = buffer_take(&c.reactor.pool, need, &capacity)
@@ -415,7 +418,8 @@ cdef void connection_watch(Connection *c) noexcept nogil:
     connection whose Fetch waits must be seen although a request behind it stops the reading: that request is dropped."""
     cdef bint reading = (not c.closing and not c.refusing and not c.parked and not c.stalled
                          and c.muted_until_ms == 0 and not connection_full(c)
-                         and c.phase != PHASE_CERTIFICATE)
+                         and c.phase != PHASE_CERTIFICATE
+                         and (c.tls == NULL or c.tls.unsent.end - c.tls.unsent.start < UNSENT_BYTES_MAX))
     cdef bint writing = (c.out_head != NULL or tls_unsent(c)) and not c.closing
     cdef bint hangup = c.stalled == STALL_ORDER and c.fetch != NULL and not c.closing
     if reading != c.reading or writing != c.writing or hangup != c.watches_hangup:

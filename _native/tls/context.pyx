@@ -12,8 +12,9 @@ from libc.string cimport memcpy
 from libc.time cimport tm
 from bowstring._native.tls.library cimport last_reason
 from bowstring._native.tls.openssl cimport (
-    SSL_CTRL_CHAIN_CERT, SSL_CTRL_MODE, SSL_CTRL_SET_MAX_PROTO_VERSION, SSL_CTRL_SET_MIN_PROTO_VERSION,
-    SSL_CTRL_SET_SESS_CACHE_MODE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_ENABLE_PARTIAL_WRITE,
+    SSL_CTRL_CHAIN_CERT, SSL_CTRL_CLEAR_MODE, SSL_CTRL_MODE, SSL_CTRL_SET_MAX_PROTO_VERSION, SSL_CTRL_SET_MIN_PROTO_VERSION,
+    SSL_CTRL_SET_SESS_CACHE_MODE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_AUTO_RETRY,
+    SSL_MODE_ENABLE_PARTIAL_WRITE,
     SSL_MODE_RELEASE_BUFFERS, SSL_OP_CIPHER_SERVER_PREFERENCE, SSL_OP_NO_COMPRESSION, SSL_OP_NO_RENEGOTIATION,
     SSL_OP_PRIORITIZE_CHACHA, SSL_VERIFY_FAIL_IF_NO_PEER_CERT, SSL_VERIFY_NONE, SSL_VERIFY_PEER, TLS1_2, TLS1_3,
     X509_V_FLAG_PARTIAL_CHAIN, openssl)
@@ -243,6 +244,8 @@ cdef int use_settings(void *context, list versions, bint server) except -1:
                                 | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA)
     openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER
                          | SSL_MODE_RELEASE_BUFFERS, NULL)
+    # SSL_read returns after each message that is not data: stream.pyx counts them.
+    openssl.SSL_CTX_ctrl(context, SSL_CTRL_CLEAR_MODE, SSL_MODE_AUTO_RETRY, NULL)
     openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, _VERSIONS[min(versions)], NULL)
     openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, _VERSIONS[max(versions)], NULL)
     openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, 0, NULL)

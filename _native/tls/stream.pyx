@@ -14,6 +14,8 @@ from bowstring._native.tls.stream_types cimport (
 
 cdef enum:
     BUFFER_MIN_BYTES = 4096
+    DATALESS_MAX = 64               # a peer may send this many messages in a row that are not data, each with an answer
+                                    # counts twice: they cost time and memory (RFC 8446, 4.6.3; refused renegotiation)
 
 cdef TlsCalls calls
 cdef void *method = NULL                                 # of our BIO
@@ -26,6 +28,11 @@ cdef bint buffer_reserve(TlsBuffer *buffer, int64_t n) noexcept nogil:
     cdef void *grown
     if buffer.capacity - buffer.end >= n:
         return True
+    if buffer.start > 0 and buffer.start >= buffer.end - buffer.start:
+        memcpy(buffer.data, buffer.data + buffer.start, buffer.end - buffer.start)
+        buffer.end -= buffer.start
+        buffer.start = 0
+        return buffer_reserve(buffer, n)
     if capacity < BUFFER_MIN_BYTES:
         capacity = BUFFER_MIN_BYTES
     while capacity < buffer.end + n:
@@ -41,6 +48,8 @@ cdef bint buffer_reserve(TlsBuffer *buffer, int64_t n) noexcept nogil:
 cdef int give_bytes(void *bio, char *data, int n) noexcept nogil:
     cdef TlsStream *s = <TlsStream *>openssl.BIO_get_data(bio)
     openssl.BIO_clear_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY)
+    if s.dataless > DATALESS_MAX:
+        return -1
     if s.input_bytes == 0:
         openssl.BIO_set_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY)
         return -1
@@ -59,6 +68,7 @@ cdef int take_bytes(void *bio, const char *data, int n) noexcept nogil:
         return -1
     memcpy(s.sink.data + s.sink.end, data, n)
     s.sink.end += n
+    s.dataless += s.receiving
     return n
 
 
@@ -143,6 +153,8 @@ cdef TlsStatus fail(TlsStream *s) noexcept nogil:
     s.failed = True
     if s.out_of_memory:
         reason = b"out of memory"
+    elif s.dataless > DATALESS_MAX:
+        reason = b"the peer sends messages without data"
     if reason == NULL:
         reason = b"the peer broke the protocol"
     found = openssl.SSL_get_verify_result(s.ssl)
@@ -156,7 +168,7 @@ cdef TlsStatus fail(TlsStream *s) noexcept nogil:
 
 cdef TlsStatus stream_receive(TlsStream *s, const uint8_t *data, int64_t n, uint8_t *out, int64_t room,
                               int64_t *produced) noexcept nogil:
-    cdef size_t got
+    cdef TlsStatus status
     cdef int result
     produced[0] = 0
     if s.failed:
@@ -170,15 +182,28 @@ cdef TlsStatus stream_receive(TlsStream *s, const uint8_t *data, int64_t n, uint
             return TLS_OK if openssl.SSL_get_error(s.ssl, result) == SSL_ERROR_WANT_READ else fail(s)
         s.established = True
         s.resumed = openssl.SSL_session_reused(s.ssl)
+        openssl.ERR_clear_error()
+    s.receiving = True
+    status = decrypt(s, out, room, produced)
+    s.receiving = False
+    return status
+
+
+cdef TlsStatus decrypt(TlsStream *s, uint8_t *out, int64_t room, int64_t *produced) noexcept nogil:
+    cdef size_t got
+    cdef int result
     while produced[0] < room:
         result = openssl.SSL_read_ex(s.ssl, out + produced[0], room - produced[0], &got)
         if result == 1:
             produced[0] += got
+            s.dataless = 0
             continue
         result = openssl.SSL_get_error(s.ssl, result)
-        if result == SSL_ERROR_WANT_READ:
+        if result != SSL_ERROR_WANT_READ:
+            return TLS_CLOSED if result == SSL_ERROR_ZERO_RETURN else fail(s)
+        if s.input_bytes == 0:
             return TLS_OK
-        return TLS_CLOSED if result == SSL_ERROR_ZERO_RETURN else fail(s)
+        s.dataless += 1                                  # a message was handled
     return TLS_OK
 
 

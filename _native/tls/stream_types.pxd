@@ -60,5 +60,7 @@ cdef struct TlsStream:
     int8_t established
     int8_t resumed                  # by a ticket of an earlier connection
     int8_t failed
+    int8_t receiving                # decrypts: what is written now is an answer
     int8_t out_of_memory
+    int32_t dataless                # messages and answers since the last data of an established connection
     char why[200]

@@ -272,6 +272,7 @@ def test_garbage_after_the_handshake(serve):
     client.call(fetch(17), 17)
     raw = client.socket.detach()
     with socket.socket(fileno=raw) as below:
+        below.settimeout(10)
         below.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
         while below.recv(1 << 16):
             pass
