@@ -14,7 +14,7 @@ from bowstring._native.base.pthread cimport (
 from bowstring._native.server.connection_types cimport Connection
 from bowstring._native.server.control_types cimport RequestHeader
 from bowstring._native.server.quota_types cimport (
-    BUCKETS_MAX, NAME_ABSENT, NAME_DEFAULT, NAME_GIVEN, QUOTA_CHAINS, QUOTA_KINDS, QUOTA_REQUEST, QuotaBucket, QuotaClient,
+    BUCKET_NAMES_MAX, BUCKETS_MAX, NAME_ABSENT, NAME_DEFAULT, NAME_GIVEN, QUOTA_CHAINS, QUOTA_KINDS, QUOTA_REQUEST, QuotaBucket, QuotaClient,
     QuotaKind, QuotaRule, QuotaTable)
 from bowstring._native.server.subject_types cimport Subject
 from bowstring._native.server.subjects cimport subject_at
@@ -146,21 +146,26 @@ cdef void bucket_free(QuotaBucket *b) noexcept nogil:
     free(b)
 
 
+cdef bint full(const QuotaTable *t) noexcept nogil:
+    return t.bucket_count >= BUCKETS_MAX or t.bucket_names >= BUCKET_NAMES_MAX
+
+
 cdef void sweep(QuotaTable *t, int64_t now_ms) noexcept nogil:
     """Frees idle rates. One whose window is empty is the same as none, so a full table keeps no others."""
-    cdef int64_t keep_ms = KEEP_MS if t.bucket_count < BUCKETS_MAX else t.samples * t.window_ms
+    cdef int64_t keep_ms = t.samples * t.window_ms if full(t) else KEEP_MS
     cdef QuotaBucket **at
     cdef QuotaBucket *b
     cdef int i
-    t.sweep_due_ms = now_ms + (SWEEP_MS if t.bucket_count < BUCKETS_MAX else SWEEP_FULL_MS)
+    t.sweep_due_ms = now_ms + (SWEEP_FULL_MS if full(t) else SWEEP_MS)
     for i in range(QUOTA_CHAINS):
         at = &t.buckets[i]
         while at[0] != NULL:
             b = at[0]
             if b.refs == 0 and now_ms - b.used_ms >= keep_ms:
                 at[0] = b.next
-                bucket_free(b)
                 t.bucket_count -= 1
+                t.bucket_names -= b.user_length + b.client_length
+                bucket_free(b)
             else:
                 at = &b.next
 
@@ -179,7 +184,7 @@ cdef QuotaBucket *bucket_of(QuotaTable *t, int kind, const uint8_t *user, int32_
     while b != NULL and not (b.kind == kind and same(bucket_names(b), b.user_length, user, user_length)
                              and same(bucket_names(b) + b.user_length, b.client_length, client, client_length)):
         b = b.next
-    if b == NULL and t.bucket_count >= BUCKETS_MAX and user_length + client_length > 0:
+    if b == NULL and full(t) and user_length + client_length > 0:
         return bucket_of(t, kind, NULL, 0, NULL, 0, bound)   # shared by those that are too many
     if b == NULL:
         names = (user_length + client_length + 7) & ~<int64_t>7
@@ -201,6 +206,7 @@ cdef QuotaBucket *bucket_of(QuotaTable *t, int kind, const uint8_t *user, int32_
         b.next = t.buckets[at]
         t.buckets[at] = b
         t.bucket_count += 1
+        t.bucket_names += user_length + client_length
     b.refs += 1
     pthread_mutex_lock(&b.lock)
     b.bound = bound

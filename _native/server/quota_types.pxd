@@ -17,6 +17,7 @@ cdef enum QuotaName:
 cdef enum:
     QUOTA_CHAINS = 1024             # of a hash table
     BUCKETS_MAX = 32768             # further entities share one rate for each kind
+    BUCKET_NAMES_MAX = 16777216     # the same, by the bytes of all names: a client id may have 32,767
 
 # Before the cimports: structs of these files point to each other.
 cdef struct QuotaRule
@@ -55,6 +56,7 @@ cdef struct QuotaTable:
     QuotaRule **rules               # QUOTA_CHAINS chains; NULL: none yet
     QuotaBucket **buckets           # the same
     int32_t bucket_count
+    int64_t bucket_names            # bytes
     int64_t sweep_due_ms
     int32_t samples
     int64_t window_ms

@@ -279,3 +279,13 @@ def test_a_stop_ends_muted_connections(tmp_path):
     served.plane.stop()
     assert client.closed()
     served.close()
+
+
+def test_long_names_take_a_bounded_amount_of_memory(served):
+    """Client ids are what clients choose, also before they have authenticated."""
+    served.quotas.set([(FETCH, None, DEFAULT, 1e9)])
+    for i in range(600):
+        served.quotas.use_bytes(USER, f"{i:03}" + "x" * 32_000, 1)
+    names = [len(client_id) for _, _, client_id, *_ in served.quotas.rates(1000)]
+    assert 16 << 20 <= sum(names) <= (16 << 20) + 32_767
+    assert names.count(0) == 1, "the others share a rate"
