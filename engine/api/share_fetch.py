@@ -93,11 +93,9 @@ async def handle(
     closes = body.share_session_epoch == FINAL_EPOCH
     if not closes and not renews:
         known, failed = await _known(metadata, time_slices, session, denies)
-        most = min(body.max_bytes, configs.value("fetch.max.bytes"))
-        came = await _fetch(share_partitions, request, member, known, most)
+        came = await _fetch(share_partitions, request, member, known, configs.value("fetch.max.bytes"))
         denies = denials_of_topics(authorizer, request, AclOperation.READ)  # it may have waited
-        lost = _withdrawn(metadata, share_partitions, member, came, denies)
-        fetched = came | lost | failed
+        fetched = came | _withdrawn(metadata, share_partitions, member, came, denies) | failed
     outcomes = await acknowledgements.outcomes()
     if closes and share_partitions.sessions.close(session):
         await share_partitions.release(session)
@@ -226,9 +224,10 @@ async def _fetch(
     request: "Request",
     member: SessionKey,
     known: list[SessionPartition],
-    max_bytes: int,
+    most_bytes: int,
 ) -> dict[SessionPartition, Fetched]:
     body: ShareFetchRequest = request.body
+    max_bytes = min(body.max_bytes, most_bytes)
     options = ShareFetchOptions(
         max_wait_ms=body.max_wait_ms,
         min_bytes=min(body.min_bytes, max_bytes),
