@@ -16,7 +16,7 @@ BUILD_TIMEOUT_S = 1_800
 LOAD_S = 4
 # The modules that threads share, and their imports. The rest of the native code belongs to one thread at a
 # time.
-PACKAGES = ("base", "disk", "log", "record", "replica", "server", "wal", "protocol")
+PACKAGES = ("access", "base", "disk", "log", "record", "replica", "server", "tls", "wal", "protocol")
 LOADS = ("commits", "modes", "closes", "logs")
 EXIT_CODE = 66
 # Addresses that ThreadSanitizer does not expect (vm.mmap_rnd_bits above 28) are avoided without randomization.
