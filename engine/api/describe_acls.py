@@ -34,7 +34,7 @@ async def handle(
     body: DescribeAclsRequest = request.body
     kinds = body.resource_type_filter, body.pattern_type_filter, body.operation, body.permission_type
     if AclResourceType.UNKNOWN in kinds:  # 0 in all of the enums
-        raise ProtocolError("DescribeAcls has UNKNOWN elements")
+        raise ProtocolError("DescribeAclsRequest", request.version, "filter", 0, "has UNKNOWN elements")
     check_is_on(authorizer)
     wanted = filter_of(body)
     if wanted.unknown is not None:

@@ -222,7 +222,6 @@ def test_malformed(talk: Talk) -> None:
     ann.acknowledge("with a long member", (0, 0, [ACCEPT]), member_id="m" * 37)
     ann.join()
     Member(group, "c").fetch("of an unknown partition", {7: []})
-    ann.acknowledge("of an unknown topic", (0, 0, [ACCEPT]), topic_id=NOBODYS_ID)
     ann.acknowledge("of an unknown partition", (0, 0, [ACCEPT]), index=7)
     ann.acknowledge("with an unknown type", (0, 0, [5]))
     ann.acknowledge("with a negative type", (0, 0, [-1]))
@@ -231,6 +230,7 @@ def test_malformed(talk: Talk) -> None:
     ann.acknowledge("backwards", (1, 0, [ACCEPT]))
     ann.acknowledge("out of order", (1, 1, [ACCEPT]), (0, 0, [ACCEPT]))
     ann.acknowledge("nothing")
+    ann.acknowledge("of an unknown topic", (0, 0, [ACCEPT]), topic_id=NOBODYS_ID)
 
 
 @conversation()
