@@ -26,6 +26,7 @@ from bowstring.engine.network.connection import NoAnswerError
 from bowstring.engine.requests.binding import bound
 from bowstring.engine.requests.led_logs import LedLogs
 from bowstring.engine.requests.time_slices import TimeSlices
+from bowstring.engine.security.authorizer import Authorizer
 from bowstring.engine.share.leader import share_partition, share_partitions
 from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.engine.transactions import marker_writer, service
@@ -196,6 +197,7 @@ class Shells:
         self.log_waiters: list[LogWaiters] = []
         self.changes = _Changes()
         self.producer_ids = _ProducerIds(self.world)
+        self.authorizer = Authorizer(self.configs)
         self.time_slices = TimeSlices()
         self.time_slices.until_ns = FOR_EVER_NS
         self.coordination = Coordination(
