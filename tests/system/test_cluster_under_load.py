@@ -6,6 +6,7 @@ import bowstring
 from bowstring.clients.admin.admin import Admin
 from tests.support.acked_load import AckedLoad
 from tests.support.group_reader import GroupReader, committed
+from tests.support.in_sync import wait_until_in_sync
 from tests.support.waiting import HANG_S, wait_until
 
 TIMEOUT_MS = int(HANG_S * 1000)
@@ -43,16 +44,6 @@ def load_on(cluster, admin, topic, replicas=3, least=2):
         [bowstring.NewTopic(topic, assignments=assignments, configs={"min.insync.replicas": str(least)})]
     )
     return AckedLoad(cluster.bootstrap_servers, topic, PARTITIONS)
-
-
-def wait_until_in_sync(admin, topic):
-    def state():
-        return [
-            (part.leader, set(part.replicas) - set(part.isr))
-            for part in admin.describe_topic(topic).partitions.values()
-        ]
-
-    wait_until(lambda: all(leader >= 0 and not missing for leader, missing in state()), state)
 
 
 def test_brokers_restart_one_after_the_other(cluster, admin):

@@ -11,9 +11,10 @@ from bowstring.cluster import layout
 from bowstring.cluster.layout import prepare
 from bowstring.engine.quorum.formatting import FormatOptions
 from tests.support.acked_load import AckedLoad
+from tests.support.in_sync import wait_until_in_sync
 from tests.support.secured_nodes import JAAS, NODE_PASSWORD, secured
 from tests.support.serving import steady_port
-from tests.support.waiting import HANG_S, wait_until
+from tests.support.waiting import HANG_S
 
 TIMEOUT_MS = int(HANG_S * 1000)
 PARTITIONS = 3
@@ -42,16 +43,6 @@ def load_on(cluster, admin, topic):
         [bowstring.NewTopic(topic, assignments=assignments, configs={"min.insync.replicas": "2"})]
     )
     return AckedLoad(cluster.bootstrap_servers, topic, PARTITIONS)
-
-
-def wait_until_in_sync(admin, topic):
-    def state():
-        return [
-            (part.leader, set(part.replicas) - set(part.isr))
-            for part in admin.describe_topic(topic).partitions.values()
-        ]
-
-    wait_until(lambda: all(leader >= 0 and not missing for leader, missing in state()), state)
 
 
 def test_three_nodes_replicate_over_sasl_ssl(tmp_path, admin_of, monkeypatch):

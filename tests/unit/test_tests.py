@@ -12,7 +12,7 @@ TESTS = ROOT / "tests"
 NOT_OURS = {
     *("_replace", "_asdict", "_fields", "_exit"),
     *("_error", "_bad", "_jvm", "_jdf", "_jsc", "_jsparkSession", "_gateway"),
-    *("_FATAL", "_BAD_MSG", "_PARTITION_EOF", "_assign_work_unit", "_coordinator"),
+    *("_FATAL", "_BAD_MSG", "_PARTITION_EOF", "_AUTHENTICATION", "_SSL", "_assign_work_unit", "_coordinator"),
 }
 # Our own private names that tests use, by file, each with the reason why there is no public one.
 PRIVATE = {

@@ -16,7 +16,7 @@ from bowstring.engine.network.connection import NoAnswerError, PeerConnection
 from bowstring.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from tests.support.certificates import authority, client_identity, foreign_authority
 from tests.support.secured_double import JAAS, PASSWORD, SecuredDouble, node_identity, secured
-from tests.support.waiting import FOR_EVER_S
+from tests.support.waiting import FOR_EVER_S, pause_async
 
 TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority().certificate.decode()}
 LOGIN = {
@@ -95,7 +95,7 @@ def test_a_login_is_renewed_before_it_ends():
     async def scenario(connection):
         for _ in range(3):
             await ask(connection)
-            await asyncio.sleep(0.002)
+            await pause_async(0.002, "the session's time passes")
 
     exchanging(double, configs("SASL_PLAINTEXT", **LOGIN), scenario)
     assert len(double.logins) == 3
@@ -108,7 +108,7 @@ def test_a_connection_that_was_closed_while_idle_is_made_again():
         await ask(connection)
         for transport in list(double.transports):
             transport.close()
-        await asyncio.sleep(0.05)
+        await pause_async(0.05, "the end arrives")
         await ask(connection)
 
     double.transports = []
@@ -186,7 +186,7 @@ def test_why_there_is_no_connection(double, settings, complaint, caplog):
 
 def test_a_node_that_never_ends_its_handshake_costs_the_timeout_only():
     silent = SecuredDouble(answering)
-    silent.serve = lambda reader, writer: asyncio.sleep(FOR_EVER_S)
+    silent.serve = lambda reader, writer: pause_async(FOR_EVER_S, "the node says nothing")
 
     async def scenario(connection):
         with pytest.raises(NoAnswerError):

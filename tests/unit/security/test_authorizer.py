@@ -12,6 +12,7 @@ from bowstring.engine.security.authorizer import Authorizer
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.records.cluster_metadata.markers import BeginTransactionRecord, EndTransactionRecord
 from bowstring.protocol.records.cluster_metadata.security import RemoveAccessControlEntryRecord
+from tests.support.waiting import wait_until_async
 
 STANDARD = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
@@ -203,8 +204,7 @@ def test_reactors_get_changes_and_look_again_once_for_many(source):
         authorizer.follow(source, lambda: True, plane)
         for n in range(5):
             source.append(acl(n))
-        while "recheck" not in plane.calls:
-            await asyncio.sleep(0.001)
+        await wait_until_async(lambda: "recheck" in plane.calls)
         assert plane.calls[-1] == "recheck" and plane.calls.count("recheck") == 1
         assert plane.table is authorizer.rules.table
         authorizer.rules.take_reports()

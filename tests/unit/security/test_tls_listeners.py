@@ -182,9 +182,9 @@ class TestReload:
     ("days_left", "stage"), [(31, None), (29, "30 days"), (6, "7 days"), (0.5, "1 days"), (-1, "has expired")]
 )
 def test_expiry_is_warned_of_once_for_each_stage(key_file, plane, caplog, days_left, stage):
-    _, found = made(key_file)
+    configs, found = made(key_file)
     (until_ms,) = found.valid_until_ms().values()
-    found._clock = lambda: until_ms - int(days_left * DAY_MS)
+    found = TlsListeners(configs, TWO, clock=lambda: until_ms - int(days_left * DAY_MS))
     with caplog.at_level(logging.WARNING, "bowstring"):
         found.check(plane)
         found.check(plane)
