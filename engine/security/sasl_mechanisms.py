@@ -7,7 +7,7 @@ from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.listener_configs import listener_prefix, listener_text, listener_value
 from bowstring.engine.security.sasl_oauthbearer import OAuthBearerServer
-from bowstring.engine.security.sasl_plain import PlainServer
+from bowstring.engine.security.sasl_plain import SaslPlain
 from bowstring.engine.security.sasl_scram import CredentialOf, ScramServer, TokenOf
 from bowstring.engine.security.sasl_server import SaslServer
 from bowstring.security.jaas import JaasError, Login, parse_login
@@ -108,7 +108,7 @@ def _server_maker(
     login = jaas_login(configs, listener, name)
     if name == PLAIN:
         passwords = _passwords(listener, login)
-        return lambda: PlainServer(passwords)
+        return lambda: SaslPlain(passwords)
     if name in SCRAM_MECHANISMS:
         mechanism = SCRAM_MECHANISMS[name]
         users, tokens = credentials.of_user(mechanism), credentials.of_token(mechanism)

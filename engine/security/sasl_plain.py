@@ -8,7 +8,7 @@ from bowstring.engine.security.sasl_server import AuthenticationFailedError
 _INVALID = "Authentication failed: Invalid username or password"
 
 
-class PlainServer:
+class SaslPlain:
     """The server side of PLAIN, with the passwords by name. See `SaslServer`."""
 
     has_token = False
