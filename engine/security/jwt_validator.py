@@ -51,6 +51,12 @@ class JwtValidator:
                 f"listener {listener} offers OAUTHBEARER; set sasl.oauthbearer.jwks.endpoint.url to the "
                 "signing keys of the identity provider, https://… or file:///…"
             )
+        if url.lower().startswith("http:"):
+            event_log.warning(
+                "the signing keys of the identity provider come over a connection that is not encrypted, so "
+                "whoever is on the way can let anyone in as anyone; use https",
+                url=url,
+            )
         try:
             self.keys = SigningKeys(
                 url,

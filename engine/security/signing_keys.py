@@ -69,7 +69,9 @@ class SigningKeys:
         self._thread.start()
 
     def refresh_soon(self) -> None:
-        """Reads again before the time has come: a token names a key that is not here."""
+        """Reads again before the time has come: a token names a key that is not here. Not within
+        `retry_max_s` of the last time.
+        """
         self._wake.set()
 
     def close(self) -> None:
@@ -78,26 +80,25 @@ class SigningKeys:
         self._wake.set()
 
     def _run(self) -> None:
-        pause_s = self._refresh_s if self.keys else self._retry_s
-        failures = 0
+        failures = 0 if self.keys else 1
+        rest_s = 0.0 if self.keys else self._retry_s
         while True:
-            self._wake.wait(pause_s)
+            # Unknown key ids must not make requests to the provider as fast as clients connect.
+            self._closed.wait(rest_s)
+            if failures == 0:
+                self._wake.wait(self._refresh_s)
             if self._closed.is_set():
                 return
+            self._wake.clear()
             try:
                 self.read()
-                failures, pause_s = 0, self._refresh_s
+                failures, rest_s = 0, self._retry_max_s
             except (OSError, ValueError) as error:
-                pause_s = min(self._retry_max_s, self._retry_s * 2**failures)
                 if failures == 0:
                     event_log.error(
                         "the signing keys of the identity provider cannot be read; trying again",
                         url=self.url,
                         detail=str(error),
                     )
+                rest_s = min(self._retry_max_s, self._retry_s * 2 ** min(failures, 30))
                 failures += 1
-            # Unknown key ids must not make requests to the provider as fast as clients connect.
-            self._closed.wait(min(1.0, self._retry_s))
-            self._wake.clear()
-            if self._closed.is_set():
-                return

@@ -10,6 +10,7 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.security.jwt_validator import JwtValidator
 from bowstring.engine.security.sasl_oauthbearer import Bearer, OAuthBearerServer, TokenRefusedError
 from bowstring.engine.security.sasl_server import AuthenticationFailedError
+from bowstring.engine.security.signing_keys import SigningKeys
 from tests.support.waiting import wait_until
 
 jwt = pytest.importorskip("jwt")
@@ -123,6 +124,36 @@ def test_a_new_key_is_read_when_a_token_names_it(validator, tmp_path):
         found.validated(token("second"))
     wait_until(lambda: "second" in found.keys.keys, "the new key")
     assert found.validated(token("second")).name == "alice"
+
+
+def test_unknown_keys_do_not_make_requests_as_fast_as_clients_connect(tmp_path):
+    path = tmp_path / "keys.json"
+    path.write_text("{}")
+    reads = []
+    keys = SigningKeys(
+        path.as_uri(),
+        lambda document: reads.append(document) or {"a": 1},
+        refresh_s=60,
+        retry_s=0.001,
+        retry_max_s=60,
+    )
+    keys.read()
+    keys.start()
+    try:
+        keys.refresh_soon()
+        wait_until(lambda: len(reads) == 2)
+        for _ in range(5):
+            keys.refresh_soon()
+            time.sleep(0.02)
+        assert len(reads) == 2
+    finally:
+        keys.close()
+
+
+def test_keys_in_the_clear_are_warned_of(validator, caplog):
+    validator(jwks__endpoint__url="http://127.0.0.1:1/keys")
+    (line,) = [each for each in caplog.records if "not encrypted" in each.getMessage()]
+    assert line.facts["url"] == "http://127.0.0.1:1/keys"
 
 
 @pytest.mark.parametrize(
