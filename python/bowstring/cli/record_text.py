@@ -15,6 +15,8 @@ from bowstring.protocol.records import (
     TRANSACTION_STATE,
     CoordinatorRecords,
 )
+from bowstring.protocol.records.cluster_metadata.security import UserScramCredentialRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -45,6 +47,9 @@ _CONTROL_TYPES: dict[int, tuple[str, type[Message]]] = {
 }
 _END_TYPES = {0: "ABORT", 1: "COMMIT"}
 _UNSIGNED_VARINT_FRAME = 1
+_REDACTED = "(redacted)"
+# Ends of the names of configs whose values are secret.
+_SECRET_CONFIGS = (".password", ".passphrase", ".secret", ".key", ".jaas.config")
 
 
 def camel(name: str) -> str:
@@ -157,7 +162,19 @@ def metadata_record(record: Record) -> str:
     cls = CLUSTER_METADATA[kind]
     message = decode(cls, version, data, at)
     words = "".join(f"_{c}" if c.isupper() and i else c for i, c in enumerate(cls.__name__)).upper()
-    return compact({"type": words, "version": version, "data": as_json(message, version)})
+    fields = as_json(message, version)
+    for name in _secrets_of(cls, fields):
+        fields[name] = _REDACTED
+    return compact({"type": words, "version": version, "data": fields})
+
+
+def _secrets_of(cls: type[Any], fields: dict[str, Any]) -> tuple[str, ...]:
+    """Returns the fields of a metadata record that are not shown: passwords, and what SCRAM keeps of them."""
+    if cls is UserScramCredentialRecord:
+        return ("salt", "storedKey", "serverKey")
+    if cls is ConfigRecord and fields["name"].endswith(_SECRET_CONFIGS) and fields["value"]:
+        return ("value",)
+    return ()
 
 
 def compact(value: Any) -> str:

@@ -7,6 +7,9 @@ import pytest
 
 from bowstring._native.base.crc import crc32c
 from bowstring._native.record.encode import encode_batch
+from bowstring.protocol.records.cluster_metadata.security import UserScramCredentialRecord
+from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
+from bowstring.protocol.records.metadata_frame import encode_metadata_record
 
 NAME = "00000000000000000010"
 
@@ -150,6 +153,20 @@ def test_control_records_and_decoders(offline, tmp_path):
     )
     assert lines[4].endswith("payload: <DELETE>")
     assert offline("dump-log", log, "--offsets-decoder", "--cluster-metadata-decoder").code == 2
+
+
+def test_secrets_of_the_metadata_are_not_shown(offline, tmp_path):
+    log = tmp_path / f"{NAME}.log"
+    records = [
+        UserScramCredentialRecord(name="a", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v"),
+        ConfigRecord(resource_type=4, resource_name="1", name="listener.name.x.sasl.jaas.config", value="pw"),
+        ConfigRecord(resource_type=4, resource_name="1", name="ssl.key.password", value="pw"),
+        ConfigRecord(resource_type=4, resource_name="1", name="num.io.threads", value="7"),
+    ]
+    log.write_bytes(encode_batch([(None, encode_metadata_record(each, 0), 5, []) for each in records]))
+    lines = offline("dump-log", log, "--cluster-metadata-decoder").lines[3:]
+    assert [line.count('"(redacted)"') for line in lines] == [3, 1, 1, 0]
+    assert not any('"pw"' in line for line in lines) and '"7"' in lines[3]
 
 
 def test_json_and_directories(offline, segment):
