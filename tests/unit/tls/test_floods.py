@@ -46,7 +46,7 @@ class OpenSslClient:
         return ctypes.c_void_p(self._pointer(maker, ctypes.c_void_p(self._pointer(method))))
 
     def outgoing(self) -> bytes:
-        out = ctypes.create_string_buffer(1 << 20)
+        out = ctypes.create_string_buffer(1 << 16)
         n = self._call("BIO_read", self.sent, out, len(out))
         return out.raw[: max(n, 0)]
 
