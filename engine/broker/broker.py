@@ -35,7 +35,11 @@ from bowstring.engine.broker.node import (
 )
 from bowstring.engine.broker.quota_publisher import QuotaPublisher
 from bowstring.engine.broker.replication import Replication
-from bowstring.engine.broker.start_warnings import warn_at_start, warn_of_anonymous_nodes
+from bowstring.engine.broker.start_warnings import (
+    warn_at_start,
+    warn_of_anonymous_nodes,
+    warn_of_open_metrics,
+)
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.coordinators.cluster_changes import ClusterChanges
 from bowstring.engine.coordinators.producer_ids import ProducerIds
@@ -574,6 +578,7 @@ class Broker:
 
             self._metrics = MetricsServer(self._metrics_registry, self.why_not_ready)
             await self._metrics.start(self.listeners[0].host or None, port)
+            warn_of_open_metrics(self.listeners[0])
 
     def _metrics_registry(self) -> Any:
         from bowstring.engine.broker import metrics

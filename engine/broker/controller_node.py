@@ -295,9 +295,11 @@ class ControllerNode:
         port = self.configs.value("bowstring.metrics.port")
         if port >= 0:
             from bowstring.engine.broker.metrics_server import MetricsServer
+            from bowstring.engine.broker.start_warnings import warn_of_open_metrics
 
             self._metrics = MetricsServer(self._metrics_registry, self.why_not_ready)
             await self._metrics.start(self.listeners[0].host or None, port)
+            warn_of_open_metrics(self.listeners[0])
 
     def _look_at_directories(self) -> None:
         if self.directories.why_lost is not None:

@@ -5,7 +5,7 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs.listener_configs import PLAINTEXT, listener_protocols
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.network.broker_addresses import inter_broker_listener
-from bowstring.engine.requests.listeners import Listener, told_elsewhere
+from bowstring.engine.requests.listeners import Listener, is_loopback, told_elsewhere
 from bowstring.engine.security.acl_types import ANONYMOUS
 from bowstring.engine.security.authorizer import Authorizer
 
@@ -27,6 +27,17 @@ def warn_of_anonymous_nodes(configs: BrokerConfigs, authorizer: Authorizer) -> N
                 "authentication do everything",
                 listener=name,
             )
+
+
+def warn_of_open_metrics(listener: Listener) -> None:
+    """Logs a warning if metrics are served to other machines on the address of a listener that protects."""
+    if (listener.has_sasl or listener.has_tls) and not is_loopback(listener.host):
+        event_log.warning(
+            "metrics are served to other machines without authentication and in plain text; they name "
+            "topics, groups and clients. Let a firewall allow only those who scrape them, or remove "
+            "bowstring.metrics.port",
+            host=listener.host or "all interfaces",
+        )
 
 
 def warn_at_start(

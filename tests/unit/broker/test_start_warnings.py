@@ -3,8 +3,9 @@
 import pytest
 
 from bowstring.engine import event_log
-from bowstring.engine.broker.start_warnings import warn_of_anonymous_nodes
+from bowstring.engine.broker.start_warnings import warn_of_anonymous_nodes, warn_of_open_metrics
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.security.authorizer import Authorizer
 from tests.support.access import STANDARD
 
@@ -30,4 +31,20 @@ def test_nodes_that_are_nobody_are_named(monkeypatch, settings, named):
     monkeypatch.setattr(event_log, "warning", lambda message, **facts: warned.append(facts["listener"]))
     configs = BrokerConfigs(CONTROLLERS | settings)
     warn_of_anonymous_nodes(configs, Authorizer(configs))
+    assert warned == named
+
+
+@pytest.mark.parametrize(
+    ("host", "protocol", "named"),
+    [
+        ("", "SASL_SSL", ["all interfaces"]),
+        ("0.0.0.0", "SSL", ["0.0.0.0"]),
+        ("127.0.0.1", "SASL_SSL", []),
+        ("0.0.0.0", "PLAINTEXT", []),  # as everything else there
+    ],
+)
+def test_metrics_beside_a_listener_that_protects(monkeypatch, host, protocol, named):
+    warned = []
+    monkeypatch.setattr(event_log, "warning", lambda message, **facts: warned.append(facts["host"]))
+    warn_of_open_metrics(Listener("OUTER", host, 9092, protocol))
     assert warned == named
