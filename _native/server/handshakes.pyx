@@ -136,9 +136,9 @@ cdef void established(Connection *c) noexcept nogil:
         return
     if c.phase == PHASE_OPEN and r.plane.tls_ports[c.listener].asks_certificate:
         n = c.tls.calls.peer_certificate(c.tls, &der)
-        if n > 0:
+        if n != 0:
             connection_set_phase(c, PHASE_CERTIFICATE)
-            if not control_send_certificate(c, der, n):
+            if n < 0 or not control_send_certificate(c, der, n):    # it is not a client without a certificate
                 connection_condemn(c)
         free(der)
     cut_frames(r, c)

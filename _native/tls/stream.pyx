@@ -241,4 +241,4 @@ cdef int64_t stream_peer_certificate(TlsStream *s, uint8_t **der) noexcept nogil
         if at == NULL or openssl.i2d_X509(x, &at) != n:
             n = 0
     openssl.X509_free(x)
-    return n if n > 0 else 0
+    return n if n > 0 else -1
