@@ -86,7 +86,7 @@ def consumer_arguments(
     """Returns arguments of a ConsumerPerformance run from the earliest offset, in a new group."""
     fixed = ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)]
     properties = [f"{key}={value}" for key, value in (settings or {}).items()]
-    more = ["--command-property", *properties] if properties else []
+    more = [part for each in properties for part in ("--command-property", each)]
     return [*fixed, "--timeout", str(timeout_ms), "--hide-header", *more]
 
 
