@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bowstring.engine.controller.client_quotas import alter_client_quotas
+from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.client_quotas_image import IP
 from bowstring.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -16,9 +17,12 @@ from bowstring.protocol.messages.alter_client_quotas import (
 if TYPE_CHECKING:
     from bowstring.engine.controller.service import QuorumController
     from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.time_slices import TimeSlices
 
 
-async def handle(request: "Request", *, controller: "QuorumController") -> AlterClientQuotasResponse:
+async def handle(
+    request: "Request", *, controller: "QuorumController", time_slices: "TimeSlices"
+) -> AlterClientQuotasResponse:
     """Changes the quotas of each entity completely, or not at all; one commit covers all.
 
     Behaviour: brokers enforce what is committed. validate_only checks everything and changes nothing. Names
@@ -28,6 +32,8 @@ async def handle(request: "Request", *, controller: "QuorumController") -> Alter
     Versions: 1 changes only the encoding.
     """
     body: AlterClientQuotasRequest = request.body
+    body.entries = [each async for each in time_slices.each(body.entries)]
+    check_not_too_many(len(body.entries))
     hosts = {
         part.entity_name
         for entry in body.entries
