@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.request import urlopen
 
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 import bowstring
+from bowstring.cluster.certificates import Authority
 from bowstring.engine.broker.cluster_metrics import CONTROLLER, QUORUM, QUORUM_STATE, REPLICAS
 from bowstring.engine.security.access_rules import STANDARD
 from bowstring.engine.security.acl_types import ANONYMOUS
@@ -54,16 +56,29 @@ def _row(metric: Metric) -> tuple[str, ...]:
 
 def families() -> Iterator[Metric]:
     """Every metric, scraped from nodes with both roles and a topic: with a write-ahead log and local reads,
-    and with access control.
+    with access control, and with a listener for TLS and log-ins.
     """
     open_to_all = {"bowstring.durability": "commit"}
     controlled = {"authorizer.class.name": STANDARD, "super.users": ANONYMOUS}
     found: dict[str, Metric] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for settings in (open_to_all, controlled | {"bowstring.audit.file": f"{folder}/audit.jsonl"}):
+        audited = controlled | {"bowstring.audit.file": f"{folder}/audit.jsonl"}
+        for settings in (open_to_all, audited, _secured(Path(folder))):
             for metric in _scraped(settings):
                 found.setdefault(metric.name, metric)
     yield from sorted(found.values(), key=lambda metric: metric.name)
+
+
+def _secured(folder: Path) -> dict[str, str]:
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    return {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SECURED://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(Authority(folder / "certs").issue_broker()),
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.secured.plain.sasl.jaas.config": f'{plain} user_alice="a secret";',
+    }
 
 
 def _scraped(settings: dict[str, str]) -> list[Metric]:

@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.acl_requests import check_is_on, filter_of
-from bowstring.protocol import ProtocolError
-from bowstring.protocol.acls import AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.describe_acls import (
     AclDescription,
@@ -27,15 +25,12 @@ async def handle(
 
     Behaviour: the answer has the rules that this node follows. A pattern type of MATCH finds those that
     apply to the name, also prefixes and `*`. Without an authorizer it is SECURITY_DISABLED; a field that
-    Kafka does not know is INVALID_REQUEST. A field that is 0, UNKNOWN, ends the connection, as in Kafka.
+    Kafka does not know is INVALID_REQUEST.
 
     Versions: 1 has prefixed patterns; 2 changes only the encoding; 3 has the resource type USER (KIP-373).
     """
-    body: DescribeAclsRequest = request.body
-    kinds = body.resource_type_filter, body.pattern_type_filter, body.operation, body.permission_type
-    if AclResourceType.UNKNOWN in kinds:  # 0 in all of the enums
-        raise ProtocolError("DescribeAclsRequest", request.version, "filter", 0, "has UNKNOWN elements")
     check_is_on(authorizer)
+    body: DescribeAclsRequest = request.body
     wanted = filter_of(body)
     if wanted.unknown is not None:
         raise KafkaError(Errors.INVALID_REQUEST, f"Unknown {wanted.unknown}.")

@@ -14,7 +14,13 @@ from bowstring.cli import output, run
 from bowstring.cli.tables import FittedTable, fitted
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.admin.results import PartitionProducer
+from bowstring.clients.admin.scram_users import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from bowstring.clients.records import TopicPartition
+from bowstring.cluster.certificates import Authority
 from tests.support.waiting import HANG_S
 
 WIDTH = 80
@@ -113,12 +119,18 @@ def filled(bootstrap, admin, tmp_path_factory):
     plan = tmp_path_factory.mktemp("plans") / "plan.json"
     parts = ", ".join(f'{{"topic": "{topic}", "partition": {each}, "replicas": [{node}]}}' for each in (0, 1))
     plan.write_text(f'{{"version": 1, "partitions": [{parts}]}}')
-    yield {"topic": topic, "group": f"g-{topic}", "plan": plan, "id": f"id-of-{topic}"}
+    certificate = Authority(tmp_path_factory.mktemp("certs")).issue_broker()
+    admin.alter_user_scram_credentials(
+        [UserScramCredentialUpsertion("a-user", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256), "secret")]
+    )
+    parts = {"topic": topic, "group": f"g-{topic}", "plan": plan, "id": f"id-of-{topic}"}
+    yield parts | {"certificate": certificate}
     admin.delete_topics([topic])
 
 
 COMMANDS = [
     "brokers describe",
+    "certs show {certificate}",
     "cluster status",
     "configs describe --topic {topic} --all",
     "configs describe --topic {topic} --all --doc",
@@ -135,6 +147,7 @@ COMMANDS = [
     "transactions list",
     "transactions describe {id}",
     "transactions find-hanging --topic {topic}",
+    "users list",
 ]
 
 
@@ -148,6 +161,8 @@ def test_a_command_cuts_no_word(command, filled, bootstrap, monkeypatch):
     monkeypatch.setattr(Admin, "elect_leaders", lambda *_, **__: elected)
     monkeypatch.setattr(Admin, "find_hanging_transactions", lambda *_, **__: [hangs])
     arguments = [*command.format(**filled).split(), "--timeout", HANG_S]
+    if command.startswith("certs"):  # asks no broker
+        del arguments[-2:]
     piped = printed(monkeypatch, arguments, io.StringIO())
     shown = printed(monkeypatch, arguments, Terminal())
     assert any("──" in line for line in piped), "there is no table"

@@ -11,7 +11,7 @@ from bowstring.engine.security.jwt_validator import JwtValidator
 from bowstring.engine.security.sasl_oauthbearer import Bearer, OAuthBearerServer, TokenRefusedError
 from bowstring.engine.security.sasl_server import AuthenticationFailedError
 from bowstring.engine.security.signing_keys import SigningKeys
-from tests.support.waiting import wait_until
+from tests.support.waiting import pause, wait_until
 
 jwt = pytest.importorskip("jwt")
 rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
@@ -144,7 +144,7 @@ def test_unknown_keys_do_not_make_requests_as_fast_as_clients_connect(tmp_path):
         wait_until(lambda: len(reads) == 2)
         for _ in range(5):
             keys.refresh_soon()
-            time.sleep(0.02)
+            pause(0.02, "a read would be over")
         assert len(reads) == 2
     finally:
         keys.close()

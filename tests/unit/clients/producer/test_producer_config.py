@@ -71,7 +71,7 @@ def test_settings_of_java_and_kafka_python_work():
         ({"acks": "2"}, r"acks"),
         ({"partitioner": "nearest"}, r"murmur2_random"),
         ({"max.in.flight": 6}, r"1 to 5"),
-        ({"security.protocol": "SSL"}, r"PLAINTEXT"),
+        ({"security.protocol": "TLS"}, r"PLAINTEXT"),
         ({"queue.buffering.max.messages": 10}, r"buffer_memory"),
     ],
 )
