@@ -272,6 +272,8 @@ class Broker:
         try:
             yield
         except BaseException as error:
+            if self.authentication is not None:
+                self.authentication.close()
             self.quorum.close()
             if self._are_logs_touched:
                 self.logs.durability.close(is_clean=lambda _: False)

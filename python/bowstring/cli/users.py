@@ -98,7 +98,10 @@ def _password(name: str, file: Path | None, stdin: bool) -> str:
     if file is not None and stdin:
         raise typer.BadParameter("give one of --password-file and --password-stdin")
     if file is not None:
-        password, source = file.read_text(encoding="utf-8"), str(file)
+        try:
+            password, source = file.read_text(encoding="utf-8"), str(file)
+        except UnicodeDecodeError:
+            raise typer.BadParameter(f"{file} is no text in UTF-8") from None
     elif stdin:
         password, source = sys.stdin.readline(), "standard input"
     elif PASSWORD_VARIABLE in os.environ:

@@ -89,9 +89,11 @@ def test_settings_that_someone_edited_stay(authority):
 
 
 def test_what_cannot_be_made(authority, tmp_path):
-    for name in ("", "ca", "server", "../x", ".hidden"):
+    for name in ("", "ca", "server", "../x", ".hidden", "a\nb"):
         with pytest.raises(ConfigError, match="a client cannot be called"):
             authority.issue_client(name)
+    with pytest.raises(ConfigError, match="at most 64 bytes"):
+        authority.issue_client("ü" * 33)
     with pytest.raises(ConfigError, match=r"the authority in .* ends on .*: give fewer days"):
         authority.issue_client("alice", days=4000)
     with pytest.raises(ConfigError, match="neither the name nor the address"):
