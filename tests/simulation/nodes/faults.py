@@ -339,7 +339,7 @@ def refused_requests_hang(patches):
         patches,
         Dispatcher,
         "_answer",
-        "        self._plane.reply(message.connection_id, message.slot, payload)\n",
+        "        self._plane.reply(message.connection_id, message.slot, payload, throttle_ms=throttle_ms)\n",
         "        if payload is not None and not failed:\n            self._plane.reply(message.connection_id, message.slot, payload)\n",
     )
 
