@@ -168,7 +168,12 @@ def _leave_listeners_out(settings: dict[str, str], host: str | None) -> tuple[li
             if name in controllers
         ]
         # Only the protection of the listeners matters here, not their addresses.
-        client_listeners(BrokerConfigs(settings | {"bowstring.listen.unauthenticated": "true"}))
+        for each in client_listeners(BrokerConfigs(settings | {"bowstring.listen.unauthenticated": "true"})):
+            if each.protocol != "PLAINTEXT":
+                raise ConfigError(
+                    f"listeners: {each.name} asks for {each.protocol}; --host and --port would replace it "
+                    "by PLAINTEXT; leave them out, and write host and port into the file's listeners"
+                )
         del settings["listeners"]
     told = settings.pop("advertised.listeners", None)
     if told is None:

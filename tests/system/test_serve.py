@@ -214,7 +214,7 @@ def test_every_protection_that_is_not_there_is_named_at_once_and_nothing_is_touc
     config = tmp_path / "server.properties"
     config.write_text(
         "listeners=PLAINTEXT://127.0.0.1:0\ncreate.topic.policy.class.name=x.Policy\n"
-        "ssl.keystore.password=s3cret\nqueued.max.request.bytes=5\n"
+        "sasl.oauthbearer.assertion.private.key.passphrase=s3cret\nqueued.max.request.bytes=5\n"
     )
     status, message = refused("--config", str(config), "--data", str(tmp_path / "data"), cwd=tmp_path)
     assert status == 1
@@ -222,7 +222,7 @@ def test_every_protection_that_is_not_there_is_named_at_once_and_nothing_is_touc
     assert named == [
         "create.topic.policy.class.name",
         "queued.max.request.bytes",
-        "ssl.keystore.password",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
     ]
     assert "s3cret" not in message
     assert not (tmp_path / "data").exists()
