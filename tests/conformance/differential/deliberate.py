@@ -44,10 +44,6 @@ _BROKER_CONFIG_REASONS: Final = {
         "*.configs.controller.quorum.voters.*",
     ),
     "listeners do not change while the broker runs": ("*.configs.listener.security.protocol.map.read_only",),
-    "Kafka's brokers do not know the configs of their authorizer, and hide them": (
-        "*.configs.super.users.*",
-        "super.users",
-    ),
     "JMX is Java's; metrics are Prometheus's": ("*.configs.metric.reporters.*",),
     "a node has an id and roles without being told": (
         "*.configs.node.id.synonyms.1",
