@@ -4,21 +4,32 @@ to load.
 Counters live in the data plane and the dispatcher. They are read here without locks.
 """
 
+import gzip
+import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import choose_encoder, gzip_accepted
 from prometheus_client.registry import Collector
 
 from bowstring.engine.broker.cluster_metrics import QuorumCollector, ReplicasCollector, partition_counts
 from bowstring.engine.broker.group_lags import ROWS_MAX, GroupLags
+from bowstring.engine.broker.partition_metrics import PartitionMetrics
 from bowstring.engine.broker.quota_metrics import QuotaMetrics
-from bowstring.engine.broker.request_counters import LATENCY_BUCKETS
+from bowstring.engine.broker.request_counters import EXPORTED_BUCKETS
 from bowstring.engine.storage.descriptor_reserve import descriptor_counters
 from bowstring.protocol import API_VERSIONS
+from bowstring.version import __version__
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
@@ -528,21 +539,16 @@ _WAL_METRICS: Final[tuple[tuple[str, Callable[..., Metric], str], ...]] = (
 
 
 def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
-    """Converts counts of less than 2**i microseconds to Prometheus's cumulative buckets."""
-    total = 0
-    found: list[tuple[str, float]] = []
-    for i, count in enumerate(buckets):
-        total += count
-        bound = "+Inf" if i == LATENCY_BUCKETS - 1 else repr(2**i / 1e6)
-        found.append((bound, total))
-    return found
+    """Converts counts of less than 2**i microseconds to cumulative buckets, of which there are fewer."""
+    bounds = [(repr(2**i / 1e6), sum(buckets[: i + 1])) for i in EXPORTED_BUCKETS]
+    return [*bounds, ("+Inf", sum(buckets))]
 
 
 def registry(broker: "Broker") -> CollectorRegistry:
     """Returns a registry with the metrics of a broker, its replicas and the quorum, and the process's own."""
-    made = CollectorRegistry()
+    made = _of_every_node()
     made.register(BrokerMetrics(broker))
-    ProcessCollector(registry=made)
+    made.register(PartitionMetrics(broker))
     made.register(ReplicasCollector(broker))
     made.register(QuorumCollector(broker.quorum, broker.server.controller if broker.server else None))
     made.register(QuotaMetrics(broker.client_quotas, broker.connection_limits))
@@ -552,10 +558,26 @@ def registry(broker: "Broker") -> CollectorRegistry:
 
 def controller_registry(node: "ControllerNode") -> CollectorRegistry:
     """Returns a registry with the metrics of a node that is only a controller, and the process's own."""
-    made = CollectorRegistry()
+    made = _of_every_node()
     made.register(QuorumCollector(node.quorum, node.server.controller))
-    ProcessCollector(registry=made)
     _register_access(made, node.authorizer)
+    return made
+
+
+class _Build(Collector):
+    """Which program runs."""
+
+    def collect(self) -> Iterable[Metric]:
+        facts = {"version": __version__, "python": platform.python_version()}
+        yield InfoMetricFamily(
+            "bowstring_build", "Version of Bowstring, and of the Python that runs it.", facts
+        )
+
+
+def _of_every_node() -> CollectorRegistry:
+    made = CollectorRegistry()
+    made.register(_Build())
+    ProcessCollector(registry=made)
     return made
 
 
@@ -566,6 +588,19 @@ def _register_access(made: CollectorRegistry, authorizer: "Authorizer") -> None:
         made.register(AccessMetrics(authorizer.rules))
 
 
-def text(metrics: CollectorRegistry) -> bytes:
-    """Formats the metrics in Prometheus's text format."""
-    return generate_latest(metrics)
+def exposition(metrics: CollectorRegistry, accept: str, accept_encoding: str) -> tuple[bytes, dict[str, str]]:
+    """Formats the metrics as the scraper wants them: OpenMetrics or Prometheus's text, with gzip or without.
+
+    Args:
+        metrics: What to format.
+        accept: The scraper's header Accept; "" without one.
+        accept_encoding: Its header Accept-Encoding.
+
+    Returns:
+        The body, and the headers that describe it.
+    """
+    encode, kind = choose_encoder(accept)
+    body, headers = encode(metrics), {"Content-Type": kind}
+    if gzip_accepted(accept_encoding):
+        return gzip.compress(body, 1), {**headers, "Content-Encoding": "gzip"}
+    return body, headers

@@ -6,9 +6,12 @@ from typing import Any, Final
 
 from bowstring.engine import event_log
 
-_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_TEXT: Final = {"Content-Type": "text/plain"}
 _READ_TIMEOUT_S: Final = 10.0
 _HEADER_MAX_BYTES: Final = 16384
+
+
+Answer = tuple[str, bytes, dict[str, str]]
 
 
 class MetricsServer:
@@ -59,28 +62,29 @@ class MetricsServer:
         answer = self._ANSWERS.get(path)
         if answer is None:
             return _response("404 Not Found", b"there are /metrics, /health and /ready\n")
-        return answer(self, method == b"GET")
+        status, body, described = answer(self, _headers(head))
+        return _response(status, body, described, keep_body=method == b"GET")
 
-    def _health(self, keep_body: bool) -> bytes:
+    def _health(self, _: dict[str, str]) -> Answer:
         """Says that the process lives. The control loop has answered, so it is not stuck."""
-        return _response("200 OK", b"alive\n", keep_body=keep_body)
+        return "200 OK", b"alive\n", _TEXT
 
-    def _ready(self, keep_body: bool) -> bytes:
+    def _ready(self, _: dict[str, str]) -> Answer:
         why_not = self._why_not_ready()
         if why_not is None:
-            return _response("200 OK", b"ready\n", keep_body=keep_body)
-        return _response("503 Service Unavailable", f"{why_not}\n".encode(), keep_body=keep_body)
+            return "200 OK", b"ready\n", _TEXT
+        return "503 Service Unavailable", f"{why_not}\n".encode(), _TEXT
 
-    def _metrics(self, keep_body: bool) -> bytes:
+    def _metrics(self, headers: dict[str, str]) -> Answer:
         from bowstring.engine.broker import metrics  # the library takes 50 ms to load
 
         if self._registry is None:
             self._registry = self._make_registry()
             event_log.info("first scrape of the metrics endpoint")
-        text = metrics.text(self._registry)
-        return _response("200 OK", text, kind=_METRICS_TYPE, keep_body=keep_body)
+        accepted = headers.get("accept", ""), headers.get("accept-encoding", "")
+        return "200 OK", *metrics.exposition(self._registry, *accepted)
 
-    _ANSWERS: Final[dict[bytes, Callable[["MetricsServer", bool], bytes]]] = {
+    _ANSWERS: Final[dict[bytes, Callable[["MetricsServer", dict[str, str]], Answer]]] = {
         b"/": _metrics,
         b"/metrics": _metrics,
         b"/health": _health,
@@ -88,6 +92,19 @@ class MetricsServer:
     }
 
 
-def _response(status: str, body: bytes, *, kind: str = "text/plain", keep_body: bool = True) -> bytes:
-    facts = f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close"
-    return f"HTTP/1.1 {status}\r\n{facts}\r\n\r\n".encode() + (body if keep_body else b"")
+def _headers(head: bytes) -> dict[str, str]:
+    """Returns the headers of a request by their names in lower case; a name that comes twice counts once."""
+    lines = head.decode("latin-1").split("\r\n")[1:]
+    return {
+        name.strip().lower(): value.strip()
+        for name, colon, value in (each.partition(":") for each in lines)
+        if colon
+    }
+
+
+def _response(
+    status: str, body: bytes, described: dict[str, str] = _TEXT, *, keep_body: bool = True
+) -> bytes:
+    facts = {**described, "Content-Length": str(len(body)), "Connection": "close"}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in facts.items())
+    return f"HTTP/1.1 {status}\r\n{lines}\r\n".encode() + (body if keep_body else b"")

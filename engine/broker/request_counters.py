@@ -7,6 +7,11 @@ LATENCY_BUCKETS: Final = 28
 all others.
 """
 
+EXPORTED_BUCKETS: Final = range(6, 26, 2)
+"""The buckets whose bounds metrics have, in powers of four from 64 microseconds to 17 seconds: a scrape has a
+line for each of them and each API.
+"""
+
 
 class RequestCounters:
     """Requests, errors and latencies of one API since the broker started."""

@@ -51,7 +51,7 @@ def complaints(name, kind, help_text):
     words = set(name.split("_"))
     if not re.fullmatch(r"bowstring(_[a-z0-9]+)+", name):
         found.append("it is not lower case words after bowstring_")
-    if name.endswith(TAKEN):
+    if name.endswith(TAKEN) and (name, kind) != ("bowstring_build_info", "gauge"):
         found.append("it ends in what Prometheus appends")
     if kind not in ("counter", "gauge", "histogram"):
         found.append(f"its type is {kind}")

@@ -1,10 +1,13 @@
 """The pages of the metrics server: /metrics, /health and /ready."""
 
 import asyncio
+import gzip
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from bowstring.engine.broker import metrics
 from bowstring.engine.broker.metrics_server import MetricsServer
 
 
@@ -58,3 +61,33 @@ def test_other_pages_and_methods(ask):
         "there are /metrics, /health and /ready\n",
     )
     assert ask(Node(), "POST /ready")[0] == "HTTP/1.1 405 Method Not Allowed"
+
+
+def a_registry():
+    made = CollectorRegistry()
+    Counter("bowstring_things", "Things.", registry=made).inc(3)
+    return made
+
+
+def test_a_scraper_that_accepts_openmetrics_gets_it():
+    body, headers = metrics.exposition(
+        a_registry(), "application/openmetrics-text;version=1.0.0,text/plain", ""
+    )
+    assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    (things,) = text_string_to_metric_families(body.decode())
+    assert (things.name, things.type, things.samples[0].value) == ("bowstring_things", "counter", 3)
+    body, headers = metrics.exposition(a_registry(), "", "")
+    assert headers == {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+    assert b"bowstring_things_total 3.0\n" in body
+
+
+def test_a_scraper_that_accepts_gzip_gets_it():
+    packed, headers = metrics.exposition(a_registry(), "", "gzip, deflate")
+    assert headers["Content-Encoding"] == "gzip"
+    assert b"bowstring_things_total 3.0\n" in gzip.decompress(packed)
+    assert "Content-Encoding" not in metrics.exposition(a_registry(), "", "identity")[1]
+
+
+def test_headers_of_a_scrape_choose_the_format(ask):
+    scrape = "GET /metrics HTTP/1.1\r\nACCEPT:  application/openmetrics-text\r\nX-Line"
+    assert ask(Node(), scrape) == ("HTTP/1.1 200 OK", "# EOF\n")
