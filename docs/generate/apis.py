@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bowstring.engine.api.permissions import ANY_NAME, Denied, Permission, Requirement
 from bowstring.engine.api.table import BY_BROKER, BY_CONTROLLER, NATIVE, TABLE
-from bowstring.engine.security.acl_types import ResourceType
+from bowstring.protocol.acls import AclResourceType
 from bowstring.protocol.schema import LATEST
 from bowstring.protocol.versions import API_VERSIONS, Api
 from docs.generate.markdown import plain, table
@@ -87,7 +87,7 @@ def _permissions(api: Api) -> Iterable[tuple[str, ...]]:
 
 def _permission(permission: Permission) -> str:
     text = f"{permission.operation.name} on {permission.resource.name}"
-    if permission.resource is ResourceType.CLUSTER:
+    if permission.resource is AclResourceType.CLUSTER:
         return text
     if ANY_NAME in permission.names:
         return f"{text}, any one"

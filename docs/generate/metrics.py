@@ -15,7 +15,7 @@ import bowstring
 from bowstring.cluster.certificates import Authority
 from bowstring.engine.broker.cluster_metrics import CONTROLLER, QUORUM, QUORUM_STATE, REPLICAS
 from bowstring.engine.security.access_rules import STANDARD
-from bowstring.engine.security.acl_types import ANONYMOUS
+from bowstring.engine.security.principals import ANONYMOUS
 from docs.generate.markdown import code, plain, table
 
 HEAD = """\

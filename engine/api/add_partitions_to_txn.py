@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.api.denials import NONE_DENIED, denied_among
 from bowstring.engine.metadata.names import is_internal
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.transactions.partitions import Producer
 from bowstring.engine.transactions.transaction import EPOCH_BUMP, TopicPartition
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -72,7 +72,7 @@ async def handle(
         topics=body.v3_and_below_topics,
     )
     written = (topic.name for topic in one.topics if not is_internal(topic.name))
-    operation, kind = AclOperation.WRITE, ResourceType.TOPIC
+    operation, kind = AclOperation.WRITE, AclResourceType.TOPIC
     denied = await denied_among(authorizer, request, operation, kind, written, time_slices=time_slices)
     if authorizer.is_on:  # as in Kafka, nobody is allowed to write to these
         denied |= {topic.name for topic in one.topics if is_internal(topic.name)}

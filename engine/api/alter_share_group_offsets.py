@@ -8,9 +8,9 @@ from bowstring.engine.api.denials import denied_among
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
 from bowstring.engine.groups.share.state_changes import Alteration
 from bowstring.engine.requests.time_slices import portions
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.share.persister.interface import SharePartitionKey
 from bowstring.protocol import ZERO_UUID
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -52,7 +52,7 @@ async def handle(
         if not body.group_id:
             raise KafkaError(Errors.INVALID_GROUP_ID)
         names = (topic.topic_name for topic in body.topics)
-        operation, kind = AclOperation.READ, ResourceType.TOPIC
+        operation, kind = AclOperation.READ, AclResourceType.TOPIC
         denied = await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
         known = await _known(metadata, time_slices, body, denied)
         errors = await _alter(time_slices, groups, persister, body.group_id, known)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from bowstring.engine.security.acl_types import CLUSTER_NAME, AclOperation, ResourceType
+from bowstring.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from bowstring.engine.security.authorizer import Authorizer, Sender
@@ -14,6 +14,6 @@ _NONE: Final = 0
 
 def cluster_operations(authorizer: "Authorizer", request: "Sender") -> int:
     """Returns the field for the cluster: none for a client that may not describe it."""
-    if not authorizer.allows(request, AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+    if not authorizer.allows(request, AclOperation.DESCRIBE, AclResourceType.CLUSTER, CLUSTER_NAME):
         return _NONE
-    return authorizer.operations(request, ResourceType.CLUSTER, CLUSTER_NAME)
+    return authorizer.operations(request, AclResourceType.CLUSTER, CLUSTER_NAME)

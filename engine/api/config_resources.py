@@ -12,7 +12,7 @@ from bowstring.engine.metadata.image import (
     TOPIC_RESOURCE,
     ClusterImage,
 )
-from bowstring.engine.security.acl_types import CLUSTER_NAME, AclOperation, ResourceType
+from bowstring.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.schema import MetadataRecord
 
@@ -27,9 +27,9 @@ Key = tuple[int, str]
 
 BROKER_LOGGER: Final = 8
 """The type of the resource with a node's log levels, which are no configs of the cluster."""
-_OF_TOPIC: Final = (ResourceType.TOPIC, Errors.TOPIC_AUTHORIZATION_FAILED)
-_OF_GROUP: Final = (ResourceType.GROUP, Errors.GROUP_AUTHORIZATION_FAILED)
-_OF_CLUSTER: Final = (ResourceType.CLUSTER, Errors.CLUSTER_AUTHORIZATION_FAILED)
+_OF_TOPIC: Final = (AclResourceType.TOPIC, Errors.TOPIC_AUTHORIZATION_FAILED)
+_OF_GROUP: Final = (AclResourceType.GROUP, Errors.GROUP_AUTHORIZATION_FAILED)
+_OF_CLUSTER: Final = (AclResourceType.CLUSTER, Errors.CLUSTER_AUTHORIZATION_FAILED)
 _PROTECTED: Final = {
     TOPIC_RESOURCE: _OF_TOPIC,
     GROUP_RESOURCE: _OF_GROUP,
@@ -49,7 +49,7 @@ def denial(
     if kind not in _PROTECTED:
         return None
     resource, error = _PROTECTED[kind]
-    protected = CLUSTER_NAME if resource is ResourceType.CLUSTER else name
+    protected = CLUSTER_NAME if resource is AclResourceType.CLUSTER else name
     return error if denies(authorizer, request, operation, resource, protected) else None
 
 

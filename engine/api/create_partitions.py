@@ -6,7 +6,7 @@ from bowstring.engine.api.denials import denied_among
 from bowstring.engine.api.mutation_quota import mutation_quota
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.topic_changes import create_partitions
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -45,7 +45,7 @@ async def handle(
     quota = mutation_quota(mutation_quotas, request, strict_since=_STRICT_VERSION)
     named_once = (name for name, count in names.items() if count == 1)
     denied = await denied_among(
-        authorizer, request, AclOperation.ALTER, ResourceType.TOPIC, named_once, time_slices=time_slices
+        authorizer, request, AclOperation.ALTER, AclResourceType.TOPIC, named_once, time_slices=time_slices
     )
     results: dict[str, CreatePartitionsTopicResult] = {}
     async with controller.changing() as change:

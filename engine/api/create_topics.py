@@ -10,8 +10,8 @@ from bowstring.engine.configs import TOPIC_CONFIGS, BrokerConfigs, ConfigSource,
 from bowstring.engine.controller.decision import check_not_too_many
 from bowstring.engine.metadata.names import METADATA_TOPIC, unified
 from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST, NewTopic, create_topic
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import random_uuid
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.create_topics import (
     CreatableTopic,
@@ -59,7 +59,7 @@ async def handle(
     counts = await time_slices.different(topic.name for topic in body.topics)
     quota = mutation_quota(mutation_quotas, request, strict_since=_STRICT_VERSION)
     denied = await _uncreatable(authorizer, request, counts, time_slices)
-    of_configs = (authorizer, request, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
+    of_configs = (authorizer, request, AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC)
     success = partial(_success, _ConfigsInForce(configs, is_asked=request.version >= _CONFIGS_VERSION))
     results: dict[str, CreatableTopicResult] = {}
     async with controller.changing() as change:
@@ -107,7 +107,7 @@ async def _uncreatable(
     if allows_on_cluster(authorizer, request, AclOperation.CREATE):
         return NONE_DENIED
     names = (name for name, count in counts.items() if count == 1 and name != METADATA_TOPIC)
-    operation, kind = AclOperation.CREATE, ResourceType.TOPIC
+    operation, kind = AclOperation.CREATE, AclResourceType.TOPIC
     return await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
 
 

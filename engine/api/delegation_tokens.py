@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring.engine.api.denials import denies
 from bowstring.engine.controller import delegation_tokens as decisions
 from bowstring.engine.controller.delegation_tokens import Lifetimes
-from bowstring.engine.security.acl_types import ANONYMOUS, AclOperation, ResourceType
+from bowstring.engine.security.principals import ANONYMOUS
 from bowstring.engine.security.token_secret import secret_of, token_hmac
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.ids import format_uuid
 from bowstring.protocol.messages import ApiKeys
@@ -127,7 +128,7 @@ def denial(request: "Request", authorizer: "Authorizer") -> Error | None:
     if request.api_key != ApiKeys.CREATE_DELEGATION_TOKEN:
         return None
     owner = owner_of(request)
-    operation, kind = AclOperation.CREATE_TOKENS, ResourceType.USER
+    operation, kind = AclOperation.CREATE_TOKENS, AclResourceType.USER
     if owner != request.principal and denies(authorizer, request, operation, kind, owner):
         return Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     return None

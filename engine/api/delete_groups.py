@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from bowstring.engine.api.denials import denies
 from bowstring.engine.api.share_state_deletion import delete_share_state
 from bowstring.engine.requests.time_slices import portions, streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -40,7 +40,7 @@ async def handle(
     group_ids = await time_slices.different(body.groups_names)
     denied: list[str] = []
     async for group_id in time_slices.each(group_ids):
-        if denies(authorizer, request, AclOperation.DELETE, ResourceType.GROUP, group_id):
+        if denies(authorizer, request, AclOperation.DELETE, AclResourceType.GROUP, group_id):
             denied.append(group_id)
         else:
             by_partition.setdefault(groups.partition_of(group_id), []).append(group_id)

@@ -7,8 +7,8 @@ from bowstring._native.log.partition_log import LogError
 from bowstring.engine import event_log
 from bowstring.engine.api.denials import denied_among, names_of
 from bowstring.engine.metadata.names import is_internal
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.storage.checkpoints import LOG_START_OFFSETS
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -59,7 +59,7 @@ async def handle(
         authorizer,
         request,
         AclOperation.DELETE,
-        ResourceType.TOPIC,
+        AclResourceType.TOPIC,
         names_of(metadata.image, body.topics, by_id=False),
         time_slices=time_slices,
     )

@@ -6,7 +6,7 @@ from bowstring.engine.api.denials import denied_among
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
 from bowstring.engine.api.share_state_deletion import delete_share_state
 from bowstring.engine.groups.share.state_changes import Deletion
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -43,7 +43,7 @@ async def handle(
         if not body.group_id:
             raise KafkaError(Errors.INVALID_GROUP_ID)
         named = [topic.topic_name async for topic in time_slices.each(body.topics)]
-        operation, kind = AclOperation.READ, ResourceType.TOPIC
+        operation, kind = AclOperation.READ, AclResourceType.TOPIC
         denied = await denied_among(authorizer, request, operation, kind, named, time_slices=time_slices)
         names = [name for name in named if name not in denied]
         begun: Deletion | KafkaError = await groups.ask(

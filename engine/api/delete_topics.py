@@ -8,8 +8,8 @@ from bowstring.engine.api.mutation_quota import mutation_quota
 from bowstring.engine.controller.decision import RECORDS_MAX, TOO_MANY
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import ZERO_UUID
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -139,7 +139,7 @@ async def _rights(
         return _Rights(NONE_DENIED, NONE_DENIED)
     once = (each for each, count in counts.items() if count == 1)
     named = [name for each in once if (name := _name_of(image, *each)) is not None]
-    kind = ResourceType.TOPIC
+    kind = AclResourceType.TOPIC
     undeletable = await denied_among(
         authorizer, request, AclOperation.DELETE, kind, named, time_slices=time_slices
     )

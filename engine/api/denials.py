@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.requests.time_slices import portions
-from bowstring.engine.security.acl_types import CLUSTER_NAME, AclOperation, ResourceType
+from bowstring.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ClusterImage
@@ -29,14 +29,14 @@ def names_of(image: "ClusterImage", topics: Iterable[Any], *, by_id: bool) -> It
 
 
 def denies(
-    authorizer: "Authorizer", request: "Sender", operation: AclOperation, resource: ResourceType, name: str
+    authorizer: "Authorizer", request: "Sender", operation: AclOperation, resource: AclResourceType, name: str
 ) -> bool:
     """Returns whether the sender may not do an operation on a resource, which then gets an error."""
     return authorizer.is_on and not authorizer.allows(request, operation, resource, name)
 
 
 def hides(
-    authorizer: "Authorizer", request: "Sender", operation: AclOperation, resource: ResourceType, name: str
+    authorizer: "Authorizer", request: "Sender", operation: AclOperation, resource: AclResourceType, name: str
 ) -> bool:
     """Returns whether a resource is left out of what the sender gets. Nothing is refused, so it does not
     count as a denial.
@@ -52,21 +52,21 @@ def denials_of_topics(
     """
     if not authorizer.is_on:
         return lambda topic: False
-    return cache(partial(denies, authorizer, request, operation, ResourceType.TOPIC))
+    return cache(partial(denies, authorizer, request, operation, AclResourceType.TOPIC))
 
 
 def allows_on_cluster(authorizer: "Authorizer", request: "Sender", operation: AclOperation) -> bool:
     """Returns whether the sender may do an operation on the cluster. If not, permissions for single resources
     are looked at, so it does not count as a denial.
     """
-    return not hides(authorizer, request, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+    return not hides(authorizer, request, operation, AclResourceType.CLUSTER, CLUSTER_NAME)
 
 
 async def denied_among(
     authorizer: "Authorizer",
     request: "Sender",
     operation: AclOperation,
-    resource: ResourceType,
+    resource: AclResourceType,
     names: Iterable[str],
     *,
     time_slices: "TimeSlices",

@@ -30,7 +30,7 @@ from bowstring.engine.metadata.image import (
 )
 from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.security.acl_types import AclOperation
+from bowstring.protocol.acls import AclOperation
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

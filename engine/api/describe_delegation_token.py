@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.delegation_tokens import denial
 from bowstring.engine.controller.delegation_tokens import may_renew
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.security.token_secret import secret_of, token_hmac
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -60,8 +60,8 @@ async def handle(
 
 def _sees(request: "Request", authorizer: "Authorizer", token: DelegationTokenRecord) -> bool:
     return authorizer.allows(
-        request, AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id
-    ) or authorizer.allows(request, AclOperation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
+        request, AclOperation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, token.token_id
+    ) or authorizer.allows(request, AclOperation.DESCRIBE_TOKENS, AclResourceType.USER, token.owner)
 
 
 def _described(token: DelegationTokenRecord, secret: bytes) -> DescribedDelegationToken:

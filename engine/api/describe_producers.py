@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from bowstring.engine.api.denials import denies
 from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -37,7 +37,7 @@ async def handle(
     def partitions(topic: str, indexes: Iterable[int]) -> Iterator[PartitionResponse]:
         try:
             check_topic_name(topic)
-            if denies(authorizer, request, AclOperation.READ, ResourceType.TOPIC, topic):
+            if denies(authorizer, request, AclOperation.READ, AclResourceType.TOPIC, topic):
                 raise KafkaError(Errors.TOPIC_AUTHORIZATION_FAILED)
             error = None
         except KafkaError as refused:

@@ -11,7 +11,6 @@ from bowstring.engine.api.denials import denied_among, denies, hides
 from bowstring.engine.api.share_group_heartbeat import supports_share_groups
 from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.requests.time_slices import portions, streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.share.persister.interface import (
     UNINITIALIZED_START_OFFSET,
     UNKNOWN_COUNT,
@@ -19,6 +18,7 @@ from bowstring.engine.share.persister.interface import (
     StateSummary,
 )
 from bowstring.protocol import ZERO_UUID
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -70,17 +70,17 @@ async def handle(
             try:
                 if not supports_share_groups(metadata):
                     raise KafkaError(Errors.UNSUPPORTED_VERSION)
-                if denies(*asked, ResourceType.GROUP, group.group_id):
+                if denies(*asked, AclResourceType.GROUP, group.group_id):
                     raise KafkaError(Errors.GROUP_AUTHORIZATION_FAILED)
                 image = metadata.image
                 named = (topic.topic_name for topic in group.topics or ())
-                denied = await denied_among(*asked, ResourceType.TOPIC, named, time_slices=time_slices)
+                denied = await denied_among(*asked, AclResourceType.TOPIC, named, time_slices=time_slices)
                 wanted, unknown = await _wanted(image, time_slices, groups, group, denied)
                 if group.topics is None:
                     wanted = {
                         topic_id: indexes
                         for topic_id, indexes in wanted.items()
-                        if not hides(*asked, ResourceType.TOPIC, image.topics_by_id[topic_id].name)
+                        if not hides(*asked, AclResourceType.TOPIC, image.topics_by_id[topic_id].name)
                     }
                 names = {topic_id: image.topics_by_id[topic_id].name for topic_id in wanted}
                 summaries = await _summaries(metadata, time_slices, persister, group.group_id, wanted)

@@ -10,7 +10,7 @@ from bowstring.engine.api.offline_replicas import offline_replicas, reachable_br
 from bowstring.engine.metadata.image import TopicImage
 from bowstring.engine.metadata.names import is_internal, topic_name_problem
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors
 from bowstring.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -63,7 +63,7 @@ async def handle(
             )
         )
     start = cursor.topic_name if cursor is not None else ""
-    of_topics = (authorizer, request, AclOperation.DESCRIBE, ResourceType.TOPIC)
+    of_topics = (authorizer, request, AclOperation.DESCRIBE, AclResourceType.TOPIC)
     after = [name for name in asked if name >= start]
     denied = await denied_among(*of_topics, after, time_slices=time_slices)
     if asked:
@@ -74,7 +74,7 @@ async def handle(
             name for name in every if name >= start and not hides(*of_topics, name)
         )
     response = DescribeTopicPartitionsResponse()
-    operations = partial(authorizer.operations, request, ResourceType.TOPIC)
+    operations = partial(authorizer.operations, request, AclResourceType.TOPIC)
     describe = partial(_topic, node_id, metadata, logs, operations=operations)
     page = _page(
         body, names, response, configs=configs, metadata=metadata, describe=describe, operations=operations

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from bowstring.engine.api.denials import denies, hides
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -34,11 +34,11 @@ async def handle(
     operation = AclOperation.DESCRIBE
 
     def is_seen(topic: str) -> bool:
-        return not hides(authorizer, request, operation, ResourceType.TOPIC, topic)
+        return not hides(authorizer, request, operation, AclResourceType.TOPIC, topic)
 
     states = []
     async for each in time_slices.each(body.transactional_ids):
-        if denies(authorizer, request, operation, ResourceType.TRANSACTIONAL_ID, each):
+        if denies(authorizer, request, operation, AclResourceType.TRANSACTIONAL_ID, each):
             error_code = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.code
             states.append(TransactionState(transactional_id=each, error_code=error_code))
             continue

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from bowstring.engine.api.denials import denies
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.security.acl_types import CLUSTER_NAME, AclOperation, ResourceType
 from bowstring.engine.share.persister.interface import coordinator_key, parse_coordinator_key
+from bowstring.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.find_coordinator import (
     Coordinator,
@@ -30,8 +30,8 @@ TRANSACTION: Final = 1
 SHARE: Final = 2
 
 _DESCRIBED: Final = {
-    GROUP: (ResourceType.GROUP, Errors.GROUP_AUTHORIZATION_FAILED),
-    TRANSACTION: (ResourceType.TRANSACTIONAL_ID, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    GROUP: (AclResourceType.GROUP, Errors.GROUP_AUTHORIZATION_FAILED),
+    TRANSACTION: (AclResourceType.TRANSACTIONAL_ID, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
 }
 """What a client must be able to describe, and the error if it is not, by type of key."""
 _TOPICS: Final = {GROUP: GROUPS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: SHARE_TOPIC}
@@ -99,7 +99,7 @@ async def _coordinators(
     prepared: tuple[Error, str] | None = None
     is_share = key_type == SHARE and request.version >= _SHARE_VERSION
     may_ask = not is_share or not denies(
-        authorizer, request, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        authorizer, request, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, CLUSTER_NAME
     )
     for key in keys:
         if not may_ask:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from bowstring.engine.api.denials import denied_among, denies
 from bowstring.engine.api.message_paths import found_at
 from bowstring.engine.coordinators.effects import Respond
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 
 if TYPE_CHECKING:
@@ -45,11 +45,11 @@ class GroupRights:
 
     def denies(self, group_id: str) -> bool:
         """Returns whether the client may not describe a group."""
-        return denies(self._authorizer, self._request, AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
+        return denies(self._authorizer, self._request, AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
 
     def operations(self, group_id: str) -> int:
         """Returns the operations that the client may do on a group."""
-        return self._authorizer.operations(self._request, ResourceType.GROUP, group_id)
+        return self._authorizer.operations(self._request, AclResourceType.GROUP, group_id)
 
     async def check_topics(self, described: Any) -> None:
         """Checks that the client may describe all topics of a group.
@@ -62,7 +62,7 @@ class GroupRights:
         # Members of large groups come from a generator, which yields them once.
         described.members = [each async for each in self._time_slices.each(described.members)]
         names = (name for path in self._topics for name in found_at(described, path))
-        operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+        operation, kind = AclOperation.DESCRIBE, AclResourceType.TOPIC
         if await denied_among(
             self._authorizer, self._request, operation, kind, names, time_slices=self._time_slices
         ):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bowstring.engine.api.denials import allows_on_cluster, hides
 from bowstring.engine.groups.administration import GroupFilter
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -40,7 +40,7 @@ async def handle(
     sees_all = allows_on_cluster(authorizer, request, AclOperation.DESCRIBE)
 
     def is_seen(group: ListedGroup) -> bool:
-        kind = ResourceType.GROUP
+        kind = AclResourceType.GROUP
         return sees_all or not hides(authorizer, request, AclOperation.DESCRIBE, kind, group.group_id)
 
     shards = list(groups.shards())

@@ -9,7 +9,7 @@ from bowstring._native.protocol.message_steps import PAUSE
 from bowstring._native.record.decode import decode_batches
 from bowstring.engine.api.denials import denied_among, names_of
 from bowstring.engine.requests.time_slices import portions, streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -96,7 +96,7 @@ async def handle(
     """
     body: ListOffsetsRequest = request.body
     names = names_of(metadata.image, body.topics, by_id=False)
-    operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+    operation, kind = AclOperation.DESCRIBE, AclResourceType.TOPIC
     denied = await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
     # Strings, because a million other objects would burden the garbage collector.
     seen: set[str] = set()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from bowstring._native.protocol.message_steps import PAUSE
 from bowstring.engine.api.denials import hides
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.transactions.administration import TransactionFilter
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def handle(
         body.transactional_id_pattern,
     )
     now_ms = time.time_ns() // 1_000_000
-    asked = (authorizer, request, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+    asked = (authorizer, request, AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID)
     shards = list(transactions.shards())
     return ListTransactionsResponse(
         unknown_state_filters=wanted.unknown_states,

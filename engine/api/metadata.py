@@ -17,8 +17,8 @@ from bowstring.engine.metadata.names import (
 )
 from bowstring.engine.metadata.topic_changes import MAX_PARTITIONS_PER_REQUEST
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import ZERO_UUID
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.metadata import (
     MetadataRequest,
@@ -92,7 +92,7 @@ async def handle(
         if request.version < _ID_VERSION and (by_id or topic.name is None):
             return _refusal(body, Errors.INVALID_REQUEST)
     names = names_of(metadata.image, body.topics, by_id=True) if by_id else _names(body)
-    operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+    operation, kind = AclOperation.DESCRIBE, AclResourceType.TOPIC
     denied = await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
     if by_id:
         response.topics = streamed(_of_ids(metadata, describe, body, denied))
@@ -119,7 +119,7 @@ def _operations(authorizer: "Authorizer", request: "Request", response: Metadata
     if request.body.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(authorizer, request)
     if request.body.include_topic_authorized_operations:
-        return partial(authorizer.operations, request, ResourceType.TOPIC)
+        return partial(authorizer.operations, request, AclResourceType.TOPIC)
     return lambda name: NOT_ASKED
 
 
@@ -127,7 +127,7 @@ def _all(
     metadata: "Metadata", describe: Describe, authorizer: "Authorizer", request: "Request"
 ) -> Iterator[MetadataResponseTopic]:
     """Yields the topics that the client may describe."""
-    asked = (authorizer, request, AclOperation.DESCRIBE, ResourceType.TOPIC)
+    asked = (authorizer, request, AclOperation.DESCRIBE, AclResourceType.TOPIC)
     for topic in list(metadata.image.topics.values()):
         yield PAUSE if hides(*asked, topic.name) else describe(topic)
 
@@ -138,7 +138,7 @@ async def _uncreatable(
     """Returns the names of missing topics that the client may not create."""
     if not missing or allows_on_cluster(authorizer, request, AclOperation.CREATE):
         return NONE_DENIED
-    operation, kind = AclOperation.CREATE, ResourceType.TOPIC
+    operation, kind = AclOperation.CREATE, AclResourceType.TOPIC
     return await denied_among(authorizer, request, operation, kind, missing, time_slices=time_slices)
 
 

@@ -14,7 +14,7 @@ from bowstring.engine.api.request_context import request_context
 from bowstring.engine.groups.append_errors import append_error_of_group
 from bowstring.engine.groups.offsets.requests import commit_error
 from bowstring.engine.requests.time_slices import is_large, streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.ids import ZERO_UUID
 from bowstring.protocol.messages.offset_commit import (
@@ -53,7 +53,7 @@ async def handle(
     body: OffsetCommitRequest = request.body
     names = names_of(metadata.image, body.topics, by_id=request.version >= _TOPIC_ID_VERSION)
     denied = await denied_among(
-        authorizer, request, AclOperation.READ, ResourceType.TOPIC, names, time_slices=time_slices
+        authorizer, request, AclOperation.READ, AclResourceType.TOPIC, names, time_slices=time_slices
     )
     if is_large(body.topics) or any(len(topic.partitions) > _AT_ONCE for topic in body.topics):
         return await _commit_in_portions(metadata, time_slices, groups, request, denied)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from bowstring.engine.api.denials import denied_among, names_of
 from bowstring.engine.api.partition_answers import Answers
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.ids import ZERO_UUID
 from bowstring.protocol.messages.offset_delete import (
@@ -43,7 +43,7 @@ async def handle(
     image = metadata.image
     names = names_of(image, body.topics, by_id=False)
     denied = await denied_among(
-        authorizer, request, AclOperation.READ, ResourceType.TOPIC, names, time_slices=time_slices
+        authorizer, request, AclOperation.READ, AclResourceType.TOPIC, names, time_slices=time_slices
     )
     answers = Answers()
     # As in Kafka, refused partitions come first.

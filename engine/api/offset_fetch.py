@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bowstring.engine.api.denials import NONE_DENIED, denied_among, denies, hides, names_of
 from bowstring.engine.requests.time_slices import portions, streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.ids import ZERO_UUID
 from bowstring.protocol.messages.offset_fetch import (
@@ -78,16 +78,16 @@ class _Rights:
 
     def denies_group(self, group_id: str) -> bool:
         """Returns whether the client may not describe a group."""
-        return denies(*self._asked, ResourceType.GROUP, group_id)
+        return denies(*self._asked, AclResourceType.GROUP, group_id)
 
     def hides(self, topic: str) -> bool:
         """Returns whether the client may not see a topic among all."""
-        return hides(*self._asked, ResourceType.TOPIC, topic)
+        return hides(*self._asked, AclResourceType.TOPIC, topic)
 
     async def denied_topics(self, topics: Iterable[Any]) -> Set[str]:
         """Returns the names of requested topics that the client may not describe."""
         names = names_of(self._image, topics, by_id=self._by_id)
-        return await denied_among(*self._asked, ResourceType.TOPIC, names, time_slices=self._time_slices)
+        return await denied_among(*self._asked, AclResourceType.TOPIC, names, time_slices=self._time_slices)
 
 
 async def _groups(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bowstring.engine.api.denials import allows_on_cluster, denies
 from bowstring.engine.requests.time_slices import streamed
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -45,7 +45,7 @@ def _topics(
     denied: list[OffsetForLeaderTopic] = []
     for topic in body.topics:
         name = topic.topic
-        if not is_broker and denies(authorizer, request, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+        if not is_broker and denies(authorizer, request, AclOperation.DESCRIBE, AclResourceType.TOPIC, name):
             denied.append(topic)
             continue
         yield OffsetForLeaderTopicResult(

@@ -9,7 +9,7 @@ from bowstring.engine.api import broker_loggers
 from bowstring.engine.api.config_resources import BROKER_LOGGER, denial
 from bowstring.engine.metadata.config_changes import Change
 from bowstring.engine.metadata.image import BROKER_RESOURCE
-from bowstring.engine.security.acl_types import AclOperation
+from bowstring.protocol.acls import AclOperation
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from bowstring.protocol.messages.alter_configs import AlterConfigsResourceResponse as ReplacedResponse

@@ -7,19 +7,19 @@ checked before the handler (request_permissions.py), the others by it; the refer
 from enum import Enum
 from typing import Final, NamedTuple
 
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors
 
 ANY_NAME: Final = "*"
 """In place of a path: one name of the type is enough, whichever it is."""
 
 _ERRORS: Final = {
-    ResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
-    ResourceType.GROUP: Errors.GROUP_AUTHORIZATION_FAILED,
-    ResourceType.CLUSTER: Errors.CLUSTER_AUTHORIZATION_FAILED,
-    ResourceType.TRANSACTIONAL_ID: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ResourceType.DELEGATION_TOKEN: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    ResourceType.USER: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    AclResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
+    AclResourceType.GROUP: Errors.GROUP_AUTHORIZATION_FAILED,
+    AclResourceType.CLUSTER: Errors.CLUSTER_AUTHORIZATION_FAILED,
+    AclResourceType.TRANSACTIONAL_ID: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    AclResourceType.DELEGATION_TOKEN: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    AclResourceType.USER: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 
 
@@ -71,7 +71,7 @@ class Permission(NamedTuple):
     """
 
     operation: AclOperation
-    resource: ResourceType
+    resource: AclResourceType
     names: tuple[str, ...] = ()
     answer_names: tuple[str, ...] = ()
 
@@ -95,32 +95,32 @@ class Requirement(NamedTuple):
 
 def on_cluster(operation: AclOperation) -> Permission:
     """Returns the permission for the cluster."""
-    return Permission(operation, ResourceType.CLUSTER)
+    return Permission(operation, AclResourceType.CLUSTER)
 
 
 def on_topics(operation: AclOperation, *names: str, answer: tuple[str, ...] = ()) -> Permission:
     """Returns the permission for the topics at paths of the request, and of the answer."""
-    return Permission(operation, ResourceType.TOPIC, names, answer)
+    return Permission(operation, AclResourceType.TOPIC, names, answer)
 
 
 def on_groups(operation: AclOperation, *names: str, answer: tuple[str, ...] = ()) -> Permission:
     """Returns the permission for the groups at paths of the request, and of the answer."""
-    return Permission(operation, ResourceType.GROUP, names, answer)
+    return Permission(operation, AclResourceType.GROUP, names, answer)
 
 
 def on_transactional_ids(operation: AclOperation, *names: str, answer: tuple[str, ...] = ()) -> Permission:
     """Returns the permission for the transactional ids at paths of the request, and of the answer."""
-    return Permission(operation, ResourceType.TRANSACTIONAL_ID, names, answer)
+    return Permission(operation, AclResourceType.TRANSACTIONAL_ID, names, answer)
 
 
 def on_delegation_tokens(operation: AclOperation, *answer: str) -> Permission:
     """Returns the permission for the delegation tokens at paths of the answer."""
-    return Permission(operation, ResourceType.DELEGATION_TOKEN, (), answer)
+    return Permission(operation, AclResourceType.DELEGATION_TOKEN, (), answer)
 
 
 def on_users(operation: AclOperation, *names: str, answer: tuple[str, ...] = ()) -> Permission:
     """Returns the permission for the users at paths of the request, and of the answer."""
-    return Permission(operation, ResourceType.USER, names, answer)
+    return Permission(operation, AclResourceType.USER, names, answer)
 
 
 def for_request(

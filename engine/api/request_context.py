@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bowstring.engine.groups.state import RequestContext
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.request import Request
@@ -21,7 +21,7 @@ class _Viewer:
 
     def sees(self, topic: str) -> bool:
         """Returns whether the sender may describe a topic."""
-        operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+        operation, kind = AclOperation.DESCRIBE, AclResourceType.TOPIC
         return self.authorizer.allows(self, operation, kind, topic, counts=False)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from bowstring.engine.api.message_paths import found_at
 from bowstring.engine.api.permissions import ANY_NAME, Denied, Permission, Requirement, When
 from bowstring.engine.requests.time_slices import portions
-from bowstring.engine.security.acl_types import CLUSTER_NAME, ResourceType
+from bowstring.protocol.acls import CLUSTER_NAME, AclResourceType
 from bowstring.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _steps(checked: Checked, needs: Sequence[Requirement]) -> Iterator[None]:
 def _has(checked: Checked, permission: Permission, *, counts: bool) -> Generator[None, None, bool]:
     authorizer, sender, _, body = checked
     operation, resource = permission.operation, permission.resource
-    if resource is ResourceType.CLUSTER:
+    if resource is AclResourceType.CLUSTER:
         yield
         return authorizer.allows(sender, operation, resource, CLUSTER_NAME, counts=counts)
     if ANY_NAME in permission.names:

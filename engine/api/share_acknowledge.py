@@ -10,8 +10,8 @@ from bowstring.engine.api.share_acknowledgements import (
     Outcome,
     member_of,
 )
-from bowstring.engine.security.acl_types import AclOperation
 from bowstring.engine.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
+from bowstring.protocol.acls import AclOperation
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.share_acknowledge import (
     LeaderIdAndEpoch,

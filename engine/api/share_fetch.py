@@ -14,7 +14,6 @@ from bowstring.engine.api.share_acknowledgements import (
     PartitionKey,
     member_of,
 )
-from bowstring.engine.security.acl_types import AclOperation
 from bowstring.engine.share.leader.share_fetch import Fetched, ShareFetch, ShareFetchOptions, rotated
 from bowstring.engine.share.sessions import (
     FINAL_EPOCH,
@@ -25,6 +24,7 @@ from bowstring.engine.share.sessions import (
     ShareSession,
     next_epoch,
 )
+from bowstring.protocol.acls import AclOperation
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.share_fetch import (
     AcknowledgementBatch,

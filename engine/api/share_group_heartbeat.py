@@ -7,7 +7,7 @@ from bowstring.engine.api.request_context import request_context
 from bowstring.engine.groups.modern.group import LEAVE_EPOCH
 from bowstring.engine.groups.share.heartbeat import JOIN_EPOCH
 from bowstring.engine.groups.share.membership import refusal
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.features import SHARE_VERSION
 from bowstring.protocol.messages.share_group_heartbeat import (
@@ -49,7 +49,7 @@ async def handle(
     if not _is_member_id(body.member_id):
         return refusal(Errors.INVALID_REQUEST, "Invalid member id in the request.")
     names = body.subscribed_topic_names or ()
-    operation, kind = AclOperation.DESCRIBE, ResourceType.TOPIC
+    operation, kind = AclOperation.DESCRIBE, AclResourceType.TOPIC
     if await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices):
         return refusal(Errors.TOPIC_AUTHORIZATION_FAILED)
     try:

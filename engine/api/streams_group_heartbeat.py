@@ -14,7 +14,7 @@ from bowstring.engine.groups.streams.heartbeat import HeartbeatAnswer, refusal
 from bowstring.engine.groups.streams.statuses import Status
 from bowstring.engine.metadata.names import is_internal, topic_name_problem
 from bowstring.engine.metadata.topic_changes import NewTopic
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.features import STREAMS_VERSION
 from bowstring.protocol.messages import streams_group_heartbeat as messages
@@ -71,7 +71,7 @@ async def handle(
         await _check_size(time_slices, body)
         if body.topology is not None:
             named = await _checked_topics(time_slices, body.topology)
-            if await denied_among(*asked, ResourceType.TOPIC, named, time_slices=time_slices):
+            if await denied_among(*asked, AclResourceType.TOPIC, named, time_slices=time_slices):
                 return refusal(Errors.TOPIC_AUTHORIZATION_FAILED, None).response
         context = request_context(request)
         answer: HeartbeatAnswer = await groups.ask(
@@ -175,7 +175,7 @@ async def _uncreatable(
     if allows_on_cluster(authorizer, request, AclOperation.CREATE):
         return NONE_DENIED
     names = (each.name for each in missing)
-    operation, kind = AclOperation.CREATE, ResourceType.TOPIC
+    operation, kind = AclOperation.CREATE, AclResourceType.TOPIC
     return await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
 
 

@@ -27,7 +27,7 @@ from bowstring.engine.api.permissions import (
     on_users,
     to_see,
 )
-from bowstring.engine.security.acl_types import AclOperation
+from bowstring.protocol.acls import AclOperation
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import ApiKeys
 

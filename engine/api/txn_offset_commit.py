@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 from bowstring.engine.api.denials import denied_among, names_of
 from bowstring.engine.groups.offsets.transactional import commit_error
 from bowstring.engine.metadata.names import GROUPS_TOPIC
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.transactions.partitions import Producer
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 from bowstring.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -55,7 +55,7 @@ async def handle(
     topics = []
     names = names_of(metadata.image, body.topics, by_id=request.version >= _TOPIC_ID_VERSION)
     denied = await denied_among(
-        authorizer, request, AclOperation.READ, ResourceType.TOPIC, names, time_slices=time_slices
+        authorizer, request, AclOperation.READ, AclResourceType.TOPIC, names, time_slices=time_slices
     )
     async for topic in time_slices.each(body.topics):
         known = _known(metadata.image, topic, request.version, refused, denied)

@@ -17,8 +17,8 @@ from bowstring.engine.requests.binding import Handler, bound
 from bowstring.engine.requests.listeners import WITHIN
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
-from bowstring.engine.security.acl_types import OWN_NODE
 from bowstring.engine.security.authorizer import Authorizer
+from bowstring.engine.security.principals import OWN_NODE
 from bowstring.protocol import API_VERSIONS, ProtocolError
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.schema import Request as AnyRequest

@@ -6,8 +6,8 @@ from bowstring.engine.configs.listener_configs import PLAINTEXT, listener_protoc
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.network.broker_addresses import inter_broker_listener
 from bowstring.engine.requests.listeners import Listener, is_loopback, told_elsewhere
-from bowstring.engine.security.acl_types import ANONYMOUS
 from bowstring.engine.security.authorizer import Authorizer
+from bowstring.engine.security.principals import ANONYMOUS
 
 
 def warn_of_anonymous_nodes(configs: BrokerConfigs, authorizer: Authorizer) -> None:

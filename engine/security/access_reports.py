@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from bowstring.engine import event_log
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.security.decided import Decided
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.versions import API_VERSIONS
 
 _MINUTE_S: Final = 60
@@ -83,7 +83,7 @@ def operation_name(operation: int) -> str:
 
 def resource_name(resource_type: int) -> str:
     """Returns Kafka's name of a type of resource, such as ``TransactionalId``."""
-    return ResourceType(resource_type).name.title().replace("_", "")
+    return AclResourceType(resource_type).name.title().replace("_", "")
 
 
 def api_name(key: int) -> str:

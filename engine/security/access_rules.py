@@ -10,8 +10,8 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.metadata.acls_image import Acl
 from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.security.access_reports import AccessReports
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.engine.security.decided import Decided
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.records.cluster_metadata.markers import EndTransactionRecord
@@ -31,10 +31,10 @@ _ANEW_FROM: Final = 1000
 
 _RECHECK_S: Final = 0.02
 _KINDS: Final = (
-    (AclOperation.WRITE, ResourceType.TOPIC, ApiKeys.PRODUCE),
-    (AclOperation.READ, ResourceType.TOPIC, ApiKeys.FETCH),
-    (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, ApiKeys.PRODUCE),
-    (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, ApiKeys.FETCH),
+    (AclOperation.WRITE, AclResourceType.TOPIC, ApiKeys.PRODUCE),
+    (AclOperation.READ, AclResourceType.TOPIC, ApiKeys.FETCH),
+    (AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, ApiKeys.PRODUCE),
+    (AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, ApiKeys.FETCH),
 )
 """What reactors decide about, by the kind in their reports."""
 

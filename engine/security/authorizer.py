@@ -4,20 +4,21 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.security.acl_types import OWN_NODE, AclOperation, ResourceType
 from bowstring.engine.security.decided import Decided
+from bowstring.engine.security.principals import OWN_NODE
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Error, Errors, KafkaError
 
 if TYPE_CHECKING:
     from bowstring.engine.security.access_rules import AccessRules, Followed, Plane
 
 _ERRORS: Final = {
-    ResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
-    ResourceType.GROUP: Errors.GROUP_AUTHORIZATION_FAILED,
-    ResourceType.CLUSTER: Errors.CLUSTER_AUTHORIZATION_FAILED,
-    ResourceType.TRANSACTIONAL_ID: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ResourceType.DELEGATION_TOKEN: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    ResourceType.USER: Errors.CLUSTER_AUTHORIZATION_FAILED,
+    AclResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
+    AclResourceType.GROUP: Errors.GROUP_AUTHORIZATION_FAILED,
+    AclResourceType.CLUSTER: Errors.CLUSTER_AUTHORIZATION_FAILED,
+    AclResourceType.TRANSACTIONAL_ID: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    AclResourceType.DELEGATION_TOKEN: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    AclResourceType.USER: Errors.CLUSTER_AUTHORIZATION_FAILED,
 }
 
 
@@ -26,14 +27,14 @@ def _bits(operations: str) -> int:
 
 
 _OPERATIONS: Final = {
-    ResourceType.TOPIC: _bits("READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS"),
-    ResourceType.GROUP: _bits("READ DELETE DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS"),
-    ResourceType.CLUSTER: _bits(
+    AclResourceType.TOPIC: _bits("READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS"),
+    AclResourceType.GROUP: _bits("READ DELETE DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS"),
+    AclResourceType.CLUSTER: _bits(
         "CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE"
     ),
-    ResourceType.TRANSACTIONAL_ID: _bits("WRITE DESCRIBE TWO_PHASE_COMMIT"),
-    ResourceType.DELEGATION_TOKEN: _bits("DESCRIBE"),
-    ResourceType.USER: _bits("CREATE_TOKENS DESCRIBE_TOKENS"),
+    AclResourceType.TRANSACTIONAL_ID: _bits("WRITE DESCRIBE TWO_PHASE_COMMIT"),
+    AclResourceType.DELEGATION_TOKEN: _bits("DESCRIBE"),
+    AclResourceType.USER: _bits("CREATE_TOKENS DESCRIBE_TOKENS"),
 }
 
 
@@ -93,7 +94,7 @@ class Authorizer:
         self,
         request: Sender,
         operation: AclOperation,
-        resource_type: ResourceType,
+        resource_type: AclResourceType,
         name: str,
         *,
         counts: bool = True,
@@ -127,7 +128,7 @@ class Authorizer:
         self,
         request: Sender,
         operation: AclOperation,
-        resource_type: ResourceType,
+        resource_type: AclResourceType,
         names: Iterable[str],
         *,
         counts: bool = True,
@@ -140,7 +141,7 @@ class Authorizer:
             name for name in distinct if self.allows(request, operation, resource_type, name, counts=counts)
         }
 
-    def allows_some(self, request: Sender, operation: AclOperation, resource_type: ResourceType) -> bool:
+    def allows_some(self, request: Sender, operation: AclOperation, resource_type: AclResourceType) -> bool:
         """Returns whether the sender may do an operation on any resource of a type, whichever it is (Kafka's
         ``authorizeByResourceType``, KIP-679). Denials do not count.
         """
@@ -148,7 +149,7 @@ class Authorizer:
             return True
         return self.rules.decides_some(request.principal, host_of(request.peer), operation, resource_type)
 
-    def operations(self, request: Sender, resource_type: ResourceType, name: str) -> int:
+    def operations(self, request: Sender, resource_type: AclResourceType, name: str) -> int:
         """Returns the operations that the sender may do on a resource; bit n is operation n (KIP-430).
         Denials do not count.
         """
@@ -162,7 +163,7 @@ class Authorizer:
         )
 
     def _decides(
-        self, request: Sender, operation: AclOperation, resource_type: ResourceType, name: str
+        self, request: Sender, operation: AclOperation, resource_type: AclResourceType, name: str
     ) -> bool:
         """Decides without a report."""
         rules = self.rules
@@ -176,7 +177,7 @@ class Authorizer:
         self,
         request: Sender,
         operation: AclOperation,
-        resource_type: ResourceType,
+        resource_type: AclResourceType,
         name: str,
         error: Error | None = None,
     ) -> None:

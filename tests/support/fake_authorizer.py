@@ -1,8 +1,9 @@
 """An authorizer that denies what a test says, and notes what it is asked."""
 
 from bowstring.engine.configs import BrokerConfigs
-from bowstring.engine.security.acl_types import OWN_NODE, AclOperation
 from bowstring.engine.security.authorizer import Authorizer
+from bowstring.engine.security.principals import OWN_NODE
+from bowstring.protocol.acls import AclOperation
 
 ANY = None
 ALLOWS_ALL = Authorizer(BrokerConfigs({}))

@@ -4,6 +4,7 @@ Rules that are stored have none of UNKNOWN, ANY and MATCH: those are for filters
 """
 
 from enum import IntEnum
+from typing import Final
 
 
 class AclOperation(IntEnum):
@@ -63,5 +64,5 @@ class ResourcePatternType(IntEnum):
     PREFIXED = 4
 
 
-CLUSTER_NAME = "kafka-cluster"
-WILDCARD = "*"
+CLUSTER_NAME: Final = "kafka-cluster"
+WILDCARD: Final = "*"

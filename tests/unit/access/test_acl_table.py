@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bowstring._native.access.acl_table import AclTable
-from bowstring.engine.security.acl_types import AclOperation as Op
-from bowstring.engine.security.acl_types import PatternType, Permission, ResourceType
+from bowstring.protocol.acls import AclOperation as Op
+from bowstring.protocol.acls import AclPermissionType, AclResourceType, ResourcePatternType
 
 ALL = 2
-DENY, ALLOW = Permission.DENY, Permission.ALLOW
-LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
-TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+DENY, ALLOW = AclPermissionType.DENY, AclPermissionType.ALLOW
+LITERAL, PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+TOPIC, GROUP = AclResourceType.TOPIC, AclResourceType.GROUP
 IMPLY = {Op.DESCRIBE: {Op.READ, Op.WRITE, Op.DELETE, Op.ALTER}, Op.DESCRIBE_CONFIGS: {Op.ALTER_CONFIGS}}
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from bowstring.engine.api.permissions import ANY_NAME, Denied, When
 from bowstring.engine.api.table import BY_BROKER, BY_CONTROLLER, FORWARDED, NATIVE, TABLE
-from bowstring.engine.security.acl_types import ResourceType
 from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.acls import AclResourceType
 from bowstring.protocol.messages import API_MODULES, ApiKeys
 from bowstring.protocol.schema import fields_of
 from tests.support.waiting import HANG_S
@@ -186,7 +186,7 @@ def test_permissions_say_where_the_names_are(row):
         assert need.alternatives and isinstance(need.denied, Denied) and isinstance(need.when, When)
         for each in need.alternatives:
             assert set(each.names) <= asked | {ANY_NAME} and set(each.answer_names) <= answered
-            assert bool(each.names or each.answer_names) == (each.resource is not ResourceType.CLUSTER)
+            assert bool(each.names or each.answer_names) == (each.resource is not AclResourceType.CLUSTER)
     errors = {
         need.error.name
         for need in (*row.needs, *(row.controller_needs or ()))

@@ -5,8 +5,8 @@ import pytest
 from bowstring.engine.api.delegation_tokens import denial, refused
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import decode_response, encode_response
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -51,7 +51,7 @@ def test_others_may_not_unless_a_broker_sends_it_on():
 
 
 def test_a_token_for_someone_else_needs_a_permission():
-    authorizer = FakeAuthorizer((AclOperation.CREATE_TOKENS, ResourceType.USER, "User:b"))
+    authorizer = FakeAuthorizer((AclOperation.CREATE_TOKENS, AclResourceType.USER, "User:b"))
     for fields in ({}, {"is_forwarded": True}):  # on brokers and on controllers
         refused = found("SASL_SSL", authorizer, owner="b", **fields)
         assert refused is Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED

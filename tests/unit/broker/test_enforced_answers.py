@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from confluent_kafka import Producer
 
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import ZERO_UUID
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import consumer_group_describe as cgd
 from bowstring.protocol.messages import consumer_group_heartbeat as cgh
@@ -36,7 +36,7 @@ READ, DESCRIBE, CREATE, DELETE = (
     AclOperation.CREATE,
     AclOperation.DELETE,
 )
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
 HIDDEN = (DESCRIBE, TOPIC, NAME)
 
 
@@ -250,7 +250,7 @@ def test_a_regular_expression_finds_only_topics_that_its_member_sees(node, autho
 
 
 def test_transactional_ids_are_listed_for_those_who_may_describe_them(node, authorizer):
-    authorizer.denied = {(DESCRIBE, ResourceType.TRANSACTIONAL_ID, ANY)}
+    authorizer.denied = {(DESCRIBE, AclResourceType.TRANSACTIONAL_ID, ANY)}
     wait_until(lambda: not node.ask("broker", lt.ListTransactionsRequest(), 1).error_code)
     assert node.ask("broker", lt.ListTransactionsRequest(), 1).transaction_states == []
 

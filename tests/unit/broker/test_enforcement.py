@@ -4,8 +4,8 @@ import pytest
 
 from bowstring.engine.api.permissions import ANY_NAME, Denied, When
 from bowstring.engine.api.table import NATIVE, TABLE
-from bowstring.engine.security.acl_types import AclOperation, ResourceType
 from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.acls import AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import API_MODULES, ApiKeys
 from bowstring.protocol.schema import ARRAY, fields_of
@@ -250,7 +250,7 @@ def test_an_element_without_the_permission_is_refused_in_every_version(
     api = API_VERSIONS[key]
     authorizer.denied = {(each.operation, each.resource, ANY) for each in need.alternatives}
     if key == ApiKeys.DELETE_TOPICS and name is UNKNOWN:  # who may describe it learns that there is none
-        authorizer.denied.add((AclOperation.DESCRIBE, ResourceType.TOPIC, ANY))
+        authorizer.denied.add((AclOperation.DESCRIBE, AclResourceType.TOPIC, ANY))
     ids = (node.topic_id,) if name is NAME else ()
     asked = 0
     for version in range(api.lowest, api.highest + 1):

@@ -8,7 +8,7 @@ import pytest
 from bowstring.engine.api.table import BY_CONTROLLER, Served
 from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.requests.time_slices import TimeSlices
-from bowstring.engine.security.acl_types import OWN_NODE
+from bowstring.engine.security.principals import OWN_NODE
 from bowstring.protocol import ProtocolError
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys

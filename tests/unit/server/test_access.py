@@ -6,8 +6,8 @@ import pytest
 
 from bowstring._native.access.acl_table import AclTable
 from bowstring._native.record.encode import with_producer
-from bowstring.engine.security.acl_types import AclOperation, PatternType, Permission, ResourceType
 from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.acls import AclOperation, AclPermissionType, AclResourceType, ResourcePatternType
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import fetch as f
 from tests.support.plane_requests import batch, fetch, fetched, only, produce, records_of
@@ -25,11 +25,11 @@ def rule(
     operation,
     name=TOPIC,
     *,
-    resource=ResourceType.TOPIC,
-    pattern=PatternType.LITERAL,
+    resource=AclResourceType.TOPIC,
+    pattern=ResourcePatternType.LITERAL,
     principal=ANONYMOUS,
     host=b"*",
-    permission=Permission.ALLOW,
+    permission=AclPermissionType.ALLOW,
 ):
     return int(resource), int(pattern), name.encode(), principal, host, int(operation), int(permission)
 
@@ -63,7 +63,7 @@ def test_who_may_not_write_appends_nothing(client, access, served, version):
     assert (denied.error_code, denied.base_offset) == (DENIED, -1)
     change(access, rule(WRITE))
     assert only(client.call(produce(batch(b"a"), version), version)).error_code == 0
-    change(access, rule(WRITE, permission=Permission.DENY))
+    change(access, rule(WRITE, permission=AclPermissionType.DENY))
     assert only(client.call(produce(batch(b"x"), version), version)).error_code == DENIED
     assert served.logs[TOPIC, 0].log_end_offset == 1
 
@@ -75,7 +75,7 @@ def test_who_may_not_read_gets_nothing(client, access, version):
     denied = fetched(client.call(fetch(version), version))
     assert (denied.error_code, denied.high_watermark, denied.log_start_offset) == (DENIED, -1, -1)
     assert not denied.records
-    change(access, rule(READ, "fli", pattern=PatternType.PREFIXED))
+    change(access, rule(READ, "fli", pattern=ResourcePatternType.PREFIXED))
     assert records_of(fetched(client.call(fetch(version), version)).records) == [(0, b"a")]
 
 
@@ -108,7 +108,7 @@ def test_transactional_batches_need_the_transactional_id(client, access, version
 
     refused = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED.code
     assert answer("mine") == answer(None) == refused
-    change(access, rule(WRITE, "other", resource=ResourceType.TRANSACTIONAL_ID))
+    change(access, rule(WRITE, "other", resource=AclResourceType.TRANSACTIONAL_ID))
     assert answer("mine") == refused
     assert access.denied_access()[KINDS.index("transaction")] == 2
 
@@ -122,7 +122,7 @@ def test_followers_need_cluster_action(client, access):
     assert fetched(client.call(unknown, 13)).error_code == DENIED
     change(
         access,
-        rule(AclOperation.CLUSTER_ACTION, "kafka-cluster", resource=ResourceType.CLUSTER),
+        rule(AclOperation.CLUSTER_ACTION, "kafka-cluster", resource=AclResourceType.CLUSTER),
         removed=[rule(READ)],
     )
     for version in (11, 12, 17):
