@@ -13,10 +13,12 @@ class ScramImage:
 
     Attributes:
         by_user: Records by name of the user and number of the mechanism. Do not modify.
+        generation: The same object in all images that have the same credentials.
     """
 
     def __init__(self) -> None:
         self.by_user: dict[str, dict[int, UserScramCredentialRecord]] = {}
+        self.generation = object()
 
     def get(self, user: str, mechanism: int) -> UserScramCredentialRecord | None:
         """Returns a user's credential for a mechanism."""
@@ -25,6 +27,7 @@ class ScramImage:
     def add(self, record: UserScramCredentialRecord) -> None:
         """Sets a credential."""
         self.by_user[record.name] = self.by_user.get(record.name, {}) | {record.mechanism: record}
+        self.generation = object()
 
     def remove(self, record: RemoveUserScramCredentialRecord) -> None:
         """Removes a credential; removing an unknown one has no effect."""
@@ -37,11 +40,13 @@ class ScramImage:
             self.by_user[record.name] = left
         else:
             self.by_user.pop(record.name, None)
+        self.generation = object()
 
     def copy(self) -> "ScramImage":
         """Returns the same credentials, which later records do not change."""
         new = ScramImage()
         new.by_user = self.by_user.copy()
+        new.generation = self.generation
         return new
 
     def records(self) -> Iterator[UserScramCredentialRecord]:

@@ -3,9 +3,10 @@
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import ImageSource
 from bowstring.engine.security.sasl_mechanisms import Credentials
-from bowstring.engine.security.sasl_scram import CredentialOf, TokenOf
-from bowstring.engine.security.token_secret import TokenLogins, secret_of
-from bowstring.security.scram import ScramCredential, ScramMechanism
+from bowstring.engine.security.sasl_scram import CredentialOf, DecoyOf, TokenOf
+from bowstring.engine.security.scram_decoys import ScramDecoys
+from bowstring.engine.security.token_secret import TokenLogins, secret_of, token_salt
+from bowstring.security.scram import DEFAULT_ITERATIONS, ScramCredential, ScramMechanism
 
 
 def credentials_of(metadata: ImageSource, configs: BrokerConfigs) -> Credentials:
@@ -24,4 +25,16 @@ def credentials_of(metadata: ImageSource, configs: BrokerConfigs) -> Credentials
     def of_token(mechanism: ScramMechanism) -> TokenOf:
         return (lambda token_id: None) if secret is None else TokenLogins(metadata, secret, mechanism).find
 
-    return Credentials(of_user, of_token)
+    def of_nobody(mechanism: ScramMechanism) -> DecoyOf:
+        decoys = ScramDecoys(metadata, mechanism)
+
+        def find(name: str, is_token: bool) -> ScramCredential:
+            decoy = decoys.of(name)
+            if not is_token or secret is None:
+                return decoy
+            salt = token_salt(secret, mechanism, name)
+            return ScramCredential(salt, decoy.stored_key, decoy.server_key, DEFAULT_ITERATIONS)
+
+        return find
+
+    return Credentials(of_user, of_token, of_nobody)

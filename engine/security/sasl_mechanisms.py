@@ -8,10 +8,10 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.listener_configs import listener_prefix, listener_text, listener_value
 from bowstring.engine.security.sasl_oauthbearer import OAuthBearerServer
 from bowstring.engine.security.sasl_plain import SaslPlain
-from bowstring.engine.security.sasl_scram import CredentialOf, ScramServer, TokenOf
+from bowstring.engine.security.sasl_scram import CredentialOf, DecoyOf, ScramServer, TokenOf
 from bowstring.engine.security.sasl_server import SaslServer
 from bowstring.security.jaas import JaasError, Login, parse_login
-from bowstring.security.scram import SCRAM_MECHANISMS, ScramMechanism
+from bowstring.security.scram import SCRAM_MECHANISMS, ScramCredential, ScramMechanism
 
 if TYPE_CHECKING:
     from bowstring.engine.security.jwt_validator import JwtValidator
@@ -34,10 +34,12 @@ class Credentials(NamedTuple):
     Attributes:
         of_user: Returns the SCRAM credential of a user, by mechanism and name.
         of_token: Returns the log-in of a delegation token, by mechanism and token id.
+        of_nobody: Returns what stands for the credential of an unknown name, by mechanism.
     """
 
     of_user: Callable[[ScramMechanism], CredentialOf]
     of_token: Callable[[ScramMechanism], TokenOf]
+    of_nobody: Callable[[ScramMechanism], DecoyOf]
 
 
 class Mechanism(NamedTuple):
@@ -88,10 +90,19 @@ def check_mechanisms(configs: BrokerConfigs, listener: str, protocol: str) -> No
     Raises:
         ConfigError: As from `mechanisms_of`.
     """
-    nobody = Credentials(lambda mechanism: lambda name: None, lambda mechanism: lambda token_id: None)
+    nobody = Credentials(
+        lambda mechanism: lambda name: None, lambda mechanism: lambda token_id: None, _no_decoys
+    )
     names = listener_value(configs, listener, _ENABLED) or []
     if OAUTHBEARER not in names:
         mechanisms_of(configs, listener, protocol, nobody, _no_validator)
+
+
+def _no_decoys(mechanism: ScramMechanism) -> DecoyOf:
+    def of(name: str, is_token: bool) -> ScramCredential:
+        raise AssertionError("configs are checked without log-ins")
+
+    return of
 
 
 def _no_validator(listener: str) -> "JwtValidator":
@@ -112,7 +123,8 @@ def _server_maker(
     if name in SCRAM_MECHANISMS:
         mechanism = SCRAM_MECHANISMS[name]
         users, tokens = credentials.of_user(mechanism), credentials.of_token(mechanism)
-        return lambda: ScramServer(mechanism, users, tokens)
+        decoys = credentials.of_nobody(mechanism)
+        return lambda: ScramServer(mechanism, users, tokens, decoys)
     if name == OAUTHBEARER:
         validator = validator_of(listener)
         return lambda: OAuthBearerServer(validator.validated)

@@ -1,5 +1,6 @@
 """Authenticates with PLAIN (RFC 4616)."""
 
+import hashlib
 import hmac
 from collections.abc import Mapping
 
@@ -35,10 +36,9 @@ class SaslPlain:
                 detail = f"Authentication failed: {what} not specified"
                 raise AuthenticationFailedError(detail, detail)
         expected = self._passwords.get(name)
-        # A comparison also for unknown names, so that the time does not show which exist.
-        is_equal = hmac.compare_digest(
-            password.encode(), (password if expected is None else expected).encode()
-        )
+        # Also for unknown names, and of hashes, so that the time shows neither names nor lengths.
+        given, wanted = (hashlib.sha256(each.encode()).digest() for each in (password, expected or ""))
+        is_equal = hmac.compare_digest(given, wanted)
         if expected is None or not is_equal:
             raise AuthenticationFailedError("the name or the password is wrong", _INVALID)
         if authorization not in ("", name):

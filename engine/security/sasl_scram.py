@@ -1,13 +1,10 @@
 """Authenticates with SCRAM (RFC 5802): users, and delegation tokens (KIP-48)."""
 
-import hmac
-import secrets
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from bowstring.engine.security.sasl_server import AuthenticationFailedError
 from bowstring.security.scram import (
-    DEFAULT_ITERATIONS,
     ClientFirst,
     ScramCredential,
     ScramError,
@@ -19,10 +16,6 @@ from bowstring.security.scram import (
     server_final,
     server_first,
 )
-
-_OF_NOBODY: Final = secrets.token_bytes(32)
-"""Makes the credentials of unknown names: the same for a name as long as the process runs."""
-
 
 class TokenLogin(NamedTuple):
     """What a delegation token gives its bearer.
@@ -44,14 +37,20 @@ CredentialOf = Callable[[str], ScramCredential | None]
 TokenOf = Callable[[str], TokenLogin | None]
 """Returns the log-in of a delegation token that has not expired, by its id."""
 
+DecoyOf = Callable[[str, bool], ScramCredential]
+"""Returns the credential that stands for a name without one; true: the name is that of a token."""
+
 
 class ScramServer:
     """The server side of SCRAM. See `SaslServer`.
 
-    Unknown names get a challenge like any other, and fail with the proof, as a wrong password does.
+    Unknown names get a challenge like any other, and fail with the proof, as a wrong password does. The work
+    is the same, too.
     """
 
-    def __init__(self, mechanism: ScramMechanism, credential_of: CredentialOf, token_of: TokenOf) -> None:
+    def __init__(
+        self, mechanism: ScramMechanism, credential_of: CredentialOf, token_of: TokenOf, decoy_of: DecoyOf
+    ) -> None:
         self.is_complete = False
         self.name = ""
         self.expires_ms: int | None = None
@@ -59,6 +58,7 @@ class ScramServer:
         self._mechanism = mechanism
         self._credential_of = credential_of
         self._token_of = token_of
+        self._decoy_of = decoy_of
         self._first: ClientFirst | None = None
         self._challenge = ""
         self._nonce = ""
@@ -88,6 +88,7 @@ class ScramServer:
             raise AuthenticationFailedError(detail, detail)
         self._next_name = first.name
         self.has_token = first.token_authenticated
+        decoy = self._decoy_of(first.name, first.token_authenticated)  # made for known names, too
         if first.token_authenticated:
             login = self._token_of(first.name)
             self._credential = None if login is None else login.credential
@@ -96,16 +97,10 @@ class ScramServer:
         else:
             self._credential = self._credential_of(first.name)
         self._is_known = self._credential is not None
-        if self._credential is None:
-            self._credential = self._of_nobody(first.name)
+        self._credential = self._credential or decoy
         self._nonce = first.nonce + new_nonce()
         self._challenge = server_first(self._nonce, self._credential)
         return self._challenge.encode()
-
-    def _of_nobody(self, name: str) -> ScramCredential:
-        seed = hmac.digest(_OF_NOBODY, f"{self._mechanism.name} {name}".encode(), "sha256")
-        salt, key = seed[:16].hex().encode(), secrets.token_bytes(self._mechanism.key_bytes)
-        return ScramCredential(salt, key, key, DEFAULT_ITERATIONS)
 
     def _answer_final(self, token: bytes) -> bytes:
         first, credential = self._first, self._credential

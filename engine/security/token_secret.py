@@ -25,6 +25,13 @@ def token_hmac(secret: bytes, token_id: str) -> bytes:
     return hmac.digest(secret, token_id.encode(), "sha512")
 
 
+def token_salt(secret: bytes, mechanism: ScramMechanism, token_id: str) -> bytes:
+    """Returns the salt with which a token logs in: the same on all nodes, also for a token that is not there,
+    so that it does not show which are.
+    """
+    return hmac.digest(secret, f"salt {mechanism.name} {token_id}".encode(), "sha256")[:16].hex().encode()
+
+
 def is_expired(token: DelegationTokenRecord, now_ms: int) -> bool:
     """Returns whether a token's life has ended."""
     return token.max_timestamp < now_ms or token.expiration_timestamp < now_ms
@@ -58,6 +65,9 @@ class TokenLogins:
                     each: found for each, found in self._credentials.items() if each in tokens
                 }
             password = b64encode(token_hmac(self._secret, token_id)).decode()
-            credential = self._credentials[token_id] = new_credential(self._mechanism, password)
+            salt = token_salt(self._secret, self._mechanism, token_id)
+            credential = self._credentials[token_id] = new_credential(
+                self._mechanism, password, salt=salt
+            )
         expires_ms = min(token.expiration_timestamp, token.max_timestamp)
         return TokenLogin(credential, name_of(token.owner), expires_ms)

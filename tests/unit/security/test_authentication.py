@@ -1,6 +1,7 @@
 """Connections authenticate: PLAIN and SCRAM, right and wrong, again, and out of turn."""
 
 import asyncio
+from base64 import b64decode
 
 import pytest
 
@@ -47,6 +48,7 @@ class Connection:
         self.admitted = []
         self.replies = []
         self.closed = False
+        self.decoys = 0
         self.configs = BrokerConfigs(
             SETTINGS | {name.replace("__", "."): text for name, text in settings.items()}
         )
@@ -57,9 +59,17 @@ class Connection:
             Credentials(
                 lambda mechanism: find if mechanism is SCRAM_SHA_256 else {}.get,
                 lambda mechanism: {"t1": TOKEN}.get,
+                self.decoys_of,
             ),
             clock=lambda: NOW_MS,
         )
+
+    def decoys_of(self, mechanism):
+        def find(name, is_token):
+            self.decoys += 1
+            return new_credential(mechanism, f"no one's password {is_token}", salt=name.encode())
+
+        return find
 
     def reply(self, connection_id, slot, payload):
         self.replies.append(payload)
@@ -156,13 +166,15 @@ def test_wrong_scram(name, password):
     assert connection.closed and not connection.admitted
 
 
-def test_an_unknown_name_always_has_the_same_salt():
-    def challenge():
-        connection = Connection()
-        connection.handshake("SCRAM-SHA-256")
-        return connection.token(b"n,,n=nobody,r=x").auth_bytes.split(b",s=")[1]
-
-    assert challenge() == challenge()
+def test_a_decoy_stands_for_an_unknown_name_and_is_made_for_known_ones():
+    connection = Connection()
+    for name in ("nobody", "alice"):
+        assert connection.handshake("SCRAM-SHA-256").error_code == 0
+        challenge = connection.token(f"n,,n={name},r=x".encode()).auth_bytes
+        salt = b64decode(challenge.split(b",s=")[1].split(b",")[0])
+        assert salt == (b"nobody" if name == "nobody" else ALICE.salt)
+        connection.authentication.ended([Message.connection_id])
+    assert connection.decoys == 2
 
 
 def test_a_proof_of_another_exchange():
@@ -288,13 +300,13 @@ def test_changed_users_hold_for_later_handshakes():
 def test_settings_that_cannot_work(settings, message):
     configs = BrokerConfigs({"sasl.enabled.mechanisms": "PLAIN"} | settings)
     with pytest.raises(ConfigError, match=message) as caught:
-        Authentication(configs, [OUTER], None, Credentials(lambda _: {}.get, lambda _: {}.get))
+        Authentication(configs, [OUTER], None, Credentials(*[lambda _: {}.get] * 3))
     assert "secret" not in str(caught.value)
 
 
 def test_a_jaas_line_of_all_listeners_counts_for_its_mechanism():
     configs = BrokerConfigs({"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": USERS})
-    Authentication(configs, [OUTER], None, Credentials(lambda _: {}.get, lambda _: {}.get))
+    Authentication(configs, [OUTER], None, Credentials(*[lambda _: {}.get] * 3))
 
 
 def test_a_mechanism_that_is_taken_away_during_a_log_in():
