@@ -276,7 +276,7 @@ def segment_numbers(path):
     numbers = []
     for name in os.listdir(path):
         head, _, number = name.rpartition(".")
-        if head == "bowstring.wal" and number.isdigit():
+        if head == "bowstring.wal" and number.isascii() and number.isdigit():
             numbers.append(int(number))
     return sorted(numbers)
 

@@ -10,6 +10,7 @@ from bowstring.engine.configs import (
     BROKER_CONFIGS,
     TOPIC_CONFIGS,
     BrokerConfigs,
+    ConfigError,
     ConfigKey,
     ConfigSource,
     ConfigType,
@@ -18,7 +19,7 @@ from bowstring.engine.configs import (
     rendered,
     shown,
 )
-from bowstring.engine.configs.config_key import READ_ONLY
+from bowstring.engine.configs.config_key import LOW, READ_ONLY, STORED
 from bowstring.engine.configs.scoped import group_origins
 from bowstring.engine.configs.synonyms import topic_synonyms
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
@@ -40,6 +41,7 @@ from bowstring.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from bowstring.protocol.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
@@ -219,20 +221,21 @@ def _broker_entries(configs: "BrokerConfigs", node_id: int, name: str) -> Entrie
     if not name:
         return configs.dynamic_default, lambda each: _default_entry(configs, each)
     _check_broker_id(node_id, name)
-    prefixed = (each for each in configs.static if each not in BROKER_CONFIGS)
     layers = (configs.static, configs.dynamic_broker, configs.dynamic_default)
+    others = dict.fromkeys(each for layer in layers for each in layer if each not in BROKER_CONFIGS)
     public = (
         each
         for each, key in BROKER_CONFIGS.items()
         if not key.internal or any(each in layer for layer in layers)
     )
-    return (*public, *prefixed), lambda each: _broker_entry(configs, each)
+    return (*public, *others), lambda each: _broker_entry(configs, each)
 
 
 def _check_broker_id(node_id: int, name: str) -> None:
-    if not name.isdigit():
+    number = whole_number(name)
+    if number is None:
         raise KafkaError(Errors.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != node_id:
+    if number != node_id:
         raise KafkaError(
             Errors.INVALID_REQUEST,
             f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
@@ -241,7 +244,7 @@ def _check_broker_id(node_id: int, name: str) -> None:
 
 def _broker_entry(configs: BrokerConfigs, name: str) -> DescribeConfigsResourceResult:
     origins = _from(configs.origins(name), name)
-    key = broker_key(name)
+    key = _key(name)
     text = configs.text(name)
     value = rendered(key, text) if name in BROKER_CONFIGS else shown(key, text)
     return _entry(key, name, value, origins, read_only=key.update_mode == READ_ONLY)
@@ -257,8 +260,18 @@ def _from(origins: list[Origin], name: str) -> list[Origin]:
 def _default_entry(configs: BrokerConfigs, name: str) -> DescribeConfigsResourceResult:
     value = configs.dynamic_default[name]
     origins = [Origin(name, value, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)]
-    key = broker_key(name)
-    return _entry(key, name, shown(key, value), origins, read_only=False)
+    key = _key(name)
+    return _entry(key, name, shown(key, value), origins, read_only=key.update_mode == READ_ONLY)
+
+
+def _key(name: str) -> ConfigKey:
+    """Returns the row of a broker config. One that only a plug-in of Kafka has is shown without its value,
+    which may be a secret.
+    """
+    try:
+        return broker_key(name)
+    except ConfigError:
+        return ConfigKey(name, ConfigType.UNKNOWN, None, "", LOW, READ_ONLY, STORED, "")
 
 
 def _entry(
@@ -269,7 +282,7 @@ def _entry(
         value=value,
         read_only=read_only,
         config_source=(origins[0].source if origins else ConfigSource.DEFAULT_CONFIG).value,
-        is_sensitive=key.type is ConfigType.PASSWORD,
+        is_sensitive=key.is_sensitive,
         synonyms=[
             DescribeConfigsSynonym(
                 name=each.name,
@@ -279,7 +292,7 @@ def _entry(
             for each in origins
         ],
         config_type=key.type.value,
-        documentation=key.doc,
+        documentation=key.doc or None,
     )
 
 

@@ -19,6 +19,7 @@ from bowstring.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from bowstring.protocol.schema import Response
+from bowstring.protocol.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from bowstring.engine.requests.request import Request
@@ -89,9 +90,10 @@ class OwnResources:
 
 
 def _check_name(name: str, node_id: int) -> None:
-    if not name.removeprefix("-").isdigit():
+    number = whole_number(name.removeprefix("-"))
+    if number is None:
         raise KafkaError(Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-    if int(name) != node_id:
+    if number != node_id or name.startswith("-"):
         raise KafkaError(
             Errors.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
         )

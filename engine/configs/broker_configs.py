@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from bowstring.engine.configs.config_key import PASSWORD, ConfigError, ConfigKey
+from bowstring.engine.configs.config_key import ConfigError, ConfigKey
 from bowstring.engine.configs.synonyms import broker_synonyms, topic_synonyms
 from bowstring.engine.configs.table import BROKER_CONFIGS, TOPIC_CONFIGS, broker_key
 from bowstring.engine.configs.table_security import SECURITY
@@ -245,9 +245,9 @@ def validate_topic_configs(overrides: Mapping[str, str], configs: BrokerConfigs)
 
 def shown(key: ConfigKey, text: str | None) -> str | None:
     """Returns a value, as it was written, as it may be shown to a client or in a log."""
-    return None if key.type is PASSWORD else text
+    return None if key.is_sensitive else text
 
 
 def rendered(key: ConfigKey, text: str | None) -> str | None:
     """Returns a value in force as it may be shown: parsed and written again, as Kafka does it."""
-    return None if text is None or key.type is PASSWORD else key.rendered(text)
+    return None if text is None or key.is_sensitive else key.rendered(text)

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from bowstring.protocol.whole_numbers import whole_number
+
 
 class ConfigType(IntEnum):
     """Types of values, numbered as in DescribeConfigs (KIP-569)."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -21,6 +24,7 @@ class ConfigType(IntEnum):
     PASSWORD = 9
 
 
+UNKNOWN: Final = ConfigType.UNKNOWN
 BOOLEAN: Final = ConfigType.BOOLEAN
 STRING: Final = ConfigType.STRING
 INT: Final = ConfigType.INT
@@ -72,7 +76,6 @@ def protects(lacking: str, *off: str) -> Effect:
 OWN_PREFIX: Final = "bowstring."
 
 _BITS: Final = {SHORT: 15, INT: 31, LONG: 63}
-_MOST_DIGITS: Final = 19  # of the longest LONG
 _SPACES: Final = bytes(range(33)).decode()  # what String.trim removes
 _DOUBLE: Final = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?)", re.ASCII)
 DISTINCT: Final = "distinct"  # valid values: a list without empty or equal items
@@ -141,6 +144,11 @@ class ConfigKey(NamedTuple):
         return self.name.startswith(OWN_PREFIX)
 
     @property
+    def is_sensitive(self) -> bool:
+        """Whether values are shown to no one."""
+        return self.type in (PASSWORD, UNKNOWN)
+
+    @property
     def applied(self) -> bool:
         """Whether the broker acts on the config."""
         return self.effect.applied
@@ -159,7 +167,7 @@ class ConfigKey(NamedTuple):
         value = self.parse(text)
         if any(value == self.parse(each) for each in harmless):
             return None
-        shown = "[hidden]" if self.type is PASSWORD else text.strip()
+        shown = "[hidden]" if self.is_sensitive else text.strip()
         instead = f" or set it to {harmless[0]}" if harmless and harmless[0] else ""
         return f"{name}={shown} is not enforced: {lacking}. Remove the setting{instead} to run without it"
 
@@ -208,12 +216,10 @@ class ConfigKey(NamedTuple):
 
     def _integer(self, text: str, bits: int) -> int:
         digits = text[1:] if text[:1] in "+-" else text
-        if digits.isascii() and digits.isdigit():
-            digits = digits.lstrip("0") or "0"
-            if len(digits) <= _MOST_DIGITS:  # int() refuses thousands
-                value = -int(digits) if text[0] == "-" else int(digits)
-                if -(1 << bits) <= value < 1 << bits:
-                    return value
+        is_negative = text.startswith("-")
+        value = whole_number(digits, 1 << bits)
+        if value is not None and (is_negative or value < 1 << bits):
+            return -value if is_negative else value
         raise self.invalid(text, f"Not a number of type {self.type.name}")
 
     def _check(self, value: Any, text: str) -> None:
@@ -247,7 +253,7 @@ class ConfigKey(NamedTuple):
 
     def invalid(self, text: str, reason: str) -> ConfigError:
         """Returns the error for a value that is refused. It does not show passwords."""
-        shown = "[hidden]" if self.type is PASSWORD else text
+        shown = "[hidden]" if self.is_sensitive else text
         return ConfigError(f"Invalid value {shown} for configuration {self.name}: {reason}")
 
 
@@ -270,12 +276,12 @@ def _java_double(value: float) -> str:
 
 def _is_host_count(text: str) -> bool:
     host, _, count = text.rpartition(":")
-    return bool(host) and count.isascii() and count.isdigit() and int(count[:_MOST_DIGITS]) < 1 << 31
+    return bool(host) and whole_number(count) is not None
 
 
 def _is_replica(text: str) -> bool:
     partition, colon, broker = text.partition(":")
-    return bool(colon) and partition.isdigit() and broker.isdigit()
+    return bool(colon) and None not in (whole_number(partition), whole_number(broker))
 
 
 def topic_config(

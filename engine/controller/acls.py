@@ -20,6 +20,7 @@ from bowstring.engine.metadata.features import ADDRESS_BLOCKS_SINCE
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.records.cluster_metadata.security import RemoveAccessControlEntryRecord
 from bowstring.protocol.schema import MetadataRecord
+from bowstring.protocol.whole_numbers import whole_number
 
 _CLUSTER: Final = 4
 _CLUSTER_NAME: Final = "kafka-cluster"
@@ -94,7 +95,7 @@ def _check_host(host: str, metadata_version: int) -> None:
         )
     address, _, bits = host.partition("/")
     try:
-        if not (bits.isascii() and bits.isdigit()):
+        if whole_number(bits) is None:
             raise ValueError(f"{bits!r} is not a number of bits")
         ip_network(f"{address}/{bits}", strict=False)
     except ValueError as error:

@@ -29,6 +29,7 @@ from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.features import ELIGIBLE_LEADER_REPLICAS
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.schema import MetadataRecord
+from bowstring.protocol.whole_numbers import whole_number
 
 SET: Final = 0
 DELETE: Final = 1
@@ -113,9 +114,10 @@ def _check_resource(image: ClusterImage, resource: tuple[int, str]) -> None:
         if name not in image.topics:
             raise KafkaError(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif kind == BROKER_RESOURCE:
-        if name and not name.isdigit():
+        number = whole_number(name)
+        if name and number is None:
             raise KafkaError(Errors.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-        if name and int(name) not in image.brokers:
+        if name and number not in image.brokers:
             raise KafkaError(Errors.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
     elif kind in (GROUP_RESOURCE, CLIENT_METRICS_RESOURCE):
         if not name:

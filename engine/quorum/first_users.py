@@ -8,6 +8,7 @@ from typing import Final
 
 from bowstring.engine.configs import ConfigError
 from bowstring.protocol.records.cluster_metadata.security import UserScramCredentialRecord
+from bowstring.protocol.whole_numbers import whole_number
 from bowstring.security.scram import DEFAULT_ITERATIONS, MAX_ITERATIONS, SCRAM_MECHANISMS
 
 _FORM: Final = re.compile(r"(?P<mechanism>[\w-]+)=\[(?P<parts>.*)\]", re.DOTALL)
@@ -62,9 +63,10 @@ def first_user(text: str) -> UserScramCredentialRecord:
 def _iterations(text: str | None, least: int) -> int:
     if text is None:
         return DEFAULT_ITERATIONS
-    if not text.isdecimal() or not least <= int(text) <= MAX_ITERATIONS:
+    iterations = whole_number(text, MAX_ITERATIONS)
+    if iterations is None or iterations < least:
         raise ConfigError(f"--add-scram: iterations are {least} to {MAX_ITERATIONS}")
-    return int(text)
+    return iterations
 
 
 def _bytes(name: str, text: str) -> bytes:

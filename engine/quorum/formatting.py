@@ -37,6 +37,7 @@ from bowstring.protocol.features import (
     SUPPORTED_FEATURES,
 )
 from bowstring.protocol.ids import ZERO_UUID, format_uuid, parse_uuid, random_uuid
+from bowstring.protocol.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from bowstring.protocol.records.cluster_metadata.security import UserScramCredentialRecord
@@ -244,8 +245,8 @@ def _initial_controller(text: str, listener: str) -> Voter:
     address, colon, directory = rest.rpartition(":")
     host, second_colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    whole = at and colon and second_colon and host and id.isdigit() and port.isdigit()
-    if not whole or not 0 < int(port) <= 65535:
+    node_id, number = whole_number(id), whole_number(port, 65535)
+    if not (at and colon and second_colon and host) or node_id is None or not number:
         raise ConfigError(f"--initial-controllers: '{text}' is not a controller; {form}")
     try:
         directory_id = parse_uuid(directory)
@@ -255,7 +256,7 @@ def _initial_controller(text: str, listener: str) -> Voter:
         ) from None
     if directory_id == ZERO_UUID:
         raise ConfigError(f"--initial-controllers: the directory id of '{text}' is zero; {form}")
-    return Voter(ReplicaKey(int(id), directory_id), (Endpoint(listener, host, int(port)),))
+    return Voter(ReplicaKey(node_id, directory_id), (Endpoint(listener, host, number),))
 
 
 def _features(asked: Mapping[str, int], *, dynamic: bool) -> dict[str, int]:

@@ -31,6 +31,7 @@ from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.records.cluster_metadata.topics import TopicRecord
 from bowstring.protocol.records.control_batch import decode_control_key
 from bowstring.protocol.schema import MetadataRecord
+from bowstring.protocol.whole_numbers import LONG_MAX, whole_number
 
 _LENGTH_AT: Final = 8
 _PREFIX_BYTES: Final = 12
@@ -136,7 +137,9 @@ class _Replay:
         """Yields last offset, epoch and records of each batch after the snapshot; stops at an incomplete one,
         which a crash leaves.
         """
-        for file in sorted(each for each in self.path.glob("*.log") if each.stem.isdigit()):
+        for file in sorted(
+            each for each in self.path.glob("*.log") if whole_number(each.stem, LONG_MAX) is not None
+        ):
             if file.stat().st_size == 0:
                 continue
             with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.raft.config import QuorumConfig
 from bowstring.engine.raft.voters import Node, VoterSet, configured_voters
+from bowstring.protocol.whole_numbers import whole_number
 
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
@@ -109,10 +110,11 @@ def _check_voters(voters: tuple[Node, ...], node_id: int, roles: frozenset[str])
 
 def _voter(text: str) -> Node:
     id, at, address = text.strip().partition("@")
-    if not at or not id.strip().isdigit():
+    node_id = whole_number(id.strip())
+    if not at or node_id is None:
         raise ConfigError(f"{_VOTERS}: '{text}' is not a voter; write id@host:port, such as 1@node1:9093")
     host, port = _parsed(address, f"{_VOTERS}: '{text}' is not a voter; write id@host:port")
-    return Node(int(id), host, port)
+    return Node(node_id, host, port)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -122,6 +124,7 @@ def _address(text: str) -> tuple[str, int]:
 def _parsed(address: str, wrong: str) -> tuple[str, int]:
     host, colon, port = address.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) <= 65535:
+    number = whole_number(port, 65535)
+    if not colon or not host or not number:
         raise ConfigError(wrong)
-    return host, int(port)
+    return host, number

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.listener_configs import listener_protocol, listener_value
+from bowstring.protocol.whole_numbers import whole_number
 
 ALL_INTERFACES: Final = "PLAINTEXT://:9092"
 
@@ -43,9 +44,10 @@ def parse_listener(text: str) -> tuple[str, str, int]:
     """
     name, separator, address = text.strip().partition("://")
     host, colon, port = address.rpartition(":")
-    if not (separator and name and colon and port.isdigit() and int(port) <= 65535):
+    number = whole_number(port, 65535)
+    if not (separator and name and colon) or number is None:
         raise ConfigError(f"'{text}' is not a listener; write NAME://host:port, such as PLAINTEXT://:9092")
-    return name.upper(), host.removeprefix("[").removesuffix("]"), int(port)
+    return name.upper(), host.removeprefix("[").removesuffix("]"), number
 
 
 def client_listeners(configs: BrokerConfigs) -> list[Listener]:

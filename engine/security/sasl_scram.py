@@ -17,6 +17,7 @@ from bowstring.security.scram import (
     server_first,
 )
 
+
 class TokenLogin(NamedTuple):
     """What a delegation token gives its bearer.
 

@@ -66,8 +66,6 @@ class TokenLogins:
                 }
             password = b64encode(token_hmac(self._secret, token_id)).decode()
             salt = token_salt(self._secret, self._mechanism, token_id)
-            credential = self._credentials[token_id] = new_credential(
-                self._mechanism, password, salt=salt
-            )
+            credential = self._credentials[token_id] = new_credential(self._mechanism, password, salt=salt)
         expires_ms = min(token.expiration_timestamp, token.max_timestamp)
         return TokenLogin(credential, name_of(token.owner), expires_ms)

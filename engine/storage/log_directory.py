@@ -14,6 +14,7 @@ from bowstring.engine.storage.directory_lock import DataDirectoryError, take_loc
 from bowstring.engine.storage.open_files import open_file, with_reserve
 from bowstring.engine.storage.staged_tails import StagedTails
 from bowstring.protocol.ids import format_uuid, parse_uuid, random_uuid
+from bowstring.protocol.whole_numbers import whole_number
 
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -207,7 +208,7 @@ class LogDirectory:
         """Names of partition directories, without deleted and future ones."""
         for entry in os.scandir(self.path):
             topic, dash, partition = entry.name.rpartition("-")
-            if dash and topic and partition.isdigit() and entry.is_dir():
+            if dash and topic and whole_number(partition) is not None and entry.is_dir():
                 yield entry.name
 
     def deleted_directories(self) -> list[str]:
@@ -219,8 +220,9 @@ class LogDirectory:
         for entry in os.scandir(self.path):
             whole, dot, unique = entry.name.rpartition(".")
             topic, dash, partition = whole.rpartition("-")
-            if dot and dash and topic and partition.isdigit() and unique.endswith(FUTURE_SUFFIX):
-                yield entry.name, topic, int(partition)
+            number = whole_number(partition)
+            if dot and dash and topic and number is not None and unique.endswith(FUTURE_SUFFIX):
+                yield entry.name, topic, number
 
     def retired_name(self, topic: str, partition: int, suffix: str) -> str:
         """Returns the name that a partition's directory gets when it is deleted or found to belong to no

@@ -22,6 +22,7 @@ from bowstring.engine.storage.log_directory import (
     META_PROPERTIES,
     METADATA_PARTITION_DIRECTORY,
 )
+from bowstring.protocol.whole_numbers import whole_number
 
 CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 _PIECE_BYTES: Final = 64 << 20
@@ -68,7 +69,7 @@ def partitions_of(path: Path) -> list[Path]:
     found = [
         Path(entry.path)
         for entry in os.scandir(path)
-        if entry.is_dir() and entry.name.rpartition("-")[2].isdigit()
+        if entry.is_dir() and whole_number(entry.name.rpartition("-")[2]) is not None
     ]
     if not found and any(path.glob("[0-9]*.log")):
         return [path]
@@ -112,7 +113,9 @@ def _check_small_files(path: Path, result: ScrubResult) -> set[str]:
             continue
         if name == CLEANER_OFFSETS:
             compacted = {f"{topic}-{partition}" for topic, partition in offsets}
-    holds_partitions = any(entry.name.rpartition("-")[2].isdigit() for entry in os.scandir(path))
+    holds_partitions = any(
+        whole_number(entry.name.rpartition("-")[2]) is not None for entry in os.scandir(path)
+    )
     if holds_partitions and not (path / META_PROPERTIES).exists():
         result.bad.append(BadPlace(str(path / META_PROPERTIES), "the file is missing"))
     return compacted

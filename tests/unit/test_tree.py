@@ -93,7 +93,7 @@ GROUND_PACKAGES: dict[str, set[str]] = {"version": set()} | {
 }
 ENGINE_PACKAGES = {
     "engine": {"protocol"},
-    "engine.configs": {"security"},
+    "engine.configs": {"protocol", "security"},
     "engine.metadata": {"engine.configs", "protocol", "_native.protocol", "_native.record"},
     "engine.storage": {"engine", "engine.configs", "engine.metadata", "protocol"}
     | {f"_native.{name}" for name in ("base", "disk", "wal", "log", "cleaner", "server")},

@@ -13,6 +13,7 @@ from bowstring.engine.metadata.store.snapshots import MetadataSnapshots
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.protocol import ProtocolError
 from bowstring.protocol.records.control_batch import decode_control_key
+from bowstring.protocol.whole_numbers import LONG_MAX, whole_number
 
 _PREFIX_BYTES: Final = 12
 _EPOCH_AT: Final = 12
@@ -68,7 +69,9 @@ def read_metadata(directory: Path) -> MetadataState:
     state = MetadataState(
         image, quorum, loaded.id.end_offset if loaded else 0, loaded.id.epoch if loaded else 0, 0
     )
-    segments = sorted(path for path in directory.glob("*.log") if path.stem.isdigit())
+    segments = sorted(
+        path for path in directory.glob("*.log") if whole_number(path.stem, LONG_MAX) is not None
+    )
     if segments and int(segments[0].stem) > state.end_offset:
         raise DataDirectoryError(
             f"{segments[0]} is the first segment, and no usable snapshot reaches it; restore a .checkpoint "

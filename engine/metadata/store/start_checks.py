@@ -17,6 +17,7 @@ from bowstring.engine.storage.log_directory import (
     META_PROPERTIES,
     METADATA_PARTITION_DIRECTORY,
 )
+from bowstring.protocol.whole_numbers import whole_number
 
 
 def check_metadata_log(path: Path, synced_end: int | None) -> None:
@@ -133,7 +134,7 @@ def _partition_in(path: Path) -> str | None:
             for entry in entries
             if entry.is_dir()
             and entry.name != METADATA_PARTITION_DIRECTORY
-            and entry.name.rpartition("-")[2].isdigit()
+            and whole_number(entry.name.rpartition("-")[2]) is not None
         ),
         None,
     )

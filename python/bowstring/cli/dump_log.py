@@ -13,6 +13,7 @@ import typer
 from bowstring.cli.dump_lines import MAX_INT32, Findings, Line, Options
 from bowstring.cli.output import header_key_bytes, payload_json, payload_text, print_error
 from bowstring.clients.errors import ConfigError
+from bowstring.protocol.whole_numbers import LONG_MAX, whole_number
 
 if TYPE_CHECKING:
     from bowstring._native.record.types import BatchHeader, Record
@@ -157,9 +158,10 @@ def _log(path: Path, data: memoryview, options: Options, findings: Findings) -> 
         base = base_offset(path)
         yield Line(f"Log starting offset: {base}", {"log_starting_offset": base})
     else:
-        end, _, epoch = path.name.removesuffix(".checkpoint").partition("-")
-        if end.isdigit() and epoch.isdigit():
-            text = f"Snapshot end offset: {int(end)}, epoch: {int(epoch)}"
+        parts = path.name.removesuffix(".checkpoint").partition("-")
+        end, epoch = whole_number(parts[0], LONG_MAX), whole_number(parts[2])
+        if end is not None and epoch is not None:
+            text = f"Snapshot end offset: {end}, epoch: {epoch}"
         else:
             text = "KRaft bootstrap snapshot"
         yield Line(text, {"snapshot": path.name})

@@ -103,11 +103,14 @@ def downgrade(
 
 
 def _parsed(levels: list[str]) -> dict[str, int]:
+    from bowstring.protocol.whole_numbers import whole_number
+
     found = {}
     for name, level in pairs(levels, LEVELS).items():
-        if not level.isascii() or not level.isdigit():
+        number = whole_number(level)
+        if number is None:
             raise typer.BadParameter(f"the level {level!r} of {name} is not a number", param_hint=LEVELS)
-        found[name] = int(level)
+        found[name] = number
     return found
 
 

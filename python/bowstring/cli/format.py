@@ -124,8 +124,10 @@ def _format(config: Path, options: FormatOptions) -> None:
 
 def _level(text: str) -> tuple[str, int]:
     from bowstring.engine.configs import ConfigError
+    from bowstring.protocol.whole_numbers import whole_number
 
     name, equals, level = text.partition("=")
-    if not equals or not level.isdigit():
+    number = whole_number(level)
+    if not equals or number is None:
         raise ConfigError(f"--feature '{text}': write NAME=LEVEL, such as metadata.version=33")
-    return name.strip(), int(level)
+    return name.strip(), number

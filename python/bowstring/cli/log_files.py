@@ -15,6 +15,7 @@ from typing import NamedTuple
 from bowstring._native.base.crc import crc32c
 from bowstring._native.record.decode import batch_headers
 from bowstring._native.record.types import BatchHeader, CorruptBatch
+from bowstring.protocol.whole_numbers import LONG_MAX, whole_number
 
 _BATCH_LENGTH = struct.Struct(">8xi")
 _OFFSET_ENTRY = struct.Struct(">ii")
@@ -86,9 +87,10 @@ def base_offset(path: Path) -> int:
         LogFileError: the name is not an offset.
     """
     name = path.name.split(".")[0].split("-")[0]
-    if not name.isdigit():
+    offset = whole_number(name, LONG_MAX)
+    if offset is None:
         raise LogFileError(f"the name of {path} is not an offset, such as 00000000000000000000{path.suffix}")
-    return int(name)
+    return offset
 
 
 def batch_at(data: memoryview, position: int) -> BatchHeader | None:
@@ -193,9 +195,10 @@ def checkpoint_entries(path: Path) -> list[list[str]]:
         LogFileError: the version is unknown, or the number of lines is wrong.
     """
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    if len(lines) < 2 or lines[0].strip() != "0" or not lines[1].strip().isdigit():
+    number = whole_number(lines[1].strip()) if len(lines) > 1 else None
+    if len(lines) < 2 or lines[0].strip() != "0" or number is None:
         raise LogFileError(f"{path}: a checkpoint must begin with version 0 and the number of its entries")
     entries = [line.split() for line in lines[2:] if line.strip()]
-    if len(entries) != int(lines[1]):
+    if len(entries) != number:
         raise LogFileError(f"{path}: has {len(entries)} entries, but its second line says {lines[1].strip()}")
     return entries

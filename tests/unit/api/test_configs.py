@@ -85,6 +85,9 @@ def test_the_broker_shows_static_dynamic_and_default(serve):
         (TOPIC, "bad name", Errors.INVALID_TOPIC_EXCEPTION),
         (BROKER, "2", Errors.INVALID_REQUEST),
         (BROKER, "x", Errors.INVALID_REQUEST),
+        (BROKER, "²", Errors.INVALID_REQUEST),
+        (BROKER, "9" * 5000, Errors.INVALID_REQUEST),
+        (LOGGER, "²", Errors.INVALID_REQUEST),
         (LOGGER, "", Errors.INVALID_REQUEST),
         (CLIENT_METRICS, "", Errors.INVALID_REQUEST),
         (GROUP, "", Errors.INVALID_REQUEST),
@@ -248,6 +251,21 @@ def test_old_alter_configs_replaces_everything(served):
     }
     twice = served.ask(ac.AlterConfigsRequest(resources=[resource, resource])).responses
     assert {Errors.of(each.error_code) for each in twice} == {Errors.INVALID_REQUEST}
+
+
+@pytest.mark.parametrize("name", ["x", "²", "-²", "9" * 5000, "-1", "2"])
+@pytest.mark.parametrize("kind", [BROKER, LOGGER])
+def test_changes_of_what_is_not_this_broker(served, kind, name):
+    assert alter(served, kind, name, ("log.retention.ms", SET, "1"))[0] is Errors.INVALID_REQUEST
+
+
+def test_a_config_that_only_a_plug_in_has_is_shown_without_its_value(served):
+    served.engine.configs.set_dynamic({"acme.own": "secret"}, {"acme.key": "secret"})
+    for name, key, source in [("", "acme.key", 3), ("1", "acme.key", 3), ("1", "acme.own", 2)]:
+        (found,) = describe(served, BROKER, name, [key], include_synonyms=True).configs
+        assert (found.name, found.value, found.config_type) == (key, None, 0)
+        assert found.is_sensitive and found.read_only and found.config_source == source
+        assert {each.value for each in found.synonyms} == {None}
 
 
 def test_log_levels_are_described_and_set(served):

@@ -75,6 +75,7 @@ def test_what_changes_nothing_writes_nothing():
         (TOPIC, Change("retention.ms", 9, "1"), Errors.INVALID_REQUEST),
         (TOPIC, Change("segment.ms", SET, "1" * 40_000), Errors.INVALID_CONFIG),
         ((TOPIC_RESOURCE, "gone"), Change("retention.ms", SET, "1"), Errors.UNKNOWN_TOPIC_OR_PARTITION),
+        ((BROKER_RESOURCE, "²"), Change("log.retention.ms", SET, "1"), Errors.INVALID_REQUEST),
         ((BROKER_RESOURCE, "2"), Change("log.retention.ms", SET, "1"), Errors.BROKER_ID_NOT_REGISTERED),
         ((BROKER_RESOURCE, "x"), Change("log.retention.ms", SET, "1"), Errors.INVALID_REQUEST),
         (THIS_BROKER, Change("num.partitions", SET, "1"), Errors.INVALID_REQUEST),

@@ -22,7 +22,17 @@ def test_a_listener_is_name_host_and_port():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "9092", "PLAINTEXT:9092", "PLAINTEXT://h", "PLAINTEXT://h:x", "A://h:70000"]
+    "text",
+    [
+        "",
+        "9092",
+        "PLAINTEXT:9092",
+        "PLAINTEXT://h",
+        "PLAINTEXT://h:x",
+        "A://h:70000",
+        "A://h:²",
+        f"A://h:{'9' * 5000}",
+    ],
 )
 def test_what_is_no_listener_is_named(text):
     with pytest.raises(ConfigError, match="is not a listener"):

@@ -28,6 +28,7 @@ from bowstring.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from bowstring.protocol.whole_numbers import whole_number
 
 DEFAULT_PORT = 9092
 RETRY_PAUSE_S = 0.02
@@ -52,9 +53,10 @@ def parse_bootstrap(servers: str | Iterable[str]) -> list[Node]:
         if not part:
             continue
         host, port = _split_port(part.split("://", 1)[-1])
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        number = whole_number(port, 65535)
+        if not host or not number:
             raise ConfigError(f"bootstrap server {part!r} is not host:port")
-        nodes.append(Node(-1 - len(nodes), host, int(port)))
+        nodes.append(Node(-1 - len(nodes), host, number))
     if not nodes:
         raise ConfigError("bootstrap_servers is empty: give at least one host:port")
     return nodes
