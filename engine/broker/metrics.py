@@ -5,6 +5,7 @@ Counters live in the data plane and the dispatcher. They are read here without l
 """
 
 import gzip
+import importlib.metadata
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +30,6 @@ from bowstring.engine.broker.quota_metrics import QuotaMetrics
 from bowstring.engine.broker.request_counters import EXPORTED_BUCKETS
 from bowstring.engine.storage.descriptor_reserve import descriptor_counters
 from bowstring.protocol import API_VERSIONS
-from bowstring.version import __version__
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
@@ -568,7 +568,7 @@ class _Build(Collector):
     """Which program runs."""
 
     def collect(self) -> Iterable[Metric]:
-        facts = {"version": __version__, "python": platform.python_version()}
+        facts = {"version": importlib.metadata.version("bowstring"), "python": platform.python_version()}
         yield InfoMetricFamily(
             "bowstring_build", "Version of Bowstring, and of the Python that runs it.", facts
         )

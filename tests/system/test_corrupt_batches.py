@@ -7,7 +7,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from bowstring import Broker
-from bowstring.engine.broker.metrics import registry, text
+from bowstring.engine.broker.metrics import exposition, registry
 from tests.support.cold_logs import flip, layout
 from tests.support.embedded import engine_of
 from tests.support.waiting import HANG_S
@@ -80,7 +80,7 @@ def test_damage_is_kept_from_librdkafka(tmp_path, caplog):
         assert damaged
         assert before == {n: value(n) for n in range(first)}
         assert read(broker, behind, RECORDS) == ({n: value(n) for n in range(behind, RECORDS)}, False)
-        exposed = text(registry(engine_of(broker))).decode()
+        exposed = exposition(registry(engine_of(broker)), "", "")[0].decode()
         assert "bowstring_corrupt_ranges 1.0" in exposed
     told = [json.dumps(record.__dict__, default=str) for record in caplog.records]
     (line,) = [each for each in told if "corrupt-batch" in each or "are not served" in each]

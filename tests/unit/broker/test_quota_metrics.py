@@ -1,6 +1,6 @@
 """Metrics of client quotas and of limited connections."""
 
-from bowstring.engine.broker.metrics import registry, text
+from bowstring.engine.broker.metrics import exposition, registry
 from bowstring.protocol.messages import alter_client_quotas as acq
 from bowstring.protocol.messages.metadata import MetadataRequest
 
@@ -8,7 +8,7 @@ ROW = '{client_id="",quota="request_percentage",user="ANONYMOUS"}'
 
 
 def scraped(served):
-    return text(registry(served.engine)).decode()
+    return exposition(registry(served.engine), "", "")[0].decode()
 
 
 def test_without_quotas_and_limits_there_are_no_rows(served):

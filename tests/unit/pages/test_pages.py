@@ -10,7 +10,7 @@ import pytest
 import bowstring
 from bowstring.engine.broker.cluster_metrics import CONTROLLER
 from bowstring.engine.broker.metrics import registry
-from bowstring.engine.broker.metrics import text as exposition
+from bowstring.engine.broker.metrics import exposition
 from bowstring.engine.configs import ConfigError
 from bowstring.pipeline.declaration import PipelineError
 from tests.support.embedded import engine_of
@@ -143,8 +143,8 @@ def metrics_of_a_broker():
             consumer.commit({bowstring.TopicPartition("orders", 0): 0})
         metrics = registry(engine_of(broker))
         # A scrape has the last measurement of lags and begins the next.
-        wait_until(lambda: "lag_seconds{" in exposition(metrics).decode(), "no lags")
-        exported = exposition(metrics).decode()
+        wait_until(lambda: "lag_seconds{" in exposition(metrics, "", "")[0].decode(), "no lags")
+        exported = exposition(metrics, "", "")[0].decode()
     return set(re.findall(r"^([a-z_]+)(?:\{.*\})? \S+$", exported, re.M))
 
 
