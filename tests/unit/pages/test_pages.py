@@ -9,8 +9,7 @@ import pytest
 
 import bowstring
 from bowstring.engine.broker.cluster_metrics import CONTROLLER
-from bowstring.engine.broker.metrics import registry
-from bowstring.engine.broker.metrics import exposition
+from bowstring.engine.broker.metrics import exposition, registry
 from bowstring.engine.configs import ConfigError
 from bowstring.pipeline.declaration import PipelineError
 from tests.support.embedded import engine_of
