@@ -90,7 +90,7 @@ cdef int write_struct(Plan plan, object value, Writer *w, Trail *trail) except -
     cdef const Op *op
     cdef PyObject *item
     if type(value) is not plan.cls:
-        fail(trail, f"must be a {plan.layout.name}, is {describe(value)}")
+        fail(trail, f"must be a {plan.layout.name}, is {describe(trail, value)}")
     trail.depth += 1
     trail.index[trail.depth] = -1
     for i in range(plan.count):
@@ -146,11 +146,11 @@ cdef int write_value(const Op *op, int kind, object value, Writer *w, Trail *tra
         put_i8(w, <int8_t>whole(value, -0x80, 0x7F, trail))
     elif kind == KIND_BOOL:
         if value is not True and value is not False:
-            fail(trail, f"must be a bool, is {describe(value)}")
+            fail(trail, f"must be a bool, is {describe(trail, value)}")
         put_i8(w, value is True)
     elif kind == KIND_UUID:
         if type(value) is not bytes or PyBytes_GET_SIZE(value) != 16:
-            fail(trail, f"must be 16 bytes, is {describe(value)}")
+            fail(trail, f"must be 16 bytes, is {describe(trail, value)}")
         put_raw(w, PyBytes_AS_STRING(value), 16)
     elif kind == KIND_BYTES or kind == KIND_RECORDS:
         write_bytes(op, value, w, trail)
@@ -160,7 +160,7 @@ cdef int write_value(const Op *op, int kind, object value, Writer *w, Trail *tra
         put_i32(w, <int32_t>whole(value, 0, UINT32_MAX, trail))
     else:
         if not isinstance(value, (float, int)):
-            fail(trail, f"must be a float, is {describe(value)}")
+            fail(trail, f"must be a float, is {describe(trail, value)}")
         number = value
         memcpy(&bits, &number, 8)
         put_i64(w, <int64_t>bits)
@@ -185,7 +185,7 @@ cdef int64_t whole(object value, int64_t lowest, int64_t highest, Trail *trail) 
     cdef int overflow = 0
     cdef int64_t number
     if not isinstance(value, int):
-        fail(trail, f"must be an int, is {describe(value)}")
+        fail(trail, f"must be an int, is {describe(trail, value)}")
     number = PyLong_AsLongLongAndOverflow(value, &overflow)
     if overflow or number < lowest or number > highest:
         fail(trail, f"must be between {lowest} and {highest}, is {value}")
@@ -196,7 +196,7 @@ cdef int write_text(const Op *op, object value, Writer *w, Trail *trail) except 
     cdef Py_ssize_t size = 0
     cdef const char *data = NULL
     if not isinstance(value, str):
-        fail(trail, f"must be a str, is {describe(value)}")
+        fail(trail, f"must be a str, is {describe(trail, value)}")
     try:
         data = PyUnicode_AsUTF8AndSize(value, &size)
     except UnicodeEncodeError as error:
@@ -220,7 +220,7 @@ cdef int write_bytes(const Op *op, object value, Writer *w, Trail *trail) except
     try:
         PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
     except (TypeError, BufferError):
-        fail(trail, f"must be bytes or a contiguous buffer, is {describe(value)}")
+        fail(trail, f"must be bytes or a contiguous buffer, is {describe(trail, value)}")
     try:
         if view.len >= INT32_MAX:
             fail(trail, f"has {view.len} bytes, at most {INT32_MAX - 1} are allowed")
@@ -235,7 +235,7 @@ cdef int write_array(const Op *op, object value, Writer *w, Trail *trail) except
     cdef Py_ssize_t i, count
     if not isinstance(value, (list, tuple)):
         if not isinstance(value, Elements) and not PyIter_Check(value):
-            fail(trail, f"must be a list or tuple, is {describe(value)}")
+            fail(trail, f"must be a list or tuple, is {describe(trail, value)}")
         value = list(value)
     items = PySequence_Fast(value, "")
     count = PySequence_Fast_GET_SIZE(items)

@@ -30,6 +30,7 @@ cdef struct Slot:
     PyObject *default       # shared when `fresh` is 0; for a struct only to compare with
     PyObject *struct        # class of a struct, or NULL
     int8_t fresh            # a default is: 0 the shared value, 1 a new list, 2 a new struct
+    bint secret             # the value is not shown
 
 cdef struct Shape:
     # The parts of a Plan for code without the GIL. Lives as long as the Plan.
@@ -102,7 +103,7 @@ cdef bint is_default(const Slot *slot, object value) except -1
 cdef Plan plan_of(object cls, int version, bint flexible)
 cdef Plan message_plan(object cls, int version)
 cdef int fail(const Trail *trail, str reason) except -1
-cdef str describe(object value)
+cdef str describe(const Trail *trail, object value)
 
 
 cdef inline PyObject **place(object owner, const Slot *slot) noexcept:

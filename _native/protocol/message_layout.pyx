@@ -75,6 +75,7 @@ cdef class Layout:
                     slots[i].fresh = 2
                     default = field.struct()
                 slots[i].default = <PyObject *>default
+                slots[i].secret = field.secret
                 slots[i].name = <PyObject *>name
                 slots[i].struct = <PyObject *>field.struct if field.struct is not None else NULL
                 self.keep.append((default, name))
@@ -95,7 +96,7 @@ cdef inline Layout layout_of(object cls):
 
 
 cdef class StructBase:
-    """Base of every declared class: keyword constructor, equality and repr over its slots.
+    """Base of every declared class: keyword constructor, equality and repr over its slots. The repr hides secrets.
 
     `unknown_tags` maps the number of each unknown tagged field to its bytes, which are kept when a message is read and
     written again, as in Kafka.
@@ -135,7 +136,7 @@ cdef class StructBase:
     def __repr__(self):
         layout = layout_of(type(self))
         changed = [
-            f"{layout.fields[i].name}={getattr(self, layout.fields[i].name)!r}"
+            f"{layout.fields[i].name}={shown(&layout.slots[i], getattr(self, layout.fields[i].name))}"
             for i in range(layout.count)
             if not is_default(&layout.slots[i], getattr(self, layout.fields[i].name))
         ]
@@ -147,6 +148,10 @@ def rebuild(cls, dict values, dict unknown_tags):
     made = cls(**values)
     made.unknown_tags = unknown_tags
     return made
+
+
+cdef str shown(const Slot *slot, object value):
+    return "[hidden]" if slot.secret and value is not None else repr(value)
 
 
 cdef bint is_default(const Slot *slot, object value) except -1:
@@ -274,6 +279,9 @@ cdef int fail(const Trail *trail, str reason) except -1:
     raise ProtocolError(plan.layout.name, plan.version, path, trail.at, reason)
 
 
-cdef str describe(object value):
+cdef str describe(const Trail *trail, object value):
+    """Returns the type of a value that cannot be encoded, and the value unless its field is secret."""
+    if trail.depth >= 0 and trail.ops[trail.depth].slot.secret:
+        return f"{type(value).__name__} [hidden]"
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"

@@ -161,7 +161,7 @@ cdef class Encoding:
     cdef int push(self, object plan, object value) except -1:
         cdef Frame *frame
         if type(value) is not (<Plan>plan).cls:
-            fail(&self.trail, f"must be a {(<Plan>plan).layout.name}, is {describe(value)}")
+            fail(&self.trail, f"must be a {(<Plan>plan).layout.name}, is {describe(&self.trail, value)}")
         self.depth += 1
         frame = &self.frames[self.depth]
         Py_INCREF(value)
@@ -213,7 +213,7 @@ cdef class Encoding:
             items = value
             awaited = True
         else:
-            fail(&self.trail, f"must be a list, a tuple or an iterator, is {describe(value)}")
+            fail(&self.trail, f"must be a list, a tuple or an iterator, is {describe(&self.trail, value)}")
         frame.count = 0
         frame.count_at = self.writer.size
         frame.array = op

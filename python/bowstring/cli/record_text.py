@@ -15,7 +15,6 @@ from bowstring.protocol.records import (
     TRANSACTION_STATE,
     CoordinatorRecords,
 )
-from bowstring.protocol.records.cluster_metadata.security import UserScramCredentialRecord
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.records.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -169,12 +168,12 @@ def metadata_record(record: Record) -> str:
 
 
 def _secrets_of(cls: type[Any], fields: dict[str, Any]) -> tuple[str, ...]:
-    """Returns the fields of a metadata record that are not shown: passwords, and what SCRAM keeps of them."""
-    if cls is UserScramCredentialRecord:
-        return ("salt", "storedKey", "serverKey")
-    if cls is ConfigRecord and fields["name"].endswith(_SECRET_CONFIGS) and fields["value"]:
-        return ("value",)
-    return ()
+    """Returns the fields of a metadata record that are not shown: passwords, and what SCRAM keeps of them.
+    The value of a config is shown unless its name is that of a secret.
+    """
+    if cls is ConfigRecord and not (fields["name"].endswith(_SECRET_CONFIGS) and fields["value"]):
+        return ()
+    return tuple(camel(each.name) for each in fields_of(cls) if each.secret)
 
 
 def compact(value: Any) -> str:

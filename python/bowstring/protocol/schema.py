@@ -73,6 +73,7 @@ class Field:
         "kind",
         "name",
         "nullable",
+        "secret",
         "struct",
         "tag",
         "versions",
@@ -89,6 +90,7 @@ class Field:
         element: int = -1,
         struct: type[Struct] | None = None,
         flexible: bool | None = None,
+        secret: bool = False,
     ) -> None:
         self.name = ""
         self.kind = kind
@@ -100,6 +102,7 @@ class Field:
         self.element = element
         self.struct = struct
         self.flexible = flexible
+        self.secret = secret
 
 
 # Each function returns Any, so that the annotation and not the call determines the field's type.
@@ -158,9 +161,12 @@ def string(
     ignorable: bool = False,
     tag: int = -1,
     flexible: bool | None = None,
+    secret: bool = False,
 ) -> Any:
-    """UTF-8 of at most 32,767 bytes. `flexible` False keeps the two-byte length in flexible versions."""
-    return Field(STRING, versions, default, nullable, ignorable, tag, flexible=flexible)
+    """UTF-8 of at most 32,767 bytes. `flexible` False keeps the two-byte length in flexible versions; neither
+    repr nor errors show the value of a `secret` field.
+    """
+    return Field(STRING, versions, default, nullable, ignorable, tag, flexible=flexible, secret=secret)
 
 
 def binary(
@@ -170,9 +176,12 @@ def binary(
     default: bytes | None = b"",
     ignorable: bool = False,
     tag: int = -1,
+    secret: bool = False,
 ) -> Any:
-    """Bytes; any contiguous buffer may be encoded."""
-    return Field(BYTES, versions, default, nullable, ignorable, tag)
+    """Bytes; any contiguous buffer may be encoded. Neither repr nor errors show the value of a `secret`
+    field.
+    """
+    return Field(BYTES, versions, default, nullable, ignorable, tag, secret=secret)
 
 
 def record_bytes(versions: str, *, nullable: str = "none", default: bytes | None = b"") -> Any:

@@ -7,7 +7,7 @@ from bowstring.protocol.schema import Request, Response, Struct, array, boolean,
 
 class AlterableConfig(Struct):
     name: str = string("0+")
-    value: str | None = string("0+", nullable="0+")
+    value: str | None = string("0+", nullable="0+", secret=True)
 
 
 class AlterConfigsResource(Struct):

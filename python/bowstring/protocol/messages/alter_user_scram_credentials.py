@@ -14,8 +14,8 @@ class ScramCredentialUpsertion(Struct):
     name: str = string("0+")
     mechanism: int = int8("0+")
     iterations: int = int32("0+")
-    salt: bytes = binary("0+")
-    salted_password: bytes = binary("0+")
+    salt: bytes = binary("0+", secret=True)
+    salted_password: bytes = binary("0+", secret=True)
 
 
 class AlterUserScramCredentialsRequest(Request, key=51, served_by=("broker", "controller")):

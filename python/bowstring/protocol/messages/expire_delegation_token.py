@@ -6,7 +6,7 @@ from bowstring.protocol.schema import Request, Response, binary, int16, int32, i
 
 
 class ExpireDelegationTokenRequest(Request, key=40, served_by=("broker", "controller")):
-    hmac: bytes = binary("0+")
+    hmac: bytes = binary("0+", secret=True)
     expiry_time_period_ms: int = int64("0+")
 
 

@@ -6,11 +6,11 @@ from bowstring.protocol.schema import Request, Response, binary, int16, int64, s
 
 
 class SaslAuthenticateRequest(Request, key=36, served_by=("broker", "controller")):
-    auth_bytes: bytes = binary("0+")
+    auth_bytes: bytes = binary("0+", secret=True)
 
 
 class SaslAuthenticateResponse(Response, to=SaslAuthenticateRequest):
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
-    auth_bytes: bytes = binary("0+")
+    auth_bytes: bytes = binary("0+", secret=True)
     session_lifetime_ms: int = int64("1+", ignorable=True)

@@ -23,9 +23,9 @@ class RemoveAccessControlEntryRecord(MetadataRecord, key=19, versions="0", flexi
 class UserScramCredentialRecord(MetadataRecord, key=11, versions="0", flexible="0+"):
     name: str = string("0+")
     mechanism: int = int8("0+")
-    salt: bytes = binary("0+")
-    stored_key: bytes = binary("0+")
-    server_key: bytes = binary("0+")
+    salt: bytes = binary("0+", secret=True)
+    stored_key: bytes = binary("0+", secret=True)
+    server_key: bytes = binary("0+", secret=True)
     iterations: int = int32("0+")
 
 

@@ -20,7 +20,7 @@ class ConfigRecord(MetadataRecord, key=4, versions="0", flexible="0+"):
     resource_type: int = int8("0+")
     resource_name: str = string("0+")
     name: str = string("0+")
-    value: str | None = string("0+", nullable="0+")
+    value: str | None = string("0+", nullable="0+", secret=True)
 
 
 class EntityData(Struct):
