@@ -230,7 +230,8 @@ class Authentication:
         session = self._sessions.setdefault(message.connection_id, _Session())
         offered = self._offered(message.listener)
         if session.server is not None:
-            self._fail(message, "the client begins an exchange before the end of the last one", None)
+            answer = SaslHandshakeResponse(error_code=Errors.ILLEGAL_SASL_STATE.code)
+            self._fail(message, "the client begins an exchange before the end of the last one", answer)
             return
         mechanism = offered.get(body.mechanism)
         names = list(offered)
@@ -342,8 +343,9 @@ class Authentication:
         if answer is None:
             self._plane.reply(message.connection_id, message.slot, None)
             return
-        self._reply(message, answer)
+        # In this order: a client that has the answer must not get another request in.
         self._plane.finish(message.connection_id)
+        self._reply(message, answer)
 
     def _log(self, message: Message, reason: str, *, traceback: bool = False) -> None:
         """Logs a failure, for each host only once in a while: an attacker must not fill the disk."""

@@ -49,6 +49,7 @@ class Connection:
         self.replies = []
         self.closed = False
         self.decoys = 0
+        self.order = []
         self.configs = BrokerConfigs(
             SETTINGS | {name.replace("__", "."): text for name, text in settings.items()}
         )
@@ -74,9 +75,11 @@ class Connection:
     def reply(self, connection_id, slot, payload):
         self.replies.append(payload)
         self.closed |= payload is None
+        self.order.append("reply")
 
     def finish(self, connection_id):
         self.closed = True
+        self.order.append("finish")
 
     def admit(self, connection_id, principal, *, lifetime_ms=0):
         self.admitted.append((principal, lifetime_ms))
@@ -210,9 +213,6 @@ def test_requests_out_of_turn():
     connection = Connection()
     assert connection.token(b"\0alice\0secret") is None and connection.closed
     connection = Connection()
-    connection.handshake("PLAIN")
-    assert connection.handshake("PLAIN") is None and connection.closed
-    connection = Connection()
     assert connection.send(36, -1, b"\0alice\0secret") is None
     connection = Connection()
     assert connection.send(17, 1, b"\x00\xffx") is None
@@ -330,3 +330,16 @@ def test_a_bug_closes_the_connection_and_is_logged(caplog):
     assert connection.token(ScramClient(SCRAM_SHA_256, "alice", "secret").first()) is None
     assert connection.closed and connection.admitted == [] and len(connection.authentication) == 0
     assert "RuntimeError" in caplog.text
+
+
+def test_a_refused_connection_ends_before_its_client_has_the_answer():
+    connection = Connection()
+    assert connection.plain("alice", "wrong").error_code == Errors.SASL_AUTHENTICATION_FAILED.code
+    assert connection.order[-2:] == ["finish", "reply"]
+
+
+def test_a_second_handshake_before_the_end_of_the_first():
+    connection = Connection()
+    assert connection.handshake("SCRAM-SHA-256").error_code == 0
+    assert connection.handshake("SCRAM-SHA-256").error_code == Errors.ILLEGAL_SASL_STATE.code
+    assert connection.closed

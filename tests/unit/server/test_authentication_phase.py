@@ -197,6 +197,19 @@ def test_finish_closes_behind_the_answer(start):
     assert client.closed()
 
 
+def test_nothing_is_handled_between_the_last_answer_and_the_end(start):
+    served = start()
+    client = served.client()
+    client.send(HANDSHAKE, 1)
+    request = served.take()
+    served.plane.finish(request.connection_id)
+    client.send(HANDSHAKE, 1)
+    answer(served.plane, request, b"refused")
+    assert client.read_frame() == b"refused"
+    assert client.closed()
+    assert served.plane.take_requests() == []
+
+
 def test_ends_of_authenticating_connections_are_reported(start):
     served = start()
     client = served.client()
