@@ -48,7 +48,7 @@ async def handle(
         return refused(request, denied)
     secret = secret_of(configs)
     if secret is None:
-        return refused(request, Errors.DELEGATION_TOKEN_AUTH_DISABLED)
+        return refused(request, Errors.DELEGATION_TOKEN_AUTH_DISABLED, 0)
     lifetimes = Lifetimes(
         configs.value("delegation.token.max.lifetime.ms"), configs.value("delegation.token.expiry.time.ms")
     )
@@ -60,7 +60,7 @@ async def handle(
     except KafkaError as error:
         if error.error is Errors.NOT_CONTROLLER:
             raise
-        return refused(request, error.error)
+        return refused(request, error.error, 0)
 
 
 async def _create(
@@ -140,12 +140,16 @@ def owner_of(request: "Request") -> str:
     return f"{request.body.owner_principal_type}:{name}" if name else request.principal
 
 
-def refused(request: "Request", error: Error) -> Response:
-    """Returns the answer with an error and Kafka's times for it."""
+def refused(request: "Request", error: Error, time_ms: int = -1) -> Response:
+    """Returns the answer with an error.
+
+    Args:
+        time_ms: The answer's times. Kafka's controller says 0 for tokens, and -1 to senders that may not ask.
+    """
     if request.api_key != ApiKeys.CREATE_DELEGATION_TOKEN:
         is_renewal = request.api_key == ApiKeys.RENEW_DELEGATION_TOKEN
         response = RenewDelegationTokenResponse if is_renewal else ExpireDelegationTokenResponse
-        return response(error_code=error.code, expiry_timestamp_ms=-1)
+        return response(error_code=error.code, expiry_timestamp_ms=time_ms)
     owner_type, _, owner = owner_of(request).partition(":")
     names_requester = request.version >= _REQUESTER_VERSION
     requester_type, _, requester = (request.principal if names_requester else "").partition(":")
@@ -155,7 +159,7 @@ def refused(request: "Request", error: Error) -> Response:
         principal_name=owner,
         token_requester_principal_type=requester_type,
         token_requester_principal_name=requester,
-        issue_timestamp_ms=-1,
-        expiry_timestamp_ms=-1,
-        max_timestamp_ms=-1,
+        issue_timestamp_ms=time_ms,
+        expiry_timestamp_ms=time_ms,
+        max_timestamp_ms=time_ms,
     )
