@@ -30,4 +30,6 @@ def topic_synonyms(name: str) -> tuple[BrokerConfig, ...]:
 
 def broker_synonyms(name: str) -> tuple[str, ...]:
     """Returns the names that decide the value of broker config `name`, including itself."""
+    if name.startswith("listener.name."):  # without a SASL mechanism, as in Kafka's answers
+        return (name, name.split(".", 3)[-1])
     return FAMILIES.get(name, (name,))
