@@ -10,7 +10,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.support import peers
 from tests.support.serving import steady_port
@@ -36,15 +38,24 @@ def answers(host: str, port: int, timeout_s: float = 1.0) -> bool:
 class Broker:
     """A broker process that tests may stop, kill, restart and inspect.
 
-    `settings` are Kafka's server.properties keys; both targets take them.
+    `settings` are Kafka's server.properties keys; both targets take them. `listeners` are more than PLAINTEXT: the
+    protocols by name. `ports` has their ports.
     """
 
-    def __init__(self, directory: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: dict[str, str] | None = None,
+        *,
+        listeners: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.directory = directory
         self.data = directory / "data"
         self.log_path = directory / "broker.log"
         self.host = "127.0.0.1"
         self.port = steady_port()
+        self.ports = {name: steady_port() for name in listeners}
+        self._protocols = {"PLAINTEXT": "PLAINTEXT", **listeners}
         self.settings = {
             "group.initial.rebalance.delay.ms": "0",
             "group.consumer.min.heartbeat.interval.ms": "300",
@@ -58,6 +69,18 @@ class Broker:
     def bootstrap(self) -> str:
         """host:port for the clients."""
         return f"{self.host}:{self.port}"
+
+    def listener_settings(self) -> dict[str, str]:
+        """Settings with the listeners of clients."""
+        addresses = {"PLAINTEXT": self.port, **self.ports}
+        where = ",".join(f"{name}://{self.host}:{port}" for name, port in addresses.items())
+        protocols = {**self._protocols, "CONTROLLER": "PLAINTEXT"}
+        return {
+            "listeners": where,
+            "advertised.listeners": where,
+            "listener.security.protocol.map": ",".join(f"{each}:{protocols[each]}" for each in protocols),
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
 
     @property
     def pid(self) -> int:
@@ -141,9 +164,13 @@ class BowstringBroker(Broker):
 
     def command(self) -> list[str]:
         config = self.directory / "server.properties"
-        config.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
-        # The machine's own name may not resolve, so use the loopback address.
-        where = ["--data", str(self.data), "--host", self.host, "--port", str(self.port)]
+        settings, where = self.settings, ["--data", str(self.data)]
+        if self.ports:
+            settings = {**self.listener_settings(), **settings}
+        else:
+            # The machine's own name may not resolve, so use the loopback address.
+            where += ["--host", self.host, "--port", str(self.port)]
+        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return [sys.executable, "-m", "bowstring", "serve", *where, "--config", str(config)]
 
 
@@ -171,9 +198,14 @@ class KafkaBroker(Broker):
     """
 
     def __init__(
-        self, directory: Path, settings: dict[str, str] | None = None, java: list[str] | None = None
+        self,
+        directory: Path,
+        settings: dict[str, str] | None = None,
+        java: list[str] | None = None,
+        *,
+        listeners: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        super().__init__(directory, settings)
+        super().__init__(directory, settings, listeners=listeners)
         self.java = java
 
     def command(self) -> list[str]:
@@ -195,6 +227,10 @@ class KafkaBroker(Broker):
                 "transaction.state.log.min.isr": "1",
                 **self.settings,
             }
+            if self.ports:
+                more = self.listener_settings()
+                more["listeners"] += f",CONTROLLER://127.0.0.1:{controller}"
+                settings = {**settings, **more}
             config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
             storage = [*java, "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg"]
             done = subprocess.run([*storage, "-c", str(config)], capture_output=True, text=True, check=False)

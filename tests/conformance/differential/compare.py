@@ -80,7 +80,7 @@ class Pair:
         self, broker: Broker, script: Callable[[Talk], None], prefix: str, version: int
     ) -> tuple[list[tuple[str, Any]], Exception | None]:
         """Returns the transcript, and the error that ended it early: the other broker's state must not depend on it."""
-        talk = Talk(broker.host, broker.port, prefix, version)
+        talk = Talk(broker.host, broker.port, prefix, version, broker.ports)
         try:
             script(talk)
         except Exception as error:

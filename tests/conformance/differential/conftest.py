@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.differential.compare import Pair
-from tests.conformance.differential.settings import SETTINGS
+from tests.conformance.differential.settings import LISTENERS, SETTINGS
 from tests.conformance.differential.talk import Talk
 from tests.support.target import BowstringBroker, KafkaBroker
 
@@ -33,8 +33,8 @@ def everything_ran(request: pytest.FixtureRequest, pair: Pair) -> bool:
 @pytest.fixture(scope="package")
 def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Yields both brokers with a ready group coordinator; at the end checks that every deliberate difference occurred."""
-    kafka = KafkaBroker(tmp_path_factory.mktemp("kafka"), SETTINGS)
-    bowstring = BowstringBroker(tmp_path_factory.mktemp("bowstring"), SETTINGS)
+    kafka = KafkaBroker(tmp_path_factory.mktemp("kafka"), SETTINGS, listeners=LISTENERS)
+    bowstring = BowstringBroker(tmp_path_factory.mktemp("bowstring"), SETTINGS, listeners=LISTENERS)
     starting = threading.Thread(target=kafka.start)
     starting.start()
     bowstring.start()

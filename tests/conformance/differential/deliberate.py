@@ -44,6 +44,10 @@ _BROKER_CONFIG_REASONS: Final = {
         "*.configs.controller.quorum.voters.*",
     ),
     "listeners do not change while the broker runs": ("*.configs.listener.security.protocol.map.read_only",),
+    "configs of a listener have the documentation and the mode of those that they are named after": (
+        "*.configs.listener.name.*.read_only",
+        "listener.name.*",
+    ),
     "JMX is Java's; metrics are Prometheus's": ("*.configs.metric.reporters.*",),
     "a node has an id and roles without being told": (
         "*.configs.node.id.synonyms.1",
@@ -91,7 +95,47 @@ _FETCH: Final = (
     ),
     ("test_deleted_topics", "*.error_code", "an id stays unknown in a session too: UNKNOWN_TOPIC_ID"),
 )
-_ANSWERED_CLOSED: Final = ("answered", "(closed the connection)")
+_CLOSED: Final = "(closed the connection)"
+_ANSWERED_CLOSED: Final = ("answered", _CLOSED)
+_SASL: Final[tuple[tuple[str, str, str, tuple[Any, Any] | None], ...]] = (
+    (
+        "test_every_api_after_the_handshake",
+        "",
+        "before the log-in no request is read but those of authentication: the connection ends without an answer",
+        _ANSWERED_CLOSED,
+    ),
+    (
+        "test_versions_at_other_times",
+        "error_code",
+        "ApiVersions is answered at any time of the log-in; Kafka answers it once, before the handshake",
+        (34, 0),
+    ),
+    (
+        "test_versions_at_other_times",
+        "",
+        "ApiVersions is answered at any time of the log-in; Kafka answers it once, before the handshake",
+        (_CLOSED, {"error_code": 0}),
+    ),
+    (
+        "test_unknown_scram_users",
+        "*",
+        "an unknown user gets a challenge as any other, and fails with the proof: nobody learns which users exist",
+        None,
+    ),
+    (
+        "test_a_proof_of_the_other_mechanism",
+        "",
+        "Kafka trips over a proof of another length; SASL_AUTHENTICATION_FAILED says what is wrong",
+        None,
+    ),
+    (
+        "test_scram_messages_that_only_one_takes",
+        "*",
+        "as RFC 5802 has it, the last message repeats the header of the first, and extensions of both are signed as"
+        " they come; Kafka looks at neither",
+        None,
+    ),
+)
 
 DELIBERATE: Final[tuple[Deliberate, ...]] = (
     *(
@@ -193,6 +237,7 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         Deliberate(f"test_produce::{where}*", path, reason, values)
         for where, path, reason, values in _PRODUCE
     ),
+    *(Deliberate(f"test_sasl::{where}*", path, reason, values) for where, path, reason, values in _SASL),
     *(Deliberate(f"test_fetch*::{where}*", path, reason) for where, path, reason in _FETCH),
     Deliberate(
         "test_frames::test_headers*", "", "a negative length other than null's is malformed", _ANSWERED_CLOSED

@@ -28,6 +28,8 @@ _NAMED = {
     "acknowledge_error_message": "<words>",
     "batch_index_error_message": "<words>",
     "broker_epoch": "<epoch>",
+    "token_id": "<token>",
+    **{f"{which}_timestamp{unit}": "<time>" for which in ("issue", "expiry", "max") for unit in ("", "_ms")},
 }
 # Lists without a meaningful order (hash tables, sets): compared by key.
 _KEYED = {
@@ -145,6 +147,8 @@ def _scalar(field: Field, value: Any, aliases: Aliases) -> Any:
         return aliases.producer(value)
     if field.name in _MEMBER_IDS:
         return aliases.member(value)
+    if field.name == "hmac":
+        return f"<{len(value)} bytes>"
     if isinstance(value, bytes | memoryview):
         raw = bytes(value)
         return aliases.topic(raw) if len(raw) == 16 and field.name.endswith("id") else raw.hex()

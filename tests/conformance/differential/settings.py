@@ -2,7 +2,26 @@
 
 SHORTEST_SESSION_MS = 600
 LARGEST_GROUP = 4
+# Clients authenticate at this listener; all other conversations are in the clear.
+LISTENERS = {"SASL": "SASL_PLAINTEXT"}
+PASSWORD = "alice-secret"
+_SASL = {
+    "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "listener.name.sasl.plain.sasl.jaas.config": (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'user_alice="{PASSWORD}" user_bob="bob-secret";'
+    ),
+    **{
+        f"listener.name.sasl.scram-sha-{bits}.sasl.jaas.config": (
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+        )
+        for bits in (256, 512)
+    },
+    "connection.failed.authentication.delay.ms": "0",
+    "delegation.token.secret.key": "a secret of both brokers",
+}
 SETTINGS = {
+    **_SASL,
     "node.id": "1",
     # for the APIs of access control; all clients may do everything with what has no rules, and with the cluster
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -85,14 +85,22 @@ class Talk:
         transcript: (request, answer) in order.
     """
 
-    def __init__(self, host: str, port: int, prefix: str, version: int) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        prefix: str,
+        version: int,
+        ports: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.version = version
         self.prefix = prefix
         self.transcript: list[tuple[str, Any]] = []
         self.aliases = Aliases()
         self.topic_ids: dict[str, bytes] = {}
-        self._address = host, port
+        self._host, self._port, self._ports = host, port, ports
         self._wires: dict[str, Wire] = {}
+        self._others: list[Wire] = []
 
     def name(self, short: str) -> str:
         """Returns a topic or group name that no other conversation uses, the same for both brokers."""
@@ -104,8 +112,20 @@ class Talk:
 
     def close(self) -> None:
         """Closes every connection."""
-        for wire in self._wires.values():
+        for wire in (*self._wires.values(), *self._others):
             wire.sock.close()
+
+    def address(self, listener: str) -> tuple[str, int]:
+        """Returns host and port of a listener."""
+        return self._host, self._ports[listener]
+
+    def also_close(self, wire: Wire) -> None:
+        """Closes a connection that a script opened itself at the end of the conversation."""
+        self._others.append(wire)
+
+    def adopt(self, on: str, wire: Wire) -> None:
+        """Takes a connection that a script has opened for requests on the connection called `on`."""
+        self._wires[on] = wire
 
     def reconnect(self, closed: Wire) -> None:
         """Drops a connection, so that the next request opens another one."""
@@ -138,7 +158,7 @@ class Talk:
     def wire(self, on: str = "") -> Wire:
         """Returns the connection of this name; opens it if needed."""
         if on not in self._wires:
-            self._wires[on] = Wire(*self._address, timeout_s=SETTLE_SECONDS)
+            self._wires[on] = Wire(self._host, self._port, timeout_s=SETTLE_SECONDS)
         return self._wires[on]
 
     def ask(self, api: str, version: int, /, **fields: Any) -> Any:
