@@ -28,6 +28,7 @@ from bench.cases import (
     footprint,
     latency,
     logins,
+    native_security,
     security,
     spark,
     spark_latency,
@@ -143,6 +144,9 @@ SECURED: dict[str, Case] = {
     "tls-consume": lambda lab, _, name: security.consume_over_tls(
         lab, name, "Consume over TLS 1.3, and in the clear"
     ),
+    "tls-native": lambda lab, _, name: native_security.produce_over_tls(
+        lab, name, "Bowstring's client over TLS 1.3, three producers, and in the clear"
+    ),
     "tls-handshakes": lambda lab, _, name: logins.handshakes(lab, name, "Handshakes of TLS 1.3"),
     "scram-logins": lambda lab, _, name: logins.logins(lab, name, "Log-ins with SCRAM-SHA-256"),
 }
@@ -153,6 +157,9 @@ CLUSTERS: dict[str, Case] = {
     ),
     "cluster-latency-commit": lambda lab, _, name: cluster.latency(
         lab, name, "Three brokers: latency of acks=all, 1 KiB, on three media", on_media=True
+    ),
+    "cluster-secured": lambda lab, _, name: native_security.produce_to_cluster(
+        lab, name, "Three brokers with TLS and SCRAM: three producers, acks=all"
     ),
     "cluster-failover": lambda lab, _, name: cluster_failures.failover(
         lab, name, "Three brokers: kill -9 of one that leads"

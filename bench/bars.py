@@ -98,6 +98,17 @@ def below_in_the_clear(metric: str) -> Limit:
     return Limit("below Kafka's in the clear", excess, of=metric)
 
 
+def above_in_the_clear(metric: str) -> Limit:
+    """More than another figure of Kafka's: that of `metric`, without encryption."""
+
+    def excess(own: float, peer: float | None) -> float | None:
+        if peer is None:
+            return None
+        return peer / own if own else float("inf")
+
+    return Limit("above Kafka's in the clear", excess, of=metric)
+
+
 def times_loop(factor: float) -> Limit:
     """At most `factor` times the figure of the case's bare loop (see bench/limits)."""
 
@@ -174,6 +185,27 @@ BARS = (
         "cpu_seconds_per_gb",
         "CPU-s/GB",
         (at_most_share(3), times_loop(1.25)),
+    ),
+    Bar(
+        "throughput, Bowstring's client over TLS 1.3, 3 producers, 8 KB batches",
+        "tls-native",
+        "records_per_second",
+        "rec/s",
+        (at_least(4e6, "rec/s"),),
+    ),
+    Bar(
+        "three brokers, TLS and SCRAM everywhere, 3 producers, acks=all: share of plain text",
+        "cluster-secured",
+        "share_of_plain",
+        "×",
+        (at_least(0.6, "×"),),
+    ),
+    Bar(
+        "the same, throughput",
+        "cluster-secured",
+        "records_per_second",
+        "rec/s",
+        (above_in_the_clear("plain_records_per_second"),),
     ),
     Bar(
         "full handshakes of TLS 1.3, on one core",

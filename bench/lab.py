@@ -16,6 +16,7 @@ from bench.peers.install import PeerError
 from bench.peers.kafka import Kafka
 from bench.peers.members import MemberCluster
 from bench.peers.peer import HOST, Peer
+from bench.peers.secured_settings import Security
 from bench.peers.toolhost import ToolHost
 from bench.peers.wire import WireError, wait_for_partitions
 from bench.procfs import machine_cpu_seconds
@@ -67,9 +68,12 @@ class Lab:
         peer.settings = dict(settings or {})
         return peer
 
-    def new_cluster(self, name: str, settings: Mapping[str, str] | None = None) -> MemberCluster:
+    def new_cluster(
+        self, name: str, settings: Mapping[str, str] | None = None, security: Security | None = None
+    ) -> MemberCluster:
         """Returns three brokers in fresh directories, not started; the caller ends them."""
-        return MemberCluster(name, self.work / f"{name}-cluster-{next(self._numbers)}", settings)
+        work = self.work / f"{name}-cluster-{next(self._numbers)}"
+        return MemberCluster(name, work, settings, security=security)
 
     def peer(self, name: str) -> Peer:
         """Returns the broker of this name that serves the load cases; started on first use, or after it has

@@ -15,6 +15,7 @@ from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError
 from bench.peers.kafka import LOG4J, SHIPPED_SETTINGS, Kafka
 from bench.peers.peer import COMMON_SETTINGS, HOST, Peer, free_ports, write_properties
+from bench.peers.secured_settings import Security
 from bench.peers.wire import Connection, TopicState, wait_for_brokers
 
 # Of both peers, beside the settings of a lone broker. Kafka ships the same.
@@ -109,12 +110,21 @@ class MemberBowstring(Bowstring):
 
     Args:
         settings: Further ones; they win.
+        security: With it, brokers reach one another by TLS and SCRAM, and a further listener serves clients
+            so; the plain listener remains.
     """
 
-    def __init__(self, work: Path, member: Membership, settings: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        work: Path,
+        member: Membership,
+        settings: Mapping[str, str] | None = None,
+        security: Security | None = None,
+    ):
         super().__init__(work)
         self._member = member
         self._more = settings or {}
+        self._security = security
 
     def prepare(self) -> None:
         """Writes its configuration and formats its directory as a member of the quorum."""
@@ -122,8 +132,12 @@ class MemberBowstring(Bowstring):
         settings = CLUSTER_SETTINGS | self._member.settings(self.host)
         # As in Kafka: acknowledged from the page cache. Durable topics say so in their configs.
         settings |= {"log.dirs": str(self.data), "bowstring.durability": "os", **self._more}
-        write_properties(self._settings, settings)
         options = ["--config", str(self._settings), "--cluster-id", self._member.cluster_id]
+        if self._security is not None:
+            (self.sasl_port,) = free_ports(1, self.host)
+            settings = self._security.secured(settings, f"{self.host}:{self.sasl_port}")
+            options += ["--add-scram-file", str(self._security.users)]
+        write_properties(self._settings, settings)
         _format([sys.executable, "-m", "bowstring", "format", *options])
         self.port = self._member.port
 
@@ -141,6 +155,7 @@ class MemberCluster:
         work: A directory for all brokers.
         settings: Of each broker, beside those of all peers.
         heap: Of Kafka's JVMs, see Kafka.
+        security: See MemberBowstring; Kafka has none here.
 
     Attributes:
         nodes: By node id, from 1.
@@ -153,11 +168,13 @@ class MemberCluster:
         settings: Mapping[str, str] | None = None,
         brokers: int = 3,
         heap: list[str] | None = None,
+        security: Security | None = None,
     ):
         places = memberships([HOST] * brokers, lambda _, count: free_ports(count))
         self.name = name
         self.nodes = {
-            place.node: member(name, work / str(place.node), place, settings, heap) for place in places
+            place.node: member(name, work / str(place.node), place, settings, heap, security)
+            for place in places
         }
 
     def start(self) -> None:
@@ -183,6 +200,11 @@ class MemberCluster:
     def bootstrap(self) -> str:
         """`host:port,…` of the brokers that run."""
         return ",".join(f"{host}:{port}" for host, port in self.listeners)
+
+    @property
+    def secured_bootstrap(self) -> str:
+        """The same of their listeners for TLS and SCRAM."""
+        return ",".join(f"{node.host}:{node.sasl_port}" for node in self.nodes.values() if node.alive)
 
     def connect(self) -> Connection:
         """Returns a raw connection to the first broker that runs."""
@@ -220,11 +242,12 @@ def member(
     place: Membership,
     settings: Mapping[str, str] | None = None,
     heap: list[str] | None = None,
+    security: Security | None = None,
 ) -> Peer:
-    """Returns a broker of a cluster by the peer's name; `heap` is Kafka's."""
+    """Returns a broker of a cluster by the peer's name; `heap` is Kafka's, `security` Bowstring's."""
     if name == Kafka.name:
         return MemberKafka(work, place, settings, heap)
-    return MemberBowstring(work, place, settings)
+    return MemberBowstring(work, place, settings, security)
 
 
 def _format(command: list[str]) -> None:

@@ -13,7 +13,7 @@ from bench.peers.peer import HOST
 SUITE = "TLS_AES_128_GCM_SHA256"
 VERSION = "TLSv1.3"
 MECHANISM = "SCRAM-SHA-256"
-_DAYS = "30"
+_DAYS = "60"
 _EC = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 
 
