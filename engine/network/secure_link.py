@@ -87,7 +87,7 @@ class SecureLink:
         await self._ask_versions(client_id)
         self.when_closed = _SASL
         if client.protocol.startswith("SASL"):
-            await self._log_in(client, client_id)
+            await self._log_in(client, host, client_id)
 
     async def _handshake(self, session: "TlsSession") -> None:
         self._unsent += session.outgoing()
@@ -95,11 +95,11 @@ class SecureLink:
         while not session.established:
             await self._receive()
 
-    async def _log_in(self, client: "ClientSecurity", client_id: str) -> None:
+    async def _log_in(self, client: "ClientSecurity", host: str, client_id: str) -> None:
         """Logs in (KIP-43, KIP-152), and finds out how long that holds (KIP-368)."""
         from bowstring.security.login import Login, LoginError
 
-        sasl = client.new_sasl()
+        sasl = client.new_sasl(host)
         assert sasl is not None, "protocols with SASL have a mechanism"
         try:
             login = Login(sasl, self.versions, peer=self._peer)

@@ -272,7 +272,7 @@ class Authentication:
             answer = SaslAuthenticateResponse(
                 error_code=Errors.SASL_AUTHENTICATION_FAILED.code, error_message=text
             )
-            self._fail(message, str(error), answer)
+            self._fail(message, str(error), None if error.closes else answer)
             return
         self._reply(message, SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))
 

@@ -4,11 +4,11 @@ import re
 from typing import Final, NamedTuple
 
 from bowstring.engine.configs import ConfigError
+from bowstring.engine.security.java_patterns import compiled, filled
 
 _RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
 _SPLIT: Final = re.compile(rf"\s*({_RULE})\s*(,\s*|$)")
 _PARSE: Final = re.compile(_RULE)
-_REPLACED: Final = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}", re.DOTALL)
 _CONFIG: Final = "ssl.principal.mapping.rules"
 
 
@@ -22,26 +22,10 @@ class _Rule(NamedTuple):
             return name
         if self.pattern.fullmatch(name) is None:
             return None
-        result = self.pattern.sub(self._replaced, name)
+        result = self.pattern.sub(lambda found: filled(self.replacement, found), name)
         if self.case:
             return result.lower() if self.case == "L" else result.upper()
         return result
-
-    def _replaced(self, found: re.Match[str]) -> str:
-        def one(part: re.Match[str]) -> str:
-            if part[1] is not None:
-                return part[1]
-            if part[3] is not None:
-                return found[part[3]] or ""
-            digits, rest = part[2], ""
-            # As in Java, $12 is group 1 and a 2 where there are fewer than 12 groups.
-            while int(digits) > found.re.groups and len(digits) > 1:
-                digits, rest = digits[:-1], digits[-1] + rest
-            if int(digits) > found.re.groups:
-                return part[0]
-            return (found[int(digits)] or "") + rest
-
-        return _REPLACED.sub(one, self.replacement)
 
 
 class PrincipalRules:
@@ -80,8 +64,7 @@ def _parsed(text: str) -> _Rule | None:
     if found[2] is None:
         return None  # Kafka ignores empty rules
     try:
-        # Java writes (?<name>…) for Python's (?P<name>…).
-        pattern = re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", found[2]))
+        pattern = compiled(found[2])
     except re.error as error:
         raise ConfigError(f"{_CONFIG}: the pattern of {text!r} is malformed: {error}") from None
     return _Rule(pattern, found[3], found[4])

@@ -23,9 +23,11 @@ GSSAPI: Final = "GSSAPI"
 _ENABLED: Final = "sasl.enabled.mechanisms"
 _JAAS: Final = "sasl.jaas.config"
 _USER: Final = "user_"
-_MODULES: Final = {PLAIN: "PlainLoginModule", OAUTHBEARER: "OAuthBearerLoginModule"} | dict.fromkeys(
-    SCRAM_MECHANISMS, "ScramLoginModule"
-)
+_MODULES: Final = {
+    PLAIN: "PlainLoginModule",
+    OAUTHBEARER: "OAuthBearerLoginModule",
+    GSSAPI: "Krb5LoginModule",
+} | dict.fromkeys(SCRAM_MECHANISMS, "ScramLoginModule")
 
 
 class Credentials(NamedTuple):
@@ -129,13 +131,13 @@ def _server_maker(
         validator = validator_of(listener)
         return lambda: OAuthBearerServer(validator.validated)
     if name == GSSAPI:
-        raise ConfigError(
-            f"{_ENABLED} of listener {listener}: GSSAPI (Kerberos) is not supported yet; set {_ENABLED} to "
-            "SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN (GSSAPI is Kafka's default)"
-        )
+        # Imported late: brokers without Kerberos do not need it.
+        from bowstring.engine.security.sasl_gssapi import gssapi_server
+
+        return gssapi_server(configs, listener, login)
     raise ConfigError(
         f"{_ENABLED} of listener {listener}: {name} is not a mechanism of this broker; use PLAIN, "
-        "SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"
+        "SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI"
     )
 
 

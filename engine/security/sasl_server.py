@@ -10,11 +10,13 @@ class AuthenticationFailedError(Exception):
         answer: What the client may read; None for the same text whatever is wrong. It does not say whether a
             user exists.
         reason: For the log. Without secrets.
+        closes: The connection is closed without an answer, so that the client tries again.
     """
 
-    def __init__(self, reason: str, answer: str | None = None) -> None:
+    def __init__(self, reason: str, answer: str | None = None, *, closes: bool = False) -> None:
         super().__init__(reason)
         self.answer = answer
+        self.closes = closes
 
 
 class SaslServer(Protocol):

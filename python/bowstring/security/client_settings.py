@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from bowstring.security.jaas import JaasError, parse_login
+from bowstring.security.jaas import JaasError, Login, parse_login
 from bowstring.security.key_material import KeyMaterial
 from bowstring.security.oauth_tokens import (
     ClientCredentials,
@@ -34,11 +34,12 @@ _log = logging.getLogger("bowstring.security")
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = ("PLAIN", *SCRAM_MECHANISMS, "OAUTHBEARER")
+MECHANISMS = ("PLAIN", *SCRAM_MECHANISMS, "OAUTHBEARER", "GSSAPI")
 _OF_MODULE = {
     "PlainLoginModule": ("PLAIN",),
     "ScramLoginModule": SCRAM_MECHANISMS,
     "OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "Krb5LoginModule": ("GSSAPI",),
 }
 _TRUE, _FALSE = ("true", "1", "yes", "on", "t"), ("false", "0", "no", "off", "f")
 # What programs give in any case, whatever the protocol.
@@ -52,7 +53,8 @@ _HARMLESS = (
 _EXTENSION_PREFIX = "extension_"
 OAUTH_TIMEOUT_MS = "10000"
 
-NewSasl = Callable[[], SaslClient]
+NewSasl = Callable[[str], SaslClient]
+"""Makes an exchange with a host."""
 
 
 class SecuritySettingsError(ValueError):
@@ -175,9 +177,11 @@ class ClientSecurity:
         """Returns the host name that a server's certificate must have; None for any."""
         return host if self.verifies_host else None
 
-    def new_sasl(self) -> SaslClient | None:
-        """Returns a new exchange of the mechanism; None without SASL. Its `first` may block for a token."""
-        return self._make() if self._make is not None else None
+    def new_sasl(self, host: str) -> SaslClient | None:
+        """Returns a new exchange of the mechanism with a host; None without SASL. Its `first` may block for a
+        token or a ticket.
+        """
+        return self._make(host) if self._make is not None else None
 
 
 def _verifies_host(given: Mapping[str, Any]) -> bool:
@@ -218,14 +222,11 @@ def _tls(given: Mapping[str, Any]) -> TlsContext:
 
 def _sasl(given: Mapping[str, Any]) -> tuple[str, NewSasl]:
     """Returns the mechanism, and what makes an exchange of it."""
-    options, allowed = _login_module(given)
+    login, allowed = _login_module(given)
+    options = {} if login is None else login.options
     mechanism = str(given.get("sasl.mechanism", "")).upper()
     if not mechanism and len(allowed) == 1:
         mechanism = allowed[0]
-    if mechanism == "GSSAPI":
-        raise SecuritySettingsError(
-            f"sasl.mechanism GSSAPI (Kerberos) is not supported by this client: use {', '.join(MECHANISMS)}"
-        )
     if mechanism not in MECHANISMS:
         told = f"is {given['sasl.mechanism']!r}, it" if mechanism else "is missing, it"
         raise SecuritySettingsError(f"sasl.mechanism {told} must be one of {', '.join(MECHANISMS)}")
@@ -236,14 +237,16 @@ def _sasl(given: Mapping[str, Any]) -> tuple[str, NewSasl]:
         )
     if mechanism == "OAUTHBEARER":
         return mechanism, _oauth(given, options)
+    if mechanism == "GSSAPI":
+        return mechanism, _kerberos(given, login)
     return mechanism, _password(given, options, mechanism)
 
 
-def _login_module(given: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Returns options of the login module in sasl.jaas.config, and the mechanisms that it is for."""
+def _login_module(given: Mapping[str, Any]) -> tuple[Login | None, tuple[str, ...]]:
+    """Returns the login module in sasl.jaas.config, and the mechanisms that it is for."""
     text = given.get("sasl.jaas.config")
     if text is None:
-        return {}, ()
+        return None, ()
     try:
         login = parse_login(str(text))
     except JaasError as error:
@@ -253,7 +256,7 @@ def _login_module(given: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, 
         raise SecuritySettingsError(
             f"sasl.jaas.config names the login module {module}, known are {', '.join(_OF_MODULE)}"
         )
-    return login.options, _OF_MODULE[module]
+    return login, _OF_MODULE[module]
 
 
 def _one(given: Mapping[str, Any], name: str, options: Mapping[str, str], option: str) -> str | None:
@@ -273,9 +276,50 @@ def _password(given: Mapping[str, Any], options: Mapping[str, str], mechanism: s
     if "\0" in username or "\0" in password:
         raise SecuritySettingsError("sasl.username and sasl.password must not have a NUL character")
     if mechanism == "PLAIN":
-        return lambda: PlainClient(username, password)
+        return lambda host: PlainClient(username, password)
     token_auth = _truth("tokenauth", options.get("tokenauth", "false"))
-    return lambda: ScramExchange(mechanism, username, password, token_auth=token_auth)
+    return lambda host: ScramExchange(mechanism, username, password, token_auth=token_auth)
+
+
+def _kerberos(given: Mapping[str, Any], login: Login | None) -> NewSasl:
+    # Imported late: other mechanisms do not need it.
+    from bowstring.security.gssapi_client import GssapiClient
+    from bowstring.security.kerberos import Initiator, KerberosError, KerberosMissingError
+    from bowstring.security.kerberos_options import KerberosOptionsError, kerberos_options
+
+    options = {} if login is None else login.options
+    keytab = _one(given, "sasl.kerberos.keytab", options, "keyTab")
+    principal = _one(given, "sasl.kerberos.principal", options, "principal")
+    service = given.get("sasl.kerberos.service.name")
+    uses_cache, ticket_cache = not keytab, ""
+    if login is not None:
+        try:
+            found = kerberos_options(login, None if service is None else str(service))
+        except KerberosOptionsError as error:
+            raise SecuritySettingsError(f"sasl.jaas.config: {error}") from error
+        if options.get("isInitiator", "true").lower() == "false":
+            raise SecuritySettingsError("sasl.jaas.config: isInitiator=false cannot log in; remove it")
+        service, ticket_cache = found.service, found.ticket_cache
+        if "sasl.kerberos.keytab" not in given:
+            keytab, uses_cache = found.keytab, found.uses_cache
+    service = str(service or "kafka")
+    try:
+        initiator = Initiator(
+            service,
+            principal=principal or "",
+            keytab=keytab or "",
+            ticket_cache=ticket_cache,
+            uses_cache=uses_cache,
+        )
+    except (KerberosMissingError, KerberosError) as error:
+        raise SecuritySettingsError(f"sasl.mechanism GSSAPI (Kerberos): {error}") from error
+    domain = given.get("sasl.kerberos.domain.name")
+
+    def made(host: str) -> SaslClient:
+        name = str(domain or host)
+        return GssapiClient(lambda: initiator.context(name), f"{service}@{name}")
+
+    return made
 
 
 def _oauth(given: Mapping[str, Any], options: Mapping[str, str]) -> NewSasl:
@@ -292,7 +336,7 @@ def _oauth(given: Mapping[str, Any], options: Mapping[str, str]) -> NewSasl:
         OAuthBearerClient(source.token, extensions)
     except SaslError as error:
         raise SecuritySettingsError(f"sasl.oauthbearer.extensions: {error}") from error
-    return lambda: OAuthBearerClient(source.token, extensions)
+    return lambda host: OAuthBearerClient(source.token, extensions)
 
 
 def _tokens(given: Mapping[str, Any], options: Mapping[str, str]) -> Callable[[], Token]:

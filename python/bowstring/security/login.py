@@ -101,7 +101,7 @@ class Login:
         try:
             answer = self._sasl.next(bytes(response.auth_bytes))
         except SaslError as error:
-            raise LoginError(f"{self._sasl.mechanism} with {self._peer} failed: {error}") from error
+            raise self._failed(error) from error
         if answer is not None:
             return self._message(answer)
         if not self._sasl.is_done:
@@ -136,7 +136,12 @@ class Login:
         try:
             return self._message(self._sasl.first())
         except SaslError as error:
-            raise LoginError(f"{self._sasl.mechanism} with {self._peer} failed: {error}") from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: SaslError) -> LoginError:
+        return LoginError(
+            f"{self._sasl.mechanism} with {self._peer} failed: {error}", retriable=error.retriable
+        )
 
     def _message(self, message: bytes) -> LoginRequest:
         _, highest = self._versions[SaslAuthenticateRequest.api_key]
@@ -149,6 +154,7 @@ class Login:
             told = f"{told} ({self._sasl.refusal})"
         cure = {
             "OAUTHBEARER": "check the token's issuer, audience, scope and lifetime",
+            "GSSAPI": "check the broker's log: its rules for names, its keytab, the clocks",
         }.get(self._sasl.mechanism, "check user name and password")
         return LoginError(
             f"{self._peer} refuses the login with {self._sasl.mechanism}: {told} [{row.name}]; {cure}",

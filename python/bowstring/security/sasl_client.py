@@ -1,5 +1,5 @@
 """Implements the client's side of SASL mechanisms without I/O: PLAIN (RFC 4616), SCRAM-SHA-256 and -512
-(RFC 5802, KIP-84) and OAUTHBEARER (RFC 7628, KIP-255, KIP-342).
+(RFC 5802, KIP-84) and OAUTHBEARER (RFC 7628, KIP-255, KIP-342). GSSAPI is in gssapi_client.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 class SaslError(Exception):
     """The exchange cannot go on: the server did not prove that it has the password, or violates the
     mechanism.
+
+    Attributes:
+        retriable: another try may succeed.
     """
+
+    retriable = False
 
 
 class SaslClient(ABC):

@@ -64,12 +64,29 @@ SECURITY_NAMES = (
     SecurityName("ssl.cipher.suites", "names of ciphers, separated by commas or colons", ("ssl.ciphers",)),
     # SASL
     SecurityName(
-        "sasl.mechanism", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER", ("sasl.mechanisms",)
+        "sasl.mechanism",
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI (Kerberos)",
+        ("sasl.mechanisms",),
     ),
     SecurityName("sasl.username", "user name of PLAIN and SCRAM", ("sasl.plain.username",)),
     SecurityName("sasl.password", "its password", ("sasl.plain.password",), secret=True),
     SecurityName(
-        "sasl.jaas.config", "a line of Java's login modules with user name and password", secret=True
+        "sasl.jaas.config",
+        "a line of Java's login modules with user name and password, or keytab and principal",
+        secret=True,
+    ),
+    SecurityName("sasl.kerberos.service.name", "first part of the brokers' principals; default kafka"),
+    SecurityName(
+        "sasl.kerberos.domain.name",
+        "host in the brokers' principals, if it is not the one the client connects to",
+    ),
+    SecurityName(
+        "sasl.kerberos.keytab",
+        "file with the client's key; default: the ticket cache (KRB5CCNAME, which kinit fills)",
+    ),
+    SecurityName(
+        "sasl.kerberos.principal",
+        "the client's principal; default: that of the ticket cache, or the first of the keytab",
     ),
     SecurityName("sasl.oauthbearer.token", "a bearer token", secret=True),
     SecurityName(

@@ -18,6 +18,10 @@ class SecurityAliases(TypedDict, total=False):
     https_ca_pem: str | None
     oauth_cb: Any
     sasl_jaas_config: str | None
+    sasl_kerberos_domain_name: str | None
+    sasl_kerberos_keytab: str | None
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_service_name: str | None
     sasl_login_read_timeout_ms: int | None
     sasl_mechanism: str | None
     sasl_mechanisms: str | None

@@ -32,7 +32,6 @@ from bowstring.clients.errors import ConfigError
 from bowstring.security.security_names import CANONICAL
 
 _NO_CRL = "lists of revoked certificates are not read: use certificates that end soon"
-_NO_KERBEROS = "GSSAPI is not supported: use SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or PLAIN"
 _LOGGING = "clients log with Python's logging, under the logger `bowstring`"
 _METRICS = "use Producer.metrics() and Consumer.lag(); there are no callbacks for metrics"
 _ERRORS = "errors are raised by calls and futures; there are no callbacks for them"
@@ -49,9 +48,6 @@ _NO_EFFECT: tuple[ConfigName, ...] = (
     ),
     refused("ssl.crlfile", _NO_CRL, "None"),
     refused("ssl.crl.location", _NO_CRL),
-    refused("sasl.kerberos.service.name", _NO_KERBEROS, "kafka"),
-    refused("sasl.kerberos.principal", _NO_KERBEROS, "kafkaclient"),
-    refused("sasl.kerberos.keytab", _NO_KERBEROS),
     refused("sasl.oauthbearer.config", "give oauth_cb, sasl.oauthbearer.token or a token endpoint", ""),
     refused("throttle.cb", _ERRORS, "None"),
     refused("stats.cb", _METRICS, "None"),

@@ -492,7 +492,7 @@ class Connection:
         from bowstring.security.login import Login
 
         assert self._security is not None
-        sasl = self._security.new_sasl()
+        sasl = self._security.new_sasl(self.node.host)
         assert sasl is not None
         self._login = Login(sasl, self.versions, peer=f"{self.node.host}:{self.node.port}")
         self._step_login(self._login.first, deadline)

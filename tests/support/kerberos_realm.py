@@ -1,0 +1,168 @@
+"""A realm of Kerberos with a KDC of its own on the loopback interface."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.kerberos_packages import Kerberos, NoKerberosError, kerberos
+from tests.support.serving import steady_port
+from tests.support.waiting import HANG_S, wait_until
+
+REALM = "BOWSTRING.TEST"
+SERVICE = "kafka/localhost"
+MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+
+_KRB5 = """\
+[libdefaults]
+default_realm = {realm}
+dns_lookup_kdc = false
+dns_lookup_realm = false
+dns_canonicalize_hostname = false
+rdns = false
+udp_preference_limit = 1
+default_ccache_name = FILE:{folder}/no-tickets
+default_keytab_name = FILE:{folder}/none.keytab
+[realms]
+{realm} = {{
+  kdc = 127.0.0.1:{port}
+}}
+SILENT.TEST = {{
+  kdc = 127.0.0.1:{silent}
+}}
+[domain_realm]
+localhost = {realm}
+[dbmodules]
+db_module_dir = {modules}
+"""
+_KDC = """\
+[kdcdefaults]
+kdc_listen = 127.0.0.1:{port}
+kdc_tcp_listen = 127.0.0.1:{port}
+[realms]
+{realm} = {{
+  database_name = {folder}/principal
+  key_stash_file = {folder}/stash
+  max_renewable_life = 1d
+  supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha256-128:normal
+}}
+[logging]
+kdc = FILE:{folder}/kdc.log
+"""
+
+
+class Realm:
+    """Files and programs of the realm REALM.
+
+    Attributes:
+        folder: Has krb5.conf, and the keytabs.
+    """
+
+    def __init__(self, folder: Path, packages: Kerberos) -> None:
+        self.folder = folder
+        self._packages = packages
+        self._port = steady_port()
+        facts = {
+            "realm": REALM,
+            "folder": folder,
+            "port": self._port,
+            "silent": steady_port(),
+            "modules": packages.libraries / "krb5/plugins/kdb",
+        }
+        (folder / "krb5.conf").write_text(_KRB5.format(**facts))
+        (folder / "kdc.conf").write_text(_KDC.format(**facts))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What programs of this realm need."""
+        return {"KRB5_CONFIG": str(self.folder / "krb5.conf")}
+
+    def _run(self, program: str, *arguments: str, text: str = "") -> None:
+        done = subprocess.run(
+            [self._packages.program(program), *arguments],
+            input=text,
+            env=self._of_programs(),
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+            check=False,
+        )
+        assert done.returncode == 0 and "while" not in done.stderr, f"{program}: {done.stdout}\n{done.stderr}"
+
+    def _of_programs(self) -> dict[str, str]:
+        paths = {"LD_LIBRARY_PATH": str(self._packages.libraries)}
+        return os.environ | self.environment | paths | {"KRB5_KDC_PROFILE": str(self.folder / "kdc.conf")}
+
+    def start(self, principals: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Creates principals, each with a keytab, and starts the KDC."""
+        self._run("kdb5_util", "create", "-s", "-P", "master", "-r", REALM)
+        commands = [f"addprinc -randkey {each}" for each in principals]
+        commands += [f"ktadd -k {self.keytab(each)} {each}" for each in principals]
+        self._run("kadmin.local", "-r", REALM, text="\n".join(commands) + "\n")
+        command = [self._packages.program("krb5kdc"), "-n", "-r", REALM]
+        with (self.folder / "kdc.out").open("wb") as output:
+            process = subprocess.Popen(command, env=self._of_programs(), stdout=output, stderr=output)
+        log = self.folder / "kdc.log"
+        wait_until(
+            lambda: process.poll() is not None or (log.exists() and "commencing operation" in log.read_text())
+        )
+        assert process.poll() is None, (self.folder / "kdc.out").read_text()
+        return process
+
+    def keytab(self, principal: str) -> str:
+        """Returns the path of a principal's keytab."""
+        return str(self.folder / f"{principal.partition('@')[0].replace('/', '-')}.keytab")
+
+    def tickets(self, principal: str, name: str, *, expired: bool = False) -> str:
+        """Returns the path of a ticket cache with new tickets of a principal, or with such as have expired."""
+        path = self.folder / f"{name}.cache"
+        self._run("kinit", "-k", "-t", self.keytab(principal), "-c", f"FILE:{path}", principal)
+        if expired:
+            path.write_bytes(_aged(path.read_bytes()))
+        return str(path)
+
+    def jaas(self, principal: str, **options: str) -> str:
+        """Returns the JAAS line of a principal with its keytab."""
+        given = {
+            "useKeyTab": "true",
+            "storeKey": "true",
+            "keyTab": self.keytab(principal),
+            "principal": principal,
+        }
+        shown = " ".join(f'{name}="{value}"' for name, value in (given | options).items())
+        return f"{MODULE} required {shown};"
+
+
+def _aged(cache: bytes) -> bytes:
+    """Moves the times of a ticket cache's tickets into the past: start, end and the end of renewals."""
+    now = int(time.time())
+    for at in range(len(cache) - 16):
+        asked, starts, ends, renews = struct.unpack_from(">4I", cache, at)
+        if abs(asked - now) < 600 and abs(starts - now) < 600 and 600 < ends - now < 10 * 86_400:
+            past = struct.pack(">4I", asked - 86_400, starts - 86_400, now - 3_600, min(renews, now - 3_600))
+            cache = cache[:at] + past + cache[at + 16 :]
+    return cache
+
+
+@contextmanager
+def realm(folder: Path, *principals: str) -> Iterator[Realm]:
+    """Runs a realm that has these principals.
+
+    Raises:
+        NoKerberosError: Debian's packages cannot be had here.
+    """
+    found = Realm(folder, kerberos())
+    process = found.start([f"{each}@{REALM}" for each in principals])
+    try:
+        yield found
+    finally:
+        process.terminate()
+        process.wait(HANG_S)
+
+
+__all__ = ["MODULE", "REALM", "SERVICE", "NoKerberosError", "Realm", "realm"]
