@@ -62,7 +62,10 @@ def families() -> Iterator[Metric]:
     controlled = {"authorizer.class.name": STANDARD, "super.users": ANONYMOUS}
     found: dict[str, Metric] = {}
     with tempfile.TemporaryDirectory() as folder:
-        audited = controlled | {"bowstring.audit.file": f"{folder}/audit.jsonl"}
+        audited = controlled | {
+            "bowstring.audit.file": f"{folder}/audit.jsonl",
+            "bowstring.audit.topic": "audit",
+        }
         for settings in (open_to_all, audited, _secured(Path(folder))):
             for metric in _scraped(settings):
                 found.setdefault(metric.name, metric)

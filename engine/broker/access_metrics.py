@@ -34,3 +34,11 @@ class AccessMetrics(Collector):
             yield CounterMetricFamily(
                 "bowstring_audit_dropped", "Decisions that the audit file lacks.", audit.dropped
             )
+        topic = self._rules.audit_topic
+        if topic is not None:
+            yield CounterMetricFamily(
+                "bowstring_audit_topic_written", "Decisions in the audit topic.", topic.written
+            )
+            yield CounterMetricFamily(
+                "bowstring_audit_topic_dropped", "Decisions that the audit topic lacks.", topic.dropped
+            )

@@ -77,6 +77,7 @@ from bowstring.engine.storage.scrubber import Scrubber
 from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
+    from bowstring.engine.broker.audit_topic_writer import AuditTopicWriter
     from bowstring.engine.broker.metrics_server import MetricsServer
     from bowstring.engine.local.socket import LocalSocket
     from bowstring.engine.network.broker_peers import BrokerPeers
@@ -180,6 +181,7 @@ class Broker:
         self.advertised = []
         self.local = None
         self.descriptors = DescriptorReserve()
+        self._audit_writer: AuditTopicWriter | None = None
         self._metrics: MetricsServer | None = None
         self._not_ready: str | None = "the broker is starting"
         self.lost = asyncio.Event()
@@ -255,6 +257,8 @@ class Broker:
                 self._bind_local()
             self._make_workers()
             self.authorizer.follow(self.quorum, caught_up(self.quorum), self.plane)
+            if not only_to_recover:
+                self._make_audit_writer()
             if not self._is_own_cluster:
                 warn_of_anonymous_nodes(self.configs, self.authorizer)
             if self.authorizer.rules is not None:
@@ -359,6 +363,28 @@ class Broker:
         self.dispatcher.when_ended = self.coordination.connections_ended
         self.dispatcher.when_advanced = self.coordination.coordinators.high_watermark_advanced
         self.dispatcher.when_replicas_change = self.replication.take_events
+
+    def _make_audit_writer(self) -> None:
+        rules = self.authorizer.rules
+        if rules is None or rules.audit_topic is None:
+            return
+        from bowstring.engine.broker.audit_topic_writer import AuditTopicWriter
+
+        self._audit_writer = writer = AuditTopicWriter(
+            rules.audit_topic.name,
+            self.quorum,
+            self.configs,
+            plane=self.plane,
+            logs=self.logs,
+            is_own_cluster=self._is_own_cluster,
+        )
+        for_coordinators = self.dispatcher.when_advanced
+
+        def advanced(topic: str, partition: int) -> None:
+            writer.advanced(topic, partition)
+            for_coordinators(topic, partition)
+
+        self.dispatcher.when_advanced = advanced
 
     def part(self, name: str) -> Any:
         """Returns the part that handlers state by a name. Call on the control loop, after `open`."""
@@ -492,6 +518,7 @@ class Broker:
         await self.lifecycle.unfence(deadline_s)
         self.quorum.works_inline = False
         self.authorizer.loaded()
+        self.authorizer.start_audit(self._audit_writer)
         self.plane.accept()
         if self.tls is not None:
             self.tls.start(self.plane)
@@ -641,6 +668,7 @@ class Broker:
     async def stop(self) -> None:
         """Has the controller move the leaders away, finishes requests in progress, and shuts down cleanly."""
         self._not_ready = "the broker is stopping"
+        await self.authorizer.drain_audit()
         await self.lifecycle.stop()
         await self.follower.stop()
         await self.replication.stop()
@@ -674,6 +702,7 @@ class Broker:
         await self.coordination.stop()
         self.peers.close()
         await self.dispatcher.stop()
+        await self.authorizer.stop_audit()
         if self.local is not None:
             await self.local.stop()
         await self._stop_metrics()

@@ -41,6 +41,7 @@ from bowstring.engine.storage.descriptor_reserve import DescriptorReserve, raise
 from bowstring.engine.storage.log_directories import LogDirectories
 
 if TYPE_CHECKING:
+    from bowstring.engine.broker.audit_topic_writer import AuditTopicWriter
     from bowstring.engine.broker.metrics_server import MetricsServer
     from bowstring.engine.requests.binding import HandlerOf
     from bowstring.engine.security.tls_listeners import TlsListeners
@@ -251,6 +252,7 @@ class ControllerNode:
             self.configs, self.node_id, self.directories, self.quorum, self.authorizer
         )
         self.descriptors = DescriptorReserve()
+        self._audit_writer: AuditTopicWriter | None = None
         self._metrics: MetricsServer | None = None
         self._not_ready: str | None = "the controller is starting"
         self.lost = asyncio.Event()
@@ -278,7 +280,15 @@ class ControllerNode:
             undo.callback(self.quorum.close)
             self.quorum.open()
             self.authorizer.follow(self.quorum, caught_up(self.quorum))
+            self._make_audit_writer()
             undo.pop_all()
+
+    def _make_audit_writer(self) -> None:
+        rules = self.authorizer.rules
+        if rules is not None and rules.audit_topic is not None:
+            from bowstring.engine.broker.audit_topic_writer import AuditTopicWriter
+
+            self._audit_writer = AuditTopicWriter(rules.audit_topic.name, self.quorum, self.configs)
 
     async def start(self) -> None:
         """Takes part in the quorum. Call on the control loop, after `open`."""
@@ -288,6 +298,7 @@ class ControllerNode:
         self.directories.look()
         self.quorum.start(self.server.voter_endpoints)
         self.server.start()
+        self.authorizer.start_audit(self._audit_writer)
         await self._start_metrics()
         self._not_ready = None
 
@@ -328,6 +339,7 @@ class ControllerNode:
         try:
             await self.quorum.stop(timeout_ms)
             await self.server.stop()
+            await self.authorizer.stop_audit()
             if self._metrics is not None:
                 await self._metrics.stop()
             self.authorizer.stop()

@@ -9,6 +9,7 @@ from bowstring.engine.configs.config_key import (
     LOW,
     MEDIUM,
     READ_ONLY,
+    SHORT,
     STRING,
 )
 from bowstring.engine.configs.config_key import rows as _rows
@@ -22,12 +23,21 @@ BOWSTRING = _rows((
      "Allows listeners that other machines can reach, although clients are not authenticated. It also "
      "makes the default of listeners PLAINTEXT://:9092, all interfaces."),
     ("bowstring.audit.decisions", STRING, "all", "all|denied", LOW, READ_ONLY, APPLIED,
-     "Which decisions of the authorizer bowstring.audit.file gets."),
+     "Which decisions of the authorizer bowstring.audit.file and bowstring.audit.topic get."),
     ("bowstring.audit.file", STRING, "", "", LOW, READ_ONLY, APPLIED,
      "File that gets the decisions of the authorizer as JSON lines: who, from where, which operation on "
      "which resource, whether it was allowed, when, and for which API. Of Produce and Fetch each combination "
      "of these is written once a minute for each reactor. Only the broker's user can read the file. Rename "
      "it to rotate it. Empty: no file."),
+    ("bowstring.audit.topic", STRING, "", "", LOW, READ_ONLY, APPLIED,
+     "Topic that gets the same decisions as JSON records with the principal as key; they also name the node. "
+     "A missing topic is created, with a retention of 30 days. Decisions wait while it cannot be written; "
+     "beyond 10,000 they are dropped and counted. Empty: no topic."),
+    ("bowstring.audit.topic.partitions", INT, "3", "1..", LOW, READ_ONLY, APPLIED,
+     "Number of partitions with which the audit topic is created."),
+    ("bowstring.audit.topic.replication.factor", SHORT, "3", "1..", LOW, READ_ONLY, APPLIED,
+     "Replication factor with which the audit topic is created. With fewer brokers it is not created, except "
+     "by a broker that runs alone: with one replica."),
     ("bowstring.local.instance", STRING, "", "", LOW, READ_ONLY, APPLIED,
      "Id that the broker chooses at each start, so that clients can verify its socket. Set by the broker "
      "itself.",

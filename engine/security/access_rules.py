@@ -9,9 +9,10 @@ from bowstring._native.access.acl_table import AclTable
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.metadata.acls_image import Acl
 from bowstring.engine.metadata.image import ClusterImage
+from bowstring.engine.metadata.names import INTERNAL_TOPICS, METADATA_TOPIC, topic_name_problem
 from bowstring.engine.security.access_reports import AccessReports
 from bowstring.engine.security.decided import Decided
-from bowstring.protocol.acls import AclOperation, AclResourceType
+from bowstring.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.records.cluster_metadata.markers import EndTransactionRecord
@@ -23,6 +24,7 @@ from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.security.audit_log import AuditLog
+    from bowstring.engine.security.audit_topic import AuditTopic
 
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ANEW_FROM: Final = 1000
@@ -93,12 +95,23 @@ def super_users(configs: BrokerConfigs) -> list[str]:
     return [name for name in names if name]
 
 
+def _audit_topic(configs: BrokerConfigs) -> str:
+    name = str(configs.value("bowstring.audit.topic"))
+    problem = topic_name_problem(name) if name else None
+    if name in INTERNAL_TOPICS or name == METADATA_TOPIC:
+        problem = f"{name} holds the state of the cluster"
+    if problem is not None:
+        raise ConfigError(f"bowstring.audit.topic is no name for such a topic: {problem}; choose another one")
+    return name
+
+
 class AccessRules:
     """The rules that a node follows.
 
     Attributes:
         reports: Denials, counted and logged.
         audit_log: Writes decisions to a file; None: it is off.
+        audit_topic: Writes them to a topic; None: it is off.
         table: The rules. Changed in place or replaced.
     """
 
@@ -122,7 +135,10 @@ class AccessRules:
         self._is_complete: Callable[[], bool] = lambda: False
         self.reports = AccessReports()
         self.audit_log: AuditLog | None = None
+        self.audit_topic: AuditTopic | None = None
         self._audit_file = configs.value("bowstring.audit.file")
+        self._audit_topic = _audit_topic(configs)
+        self._node_id = int(configs.value("node.id"))
         self._audits_allowed = configs.value("bowstring.audit.decisions") == "all"
         self.table = self._new_table()
 
@@ -222,22 +238,47 @@ class AccessRules:
             self._recheck = loop.call_later(_RECHECK_S, recheck)
 
     def _begin_audit(self) -> None:
-        if not self._audit_file:
+        found: list[AuditLog | AuditTopic] = []
+        if self._audit_file:
+            self.audit_log = self._opened_log()
+            found.append(self.audit_log)
+        if self._audit_topic:
+            from bowstring.engine.security import audit_topic
+
+            self.audit_topic = audit_topic.AuditTopic(self._audit_topic, self._node_id, self._acts_as_broker)
+            found.append(self.audit_topic)
+        if not found:
             return
+        wants_all = self._audits_allowed
+
+        def note(decided: Decided) -> None:
+            if wants_all or not decided.allowed:
+                for each in found:
+                    each.note(decided)
+
+        def note_lost(count: int) -> None:
+            for each in found:
+                each.note_lost(count)
+
+        self.reports.audit, self.reports.lost = note, note_lost
+        self.reports.audits_allowed = wants_all
+        if self._plane is not None:
+            self._plane.report_allowed_access(wants_all)
+
+    def _opened_log(self) -> "AuditLog":
         from bowstring.engine.security.audit_log import AuditLog
 
         try:
-            self.audit_log = audit = AuditLog(self._audit_file)
+            return AuditLog(self._audit_file)
         except OSError as error:
             raise ConfigError(
                 f"bowstring.audit.file is {self._audit_file}, which cannot be written: {error.strerror}; "
                 "name a file in a folder where the broker may write"
             ) from error
-        self.reports.audit = audit.note if self._audits_allowed else audit.note_denied
-        self.reports.lost = audit.note_lost
-        self.reports.audits_allowed = self._audits_allowed
-        if self._plane is not None:
-            self._plane.report_allowed_access(self._audits_allowed)
+
+    def _acts_as_broker(self, principal: str, host: str) -> bool:
+        operation, kind = AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER
+        return self.table.allows(principal.encode(), host.encode(), operation, kind, CLUSTER_NAME.encode())
 
     def take_reports(self) -> None:
         """Reports what the reactors have decided."""

@@ -1,7 +1,6 @@
 """Writes decisions of access control to a file, as JSON lines, on a thread of its own."""
 
 import errno
-import json
 import os
 import stat
 import threading
@@ -10,7 +9,7 @@ from collections import deque
 from typing import Final
 
 from bowstring.engine import event_log
-from bowstring.engine.security.access_reports import api_name, operation_name, resource_name
+from bowstring.engine.security.audit_records import decision_json, dropped_json
 from bowstring.engine.security.decided import Decided
 
 QUEUE_MAX: Final = 10_000
@@ -60,11 +59,6 @@ class AuditLog:
             self._queue.append((time.time(), decided))
             if len(self._queue) == 1:
                 self._due.notify()
-
-    def note_denied(self, decided: Decided) -> None:
-        """Queues a decision that denies; ignores others."""
-        if not decided.allowed:
-            self.note(decided)
 
     def note_lost(self, count: int) -> None:
         """Counts decisions that were lost before they came here."""
@@ -148,28 +142,7 @@ def _opened(path: str) -> int:
 
 
 def _lines(taken: list[tuple[float, Decided]], untold: int) -> bytes:
-    lines = [_line(at, decided) for at, decided in taken]
+    lines = [decision_json(at, decided) for at, decided in taken]
     if untold:
-        lines.append(json.dumps({"time": _stamp(time.time()), "dropped": untold}))
+        lines.append(dropped_json(time.time(), untold))
     return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
-
-
-def _stamp(seconds: float) -> str:
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{whole}.{int(seconds * 1000) % 1000:03d}Z"
-
-
-def _line(at: float, decided: Decided) -> str:
-    return json.dumps(
-        {
-            "time": _stamp(at),
-            "principal": decided.principal,
-            "host": decided.host,
-            "operation": operation_name(decided.operation),
-            "resource_type": resource_name(decided.resource_type),
-            "resource": decided.name,
-            "allowed": decided.allowed,
-            "api": api_name(decided.api),
-        },
-        ensure_ascii=False,
-    )

@@ -11,6 +11,7 @@ from bowstring.protocol.errors import Error, Errors, KafkaError
 
 if TYPE_CHECKING:
     from bowstring.engine.security.access_rules import AccessRules, Followed, Plane
+    from bowstring.engine.security.audit_topic import AuditWriter
 
 _ERRORS: Final = {
     AclResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
@@ -85,8 +86,23 @@ class Authorizer:
         if self.rules is not None:
             self.rules.loaded()
 
+    def start_audit(self, writer: "AuditWriter | None") -> None:
+        """Begins to write the audit topic, if there is one. Call on the control loop."""
+        if self.rules is not None and self.rules.audit_topic is not None and writer is not None:
+            self.rules.audit_topic.start(writer)
+
+    async def drain_audit(self) -> None:
+        """Waits a short time until the audit topic has what was decided until now."""
+        if self.rules is not None and self.rules.audit_topic is not None:
+            await self.rules.audit_topic.drain()
+
+    async def stop_audit(self) -> None:
+        """Writes to the audit topic what waits."""
+        if self.rules is not None and self.rules.audit_topic is not None:
+            await self.rules.audit_topic.stop()
+
     def stop(self) -> None:
-        """Ends the audit; the node answers no more requests."""
+        """Ends the audit file; the node answers no more requests."""
         if self.rules is not None:
             self.rules.stop()
 
@@ -200,6 +216,7 @@ def _check_nothing_is_wanted(configs: BrokerConfigs) -> None:
         ("super.users", bool(configs.value("super.users"))),
         ("allow.everyone.if.no.acl.found", everyone is False),
         ("bowstring.audit.file", bool(configs.value("bowstring.audit.file"))),
+        ("bowstring.audit.topic", bool(configs.value("bowstring.audit.topic"))),
     ):
         if wanted:
             raise ConfigError(

@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine import event_log
+from bowstring.engine.coordinators.committed_appends import CommittedAppends
 from bowstring.engine.metadata.names import GROUPS_TOPIC
 from bowstring.engine.transactions.transaction import TopicPartition
 from bowstring.protocol.errors import Error, Errors, KafkaError
@@ -19,7 +18,6 @@ from bowstring.protocol.records.control_batch import (
 )
 
 if TYPE_CHECKING:
-    from bowstring._native.log.partition_log import PartitionLog
     from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.storage.log_manager import LogManager
@@ -55,12 +53,6 @@ MarkGroup = Callable[[int, Marker], Awaitable[Error]]
 """Ends a transaction in a partition of ``__consumer_offsets``; returns its error."""
 
 
-class _Waiting(NamedTuple):
-    offset: int
-    leader_epoch: int
-    done: "asyncio.Future[Error]"
-
-
 # Markers that are written before other work of the control thread gets its turn.
 _WRITTEN_AT_ONCE: Final = 200
 _NOT_COORDINATOR: Final = frozenset(
@@ -79,10 +71,8 @@ class MarkerWriter:
         self, configs: "BrokerConfigs", logs: "LogManager", plane: "DataPlane", mark_group: MarkGroup
     ) -> None:
         self._configs = configs
-        self._logs = logs
-        self._plane = plane
         self._mark_group = mark_group
-        self._waiting: dict[TopicPartition, deque[_Waiting]] = {}
+        self._appends = CommittedAppends(logs, plane)
 
     async def write(
         self, marker: Marker, partitions: Iterable[TopicPartition]
@@ -101,7 +91,7 @@ class MarkerWriter:
             outcome = (
                 self._mark_offsets(each[1], marker)
                 if each[0] == GROUPS_TOPIC
-                else self._append(marker, batch, each, now_ms)
+                else self._appends.append(each, batch, now_ms, transaction_version=marker.version)
             )
             if isinstance(outcome, Error):
                 errors[each] = outcome
@@ -125,83 +115,15 @@ class MarkerWriter:
             error = refused.error
         return Errors.NOT_LEADER_OR_FOLLOWER if error in _NOT_COORDINATOR else error
 
-    def _append(
-        self, marker: Marker, batch: bytes, key: TopicPartition, now_ms: int
-    ) -> Error | Awaitable[Error]:
-        """Writes a marker; returns how that ended, at once if it is known."""
-        log = self._logs.get(*key)
-        if log is None:
-            return Errors.UNKNOWN_TOPIC_OR_PARTITION
-        leader_epoch = self._plane.led_epoch(*key)
-        try:
-            offset = self._plane.append(
-                *key,
-                batch,
-                leader_epoch=leader_epoch,
-                now_ms=now_ms,
-                transaction_version=marker.version,
-            )
-        except LogError as error:
-            return Errors.of(error.code)
-        self._logs.control_writes += 1
-        if not log.in_commit_mode and log.high_watermark > offset:
-            return Errors.NONE
-        return self._committed(key, log, offset + 1, leader_epoch)
-
-    async def _committed(
-        self, key: TopicPartition, log: "PartitionLog", offset: int, leader_epoch: int
-    ) -> Error:
-        if self._logs.get(*key) is not log:  # deleted, and perhaps created again, before this task began
-            return Errors.NOT_LEADER_OR_FOLLOWER
-        done: asyncio.Future[Error] = asyncio.get_running_loop().create_future()
-        queue = self._waiting.setdefault(key, deque())
-        queue.append(_Waiting(offset, leader_epoch, done))
-        if len(queue) == 1 and not self._plane.watch(*key, offset):
-            self.advanced(*key)
-        elif log.in_commit_mode:  # after the wait is noted, because a callback may come at once
-            self._logs.durability.when_durable(
-                log, lambda: self._plane.durable(*key), lambda: self.advanced(*key)
-            )
-        return await done
-
     def advanced(self, topic: str, partition: int) -> None:
         """Ends waits for the partition's high watermark. Call it when `DataPlane.take_advanced` names it."""
-        key = (topic, partition)
-        queue = self._waiting.get(key)
-        if queue is None:
-            return
-        while queue:
-            first = queue[0]
-            log = self._logs.get(topic, partition)
-            if first.done.done():
-                queue.popleft()
-                continue
-            if log is None or log.failed or self._plane.led_epoch(topic, partition) != first.leader_epoch:
-                _end(queue.popleft(), Errors.NOT_LEADER_OR_FOLLOWER)
-            elif log.high_watermark >= first.offset:
-                _end(queue.popleft(), Errors.NONE)
-            elif self._plane.watch(topic, partition, first.offset):
-                return
-        del self._waiting[key]
+        self._appends.advanced(topic, partition)
 
     def topic_deleted(self, topic: str) -> None:
-        """Ends all waits in a topic, whose partitions the data plane does not name any more. One that is
-        created again under the name begins without them.
-        """
-        for key in [key for key in self._waiting if key[0] == topic]:
-            for each in self._waiting.pop(key):
-                _end(each, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        """Ends all waits in a deleted topic."""
+        self._appends.topic_deleted(topic)
 
     def stop(self) -> None:
         """Ends all waits."""
-        for queue in self._waiting.values():
-            for each in queue:
-                _end(each, Errors.NOT_LEADER_OR_FOLLOWER)
-        if self._waiting:
+        if self._appends.stop():
             event_log.info("markers of transactions are not confirmed because the broker stops")
-        self._waiting.clear()
-
-
-def _end(waiting: _Waiting, error: Error) -> None:
-    if not waiting.done.done():
-        waiting.done.set_result(error)

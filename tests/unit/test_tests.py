@@ -49,6 +49,7 @@ PRIVATE = {
         "_ask_to_stop": "the same",
         "_thread": "the same",
     },
+    "unit/security/test_audit_topic.py": {"_PAUSE_S": "a test does not wait for a second"},
     "unit/security/test_audit_log.py": {
         "_opened": "root may open everything, so a refusal is played",
         "_RETRY_S": "a test does not wait for seconds",

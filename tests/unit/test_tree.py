@@ -161,7 +161,7 @@ ENGINE_PACKAGES = {
         *("engine.quorum", "engine.raft", "engine.replication", "engine.requests", "engine.security"),
         *("engine.share", "engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
         *("engine.storage", "engine.transactions", "protocol", "_native.log", "_native.protocol"),
-        "_native.server",
+        *("_native.record", "_native.server"),
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "protocol"),

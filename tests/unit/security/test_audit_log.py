@@ -35,7 +35,6 @@ def lines(path):
 def test_lines_say_who_did_what_to_which_resource_from_where(start, tmp_path):
     audit = start()
     audit.note(DENIED)
-    audit.note_denied(ALLOWED)
     audit.note(ALLOWED)
     audit.stop()
     denied, allowed = lines(tmp_path / "audit.jsonl")

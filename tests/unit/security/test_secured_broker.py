@@ -44,6 +44,7 @@ class Secured:
                 "authorizer.class.name": STANDARD,
                 "super.users": "User:admin",
                 "bowstring.audit.file": str(self.audit),
+                "bowstring.audit.topic": "audit",
             },
         ).start()
         self.admin = AdminClient(self.of("admin"))
@@ -154,3 +155,27 @@ def test_the_audit_says_who_was_denied_and_no_password(secured):
     assert {each["host"] for each in denied()} == {"127.0.0.1"}
     assert any(each["principal"] == "User:admin" and each["api"] == "CreateTopics" for each in lines())
     assert not any(password in secured.audit.read_text() for password in USERS.values())
+
+
+def test_the_audit_topic_has_what_the_file_has(secured):
+    producer = Producer(secured.of("alice") | {"retries": 0})
+    assert sent(producer) == DENIED
+    consumer = Consumer(secured.of("admin") | {"group.id": "auditors", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["audit"])
+
+    def is_denial(message):
+        value = json.loads(message.value())
+        return value["resource"] == "t" and not value["allowed"]
+
+    def next_message():
+        message = consumer.poll(HANG_S)
+        return message if message.error() is None and is_denial(message) else None
+
+    message = wait_until(next_message)
+    assert message.key() == b"User:alice"
+    value = json.loads(message.value())
+    assert value["node"] == 1
+    consumer.close()
+    secured.broker.stop()
+    in_file = [json.loads(line) for line in secured.audit.read_text().splitlines()]
+    assert {name: value[name] for name in value if name != "node"} in in_file
