@@ -18,6 +18,11 @@ cdef enum:
     HOST_BYTES_MAX = 64             # longer texts are no address
     TABLE_MIN = 64
 
+ctypedef fused Linked:
+    # What the hash tables hold.
+    AclPattern
+    AclPrincipal
+
 # ---------------------------------------------------------------- hashes
 
 
@@ -286,45 +291,25 @@ cdef bint decide_some(const AclRules *rules, const AclSubject *subject, int8_t o
 # ---------------------------------------------------------------- changes
 
 
-cdef bint grow_patterns(AclRules *rules) noexcept nogil:
-    cdef uint32_t size = max(TABLE_MIN, 2 * (rules.pattern_mask + 1)), i
-    cdef AclPattern **grown = <AclPattern **>calloc(size, sizeof(AclPattern *))
-    cdef AclPattern *pattern
-    cdef AclPattern *following
+cdef bint grow(Linked ***buckets, uint32_t *mask) noexcept nogil:
+    """Doubles a table. False when memory ran out."""
+    cdef uint32_t size = max(TABLE_MIN, 2 * (mask[0] + 1)), i
+    cdef Linked **grown = <Linked **>calloc(size, sizeof(Linked *))
+    cdef Linked *each
+    cdef Linked *following
     if grown == NULL:
         return False
-    if rules.patterns != NULL:
-        for i in range(rules.pattern_mask + 1):
-            pattern = rules.patterns[i]
-            while pattern != NULL:
-                following = pattern.next
-                pattern.next = grown[pattern.hash & (size - 1)]
-                grown[pattern.hash & (size - 1)] = pattern
-                pattern = following
-    free(rules.patterns)
-    rules.patterns = grown
-    rules.pattern_mask = size - 1
-    return True
-
-
-cdef bint grow_principals(AclRules *rules) noexcept nogil:
-    cdef uint32_t size = max(TABLE_MIN, 2 * (rules.principal_mask + 1)), i
-    cdef AclPrincipal **grown = <AclPrincipal **>calloc(size, sizeof(AclPrincipal *))
-    cdef AclPrincipal *principal
-    cdef AclPrincipal *following
-    if grown == NULL:
-        return False
-    if rules.principals != NULL:
-        for i in range(rules.principal_mask + 1):
-            principal = rules.principals[i]
-            while principal != NULL:
-                following = principal.next
-                principal.next = grown[principal.hash & (size - 1)]
-                grown[principal.hash & (size - 1)] = principal
-                principal = following
-    free(rules.principals)
-    rules.principals = grown
-    rules.principal_mask = size - 1
+    if buckets[0] != NULL:
+        for i in range(mask[0] + 1):
+            each = buckets[0][i]
+            while each != NULL:
+                following = each.next
+                each.next = grown[each.hash & (size - 1)]
+                grown[each.hash & (size - 1)] = each
+                each = following
+    free(buckets[0])
+    buckets[0] = grown
+    mask[0] = size - 1
     return True
 
 
@@ -451,7 +436,7 @@ cdef class AclTable:
         cdef AclPrincipal *found = find_principal(rules, h, data, length)
         if found == NULL:
             if ((rules.principals == NULL or <uint32_t>rules.principal_count > rules.principal_mask)
-                    and not grow_principals(rules)):
+                    and not grow(&rules.principals, &rules.principal_mask)):
                 raise MemoryError
             found = <AclPrincipal *>calloc(1, sizeof(AclPrincipal) + length)
             if found == NULL:
@@ -506,7 +491,7 @@ cdef class AclTable:
         if found != NULL:
             return found
         if ((rules.patterns == NULL or <uint32_t>rules.pattern_count > rules.pattern_mask)
-                and not grow_patterns(rules)):
+                and not grow(&rules.patterns, &rules.pattern_mask)):
             raise MemoryError
         if prefixed and not prefix_count(&rules.prefixes[type], length, 1):
             raise MemoryError

@@ -56,6 +56,14 @@ cdef inline uint8_t *bucket_names(QuotaBucket *b) noexcept nogil:
 cdef inline uint8_t *client_names(QuotaClient *q) noexcept nogil:
     return <uint8_t *>(q + 1)
 
+
+cdef inline void put_names(uint8_t *to, const uint8_t *user, int32_t user_length, const uint8_t *client,
+                           int32_t client_length) noexcept nogil:
+    if user_length > 0:
+        memcpy(to, user, user_length)
+    if client_length > 0:
+        memcpy(to + user_length, client, client_length)
+
 # ---------------------------------------------------------------- rules
 
 
@@ -113,10 +121,7 @@ cdef bint quotas_add(QuotaTable *t, int kind, int user_is, const uint8_t *user, 
     rule.user_length = user_length
     rule.client_length = client_length
     rule.bound = bound
-    if user_length > 0:
-        memcpy(rule_names(rule), user, user_length)
-    if client_length > 0:
-        memcpy(rule_names(rule) + user_length, client, client_length)
+    put_names(rule_names(rule), user, user_length, client, client_length)
     rule.next = t.rules[at]
     t.rules[at] = rule
     return True
@@ -195,10 +200,7 @@ cdef QuotaBucket *bucket_of(QuotaTable *t, int kind, const uint8_t *user, int32_
         b.kind = <int8_t>kind
         b.user_length = user_length
         b.client_length = client_length
-        if user_length > 0:
-            memcpy(bucket_names(b), user, user_length)
-        if client_length > 0:
-            memcpy(bucket_names(b) + user_length, client, client_length)
+        put_names(bucket_names(b), user, user_length, client, client_length)
         b.window.ring = <QuotaSample *>(bucket_names(b) + names)
         b.window.samples = t.samples
         b.window.window_ms = t.window_ms
@@ -276,10 +278,7 @@ cdef QuotaClient *quota_client_new(QuotaTable *t, const uint8_t *user, int32_t u
     q.table = t
     q.user_length = user_length
     q.client_length = client_length
-    if user_length > 0:
-        memcpy(client_names(q), user, user_length)
-    if client_length > 0:
-        memcpy(client_names(q) + user_length, client, client_length)
+    put_names(client_names(q), user, user_length, client, client_length)
     refresh(q)
     return q
 

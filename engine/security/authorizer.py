@@ -7,20 +7,10 @@ from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.security.decided import Decided
 from bowstring.engine.security.principals import OWN_NODE
 from bowstring.protocol.acls import AclOperation, AclResourceType
-from bowstring.protocol.errors import Error, Errors, KafkaError
 
 if TYPE_CHECKING:
     from bowstring.engine.security.access_rules import AccessRules, Followed, Plane
     from bowstring.engine.security.audit_topic import AuditWriter
-
-_ERRORS: Final = {
-    AclResourceType.TOPIC: Errors.TOPIC_AUTHORIZATION_FAILED,
-    AclResourceType.GROUP: Errors.GROUP_AUTHORIZATION_FAILED,
-    AclResourceType.CLUSTER: Errors.CLUSTER_AUTHORIZATION_FAILED,
-    AclResourceType.TRANSACTIONAL_ID: Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    AclResourceType.DELEGATION_TOKEN: Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    AclResourceType.USER: Errors.CLUSTER_AUTHORIZATION_FAILED,
-}
 
 
 def _bits(operations: str) -> int:
@@ -188,25 +178,6 @@ class Authorizer:
             or request.principal is OWN_NODE
             or rules.decides(request.principal, host_of(request.peer), operation, resource_type, name)
         )
-
-    def require(
-        self,
-        request: Sender,
-        operation: AclOperation,
-        resource_type: AclResourceType,
-        name: str,
-        error: Error | None = None,
-    ) -> None:
-        """Checks a permission without which the whole request is refused.
-
-        Args:
-            error: In place of the error of the resource's type.
-
-        Raises:
-            KafkaError: The sender does not have the permission.
-        """
-        if self.is_on and not self.allows(request, operation, resource_type, name):
-            raise KafkaError(error or _ERRORS[resource_type])
 
 
 def _check_nothing_is_wanted(configs: BrokerConfigs) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from bowstring.clients.admin.calls import AdminCalls
 from bowstring.clients.errors import BrokerError, ConfigError, broker_error
 from bowstring.protocol.acls import (
     AclOperation,
@@ -17,10 +18,6 @@ from bowstring.protocol.acls import (
 from bowstring.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from bowstring.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from bowstring.protocol.messages.describe_acls import DescribeAclsRequest
-
-if TYPE_CHECKING:
-    from bowstring.clients.net.connection import Api, Body
-    from bowstring.clients.records import Node
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -127,23 +124,8 @@ def _convert(rule: AclBinding | AclBindingFilter, known: Callable[[IntEnum], boo
         object.__setattr__(rule, field, _member(kind, getattr(rule, field), known))
 
 
-class AdminAcls:
-    """Mixed into Admin, which provides the calls."""
-
-    if TYPE_CHECKING:
-
-        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
-
-        def _any_node(self) -> Node: ...
-
-        def _to_controller(
-            self,
-            api: Api,
-            body: Body,
-            check: Callable[[Any], None] = ...,
-            *,
-            pick: Callable[[], Node | None] | None = None,
-        ) -> Any: ...
+class AdminAcls(AdminCalls):
+    """Mixed into Admin."""
 
     def create_acls(self, acls: Iterable[AclBinding]) -> None:
         """Creates rules. Those that exist already stay.
@@ -183,15 +165,7 @@ class AdminAcls:
             BrokerError: SECURITY_DISABLED: the cluster has no authorizer; CLUSTER_AUTHORIZATION_FAILED.
         """
         chosen = acl_filter or AclBindingFilter()
-        request = DescribeAclsRequest(
-            resource_type_filter=int(chosen.resource_type),
-            resource_name_filter=chosen.name,
-            pattern_type_filter=int(chosen.resource_pattern_type),
-            principal_filter=chosen.principal,
-            host_filter=chosen.host,
-            operation=int(chosen.operation),
-            permission_type=int(chosen.permission_type),
-        )
+        request = DescribeAclsRequest(**_filter_fields(chosen))
         response = self._call(self._any_node, DescribeAclsRequest, request)
         if response.error_code:
             raise broker_error(response.error_code, "describing ACLs", response.error_message)
@@ -210,18 +184,7 @@ class AdminAcls:
         Raises:
             BrokerError: the first refusal; what other filters select is deleted.
         """
-        filters = [
-            DeleteAclsFilter(
-                resource_type_filter=int(each.resource_type),
-                resource_name_filter=each.name,
-                pattern_type_filter=int(each.resource_pattern_type),
-                principal_filter=each.principal,
-                host_filter=each.host,
-                operation=int(each.operation),
-                permission_type=int(each.permission_type),
-            )
-            for each in acl_filters
-        ]
+        filters = [DeleteAclsFilter(**_filter_fields(each)) for each in acl_filters]
         response = self._to_controller(DeleteAclsRequest, DeleteAclsRequest(filters=filters))
         deleted: set[AclBinding] = set()
         refused: BrokerError | None = None
@@ -238,6 +201,19 @@ class AdminAcls:
         if refused is not None:
             raise refused
         return sorted(deleted)
+
+
+def _filter_fields(chosen: AclBindingFilter) -> dict[str, Any]:
+    """Returns a filter as fields of DescribeAclsRequest and DeleteAclsFilter."""
+    return {
+        "resource_type_filter": int(chosen.resource_type),
+        "resource_name_filter": chosen.name,
+        "pattern_type_filter": int(chosen.resource_pattern_type),
+        "principal_filter": chosen.principal,
+        "host_filter": chosen.host,
+        "operation": int(chosen.operation),
+        "permission_type": int(chosen.permission_type),
+    }
 
 
 def _binding(resource_type: int, name: str, pattern_type: int, rule: Any) -> AclBinding:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
+from bowstring.clients.admin.calls import AdminCalls
 from bowstring.clients.errors import ConfigError, broker_error
 from bowstring.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -14,10 +15,6 @@ from bowstring.protocol.messages.alter_client_quotas import (
 )
 from bowstring.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
-if TYPE_CHECKING:
-    from bowstring.clients.net.connection import Api, Body
-    from bowstring.clients.records import Node
-
 EntityType = Literal["user", "client-id", "ip"]
 ENTITY_TYPES: tuple[EntityType, ...] = ("user", "client-id", "ip")
 # Types with their names; None is the default for all that have none of their own.
@@ -26,23 +23,8 @@ QuotaEntity = frozenset[tuple[str, str | None]]
 EXACT, DEFAULT, ANY = range(3)
 
 
-class AdminClientQuotas:
-    """Mixed into Admin, which provides the calls."""
-
-    if TYPE_CHECKING:
-
-        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
-
-        def _any_node(self) -> Node: ...
-
-        def _to_controller(
-            self,
-            api: Api,
-            body: Body,
-            check: Callable[[Any], None] = ...,
-            *,
-            pick: Callable[[], Node | None] | None = None,
-        ) -> Any: ...
+class AdminClientQuotas(AdminCalls):
+    """Mixed into Admin."""
 
     def describe_client_quotas(
         self,

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from bowstring.clients.admin.calls import AdminCalls
 from bowstring.clients.admin.results import BrokerDescription, QuorumDescription, QuorumReplica, Reassignment
 from bowstring.clients.errors import ClientError, ConfigError, broker_error
 from bowstring.clients.group import offset_queries
@@ -48,21 +49,15 @@ ELECTIONS = {"preferred": 0, "unclean": 1}
 METADATA_TOPIC = "__cluster_metadata"
 
 
-class AdminCluster:
-    """Mixed into Admin, which provides the calls."""
+class AdminCluster(AdminCalls):
+    """Mixed into Admin."""
 
     if TYPE_CHECKING:
         _cluster: ClusterMetadata
         _lock: threading.RLock
         _timeout_s: float
 
-        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
-
-        def _any_node(self) -> Node: ...
-
         def _ask_any(self, api: Api, body: Body, timeout_s: float) -> Any: ...
-
-        def _broker_timeout_ms(self) -> int: ...
 
     # ------------------------------------------------------------ brokers
 

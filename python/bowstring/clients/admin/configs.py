@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bowstring.clients.admin.calls import AdminCalls
 from bowstring.clients.admin.results import ConfigEntry, ConfigValue, config_text
 from bowstring.clients.errors import ConfigError, broker_error
 from bowstring.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -15,7 +16,6 @@ from bowstring.protocol.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from bowstring.clients.net.connection import Api, Body
     from bowstring.clients.records import Node
 
 # ConfigResource.Type of Kafka's protocol.
@@ -42,23 +42,10 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 DOCUMENTATION_VERSION = 3
 
 
-class AdminConfigs:
-    """Mixed into Admin, which provides the calls."""
+class AdminConfigs(AdminCalls):
+    """Mixed into Admin."""
 
     if TYPE_CHECKING:
-
-        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
-
-        def _to_controller(
-            self,
-            api: Api,
-            body: Body,
-            check: Callable[[Any], None] = ...,
-            *,
-            pick: Callable[[], Node | None] | None = None,
-        ) -> Any: ...
-
-        def _any_node(self) -> Node: ...
 
         def _broker(self, broker_id: str) -> Node: ...
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bowstring.clients.admin.calls import AdminCalls
 from bowstring.clients.errors import ConfigError, broker_error
 from bowstring.protocol.messages.create_delegation_token import (
     CreatableRenewers,
@@ -17,10 +18,6 @@ from bowstring.protocol.messages.describe_delegation_token import (
 )
 from bowstring.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from bowstring.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
-
-if TYPE_CHECKING:
-    from bowstring.clients.net.connection import Api, Body
-    from bowstring.clients.records import Node
 
 # From this version on, one principal may request a token of another (KIP-373).
 OWNER_VERSION = 3
@@ -51,23 +48,8 @@ class DelegationToken:
     hmac: bytes = field(default=b"", repr=False)
 
 
-class AdminDelegationTokens:
-    """Mixed into Admin, which provides the calls."""
-
-    if TYPE_CHECKING:
-
-        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
-
-        def _any_node(self) -> Node: ...
-
-        def _to_controller(
-            self,
-            api: Api,
-            body: Body,
-            check: Callable[[Any], None] = ...,
-            *,
-            pick: Callable[[], Node | None] | None = None,
-        ) -> Any: ...
+class AdminDelegationTokens(AdminCalls):
+    """Mixed into Admin."""
 
     def create_delegation_token(
         self, *, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int = -1

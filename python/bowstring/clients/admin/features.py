@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
+from bowstring.clients.admin.calls import AdminCalls
 from bowstring.clients.admin.results import FeatureLevels
 from bowstring.clients.errors import ConfigError, broker_error
 from bowstring.clients.net.frames import api_versions_body
-from bowstring.clients.records import Node
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-
-if TYPE_CHECKING:
-    from bowstring.clients.net.connection import Api, Body
 
 Change = Literal["upgrade", "downgrade", "unsafe downgrade"]
 # The upgrade types of UpdateFeatures.
 CHANGES: Final[dict[Change, int]] = {"upgrade": 1, "downgrade": 2, "unsafe downgrade": 3}
 
 
-class AdminFeatures:
-    """Mixed into Admin, which provides the calls."""
-
-    if TYPE_CHECKING:
-
-        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
-
-        def _any_node(self) -> Node: ...
-
-        def _broker_timeout_ms(self) -> int: ...
-
-        def _to_controller(
-            self,
-            api: Api,
-            body: Body,
-            check: Callable[[Any], None] = ...,
-            *,
-            pick: Callable[[], Node | None] | None = None,
-        ) -> Any: ...
+class AdminFeatures(AdminCalls):
+    """Mixed into Admin."""
 
     def describe_features(self) -> dict[str, FeatureLevels]:
         """Returns the feature levels of the cluster, and those that a broker supports, by feature.

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.admin import share_offsets
+from bowstring.clients.admin.calls import AdminCalls
 from bowstring.clients.admin.group_types import MODERN, classic_description
 from bowstring.clients.admin.results import ClusterDescription, GroupDescription, GroupListing, ShareOffset
 from bowstring.clients.errors import UnsupportedApiError, broker_error
 from bowstring.clients.group import offset_queries
 from bowstring.clients.group.offset_requests import commit_request, commit_results
 from bowstring.clients.group.protocol import by_topic
-from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
+from bowstring.clients.records import OffsetAndMetadata, TopicPartition
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from bowstring.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -36,15 +37,13 @@ if TYPE_CHECKING:
 STATES_VERSION = 4
 
 
-class AdminGroups:
-    """Mixed into Admin, which provides the calls."""
+class AdminGroups(AdminCalls):
+    """Mixed into Admin."""
 
     if TYPE_CHECKING:
         _cluster: ClusterMetadata
         _lock: threading.RLock
         _timeout_s: float
-
-        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
 
         def _coordinator_call(
             self, group: str, api: Api, body: Body, check: Callable[[Any], None]

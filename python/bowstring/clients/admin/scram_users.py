@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
 
+from bowstring.clients.admin.calls import AdminCalls
 from bowstring.clients.errors import BrokerError, ConfigError, broker_error
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.alter_user_scram_credentials import (
@@ -20,10 +20,6 @@ from bowstring.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-
-if TYPE_CHECKING:
-    from bowstring.clients.net.connection import Api, Body
-    from bowstring.clients.records import Node
 
 # Brokers refuse fewer, and more.
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
@@ -112,23 +108,8 @@ def _upsertion(wanted: UserScramCredentialUpsertion) -> ScramCredentialUpsertion
     )
 
 
-class AdminScramUsers:
-    """Mixed into Admin, which provides the calls."""
-
-    if TYPE_CHECKING:
-
-        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
-
-        def _any_node(self) -> Node: ...
-
-        def _to_controller(
-            self,
-            api: Api,
-            body: Body,
-            check: Callable[[Any], None] = ...,
-            *,
-            pick: Callable[[], Node | None] | None = None,
-        ) -> Any: ...
+class AdminScramUsers(AdminCalls):
+    """Mixed into Admin."""
 
     def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None

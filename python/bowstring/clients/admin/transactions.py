@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from bowstring.clients.admin.calls import AdminCalls
 from bowstring.clients.admin.results import (
     ClusterDescription,
     PartitionProducer,
@@ -25,21 +26,16 @@ from bowstring.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
-if TYPE_CHECKING:
-    from bowstring.clients.net.connection import Api, Body
-
 # Of a broker: transaction.max.timeout.ms. An older transaction without an owner hangs.
 MAX_TIMEOUT_MS = 900_000
 STATE_TOPIC = "__transaction_state"
 _OPEN = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 
 
-class AdminTransactions:
-    """Mixed into Admin, which provides the calls."""
+class AdminTransactions(AdminCalls):
+    """Mixed into Admin."""
 
     if TYPE_CHECKING:
-
-        def _call(self, pick: Callable[[], Node | None], api: Api, body: Body) -> Any: ...
 
         def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[Node, list[TopicPartition]]: ...
 

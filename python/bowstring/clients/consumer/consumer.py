@@ -34,10 +34,11 @@ from bowstring.clients.group.heartbeat_threads import HeartbeatThreads
 from bowstring.clients.local.discovery import Local
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import Finding
+from bowstring.clients.net.owned_client import OwnedClient
 from bowstring.clients.records import SubscriptionPattern, TopicPartition
 from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import seconds
-from bowstring.clients.troubles import OnError, Troubles
+from bowstring.clients.troubles import OnError
 
 if TYPE_CHECKING:
     from bowstring.clients.arrow.typed_values import ValueFormat
@@ -55,6 +56,7 @@ class Consumer(
     ConsumerPositions,
     ArrowReading,
     TransactionalReading,
+    OwnedClient,
 ):
     """Reads records. Used by one thread at a time.
 
@@ -172,7 +174,7 @@ class Consumer(
         self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
         self._owner = SingleThread("Consumer")
-        self._begin(client_id, request_timeout_ms, security, on_error)
+        self._begin(_log, client_id, request_timeout_ms, client_security(security), on_error)
         topics = (metadata_max_age_ms, allow_auto_create)
         finding = Finding(*topics, metadata_cluster_check_enable, bootstrap_resolve_timeout_ms)
         self._cluster = finding.cluster(self._client, bootstrap_servers)
@@ -188,22 +190,6 @@ class Consumer(
             group = (group_id, group_instance_id, max_poll_interval_ms, client_rack)
             config = group_config(group_protocol, group, classic, group_remote_assignor)
             self._join_group(config, auto_commit_interval_ms / 1000 if enable_auto_commit else None)
-
-    def _begin(
-        self,
-        client_id: str,
-        request_timeout_ms: int,
-        security: Mapping[str, Any] | None,
-        on_error: OnError | None,
-    ) -> None:
-        self.troubles = Troubles(_log)
-        self.listener = self.troubles.listen(self._owner.lending(on_error))
-        self._client = NetworkClient(
-            client_id,
-            request_timeout_ms=request_timeout_ms,
-            troubles=self.troubles,
-            security=client_security(security),
-        )
 
     def _join_group(self, config: GroupConfig, auto_commit_s: float | None) -> None:
         threads = HeartbeatThreads(

@@ -25,6 +25,7 @@ from bowstring.clients.group.membership import Phase, Place, ShareMembership
 from bowstring.clients.group.topic_ids import TopicIds
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
+from bowstring.clients.net.owned_client import OwnedClient
 from bowstring.clients.records import TopicPartition
 from bowstring.clients.share.acknowledging import Acknowledging
 from bowstring.clients.share.fetcher import RETRY_PAUSE_S, ShareConfig, ShareFetcher
@@ -33,13 +34,13 @@ from bowstring.clients.share.reading import ShareReading
 from bowstring.clients.share.records import Acknowledgement, OnAcknowledged
 from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import seconds
-from bowstring.clients.troubles import GRACE_S, OnError, Troubles
+from bowstring.clients.troubles import GRACE_S, OnError
 
 _log = logging.getLogger("bowstring.share")
 
 
 @checked_methods()
-class ShareConsumer(ShareReading, Acknowledging):
+class ShareConsumer(ShareReading, Acknowledging, OwnedClient):
     """Reads records of a share group (KIP-932). Any number of members share each partition. Each record goes
     to one member, and the group remembers which records are done. Used by one thread at a time.
 
@@ -126,7 +127,7 @@ class ShareConsumer(ShareReading, Acknowledging):
         self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
         self._on_acknowledged = on_acknowledged
         self._owner = SingleThread("ShareConsumer")
-        self._begin(client_id, request_timeout_ms, security, on_error)
+        self._begin(_log, client_id, request_timeout_ms, client_security(security), on_error)
         servers = parse_bootstrap(bootstrap_servers)
         self._cluster = ClusterMetadata(
             self._client,
@@ -155,22 +156,6 @@ class ShareConsumer(ShareReading, Acknowledging):
             security=self._client.security,
         )
         self._finalizer = weakref.finalize(self, _abandon, self._thread, self._client)
-
-    def _begin(
-        self,
-        client_id: str,
-        request_timeout_ms: int,
-        security: Mapping[str, Any] | None,
-        on_error: OnError | None,
-    ) -> None:
-        self.troubles = Troubles(_log)
-        self.listener = self.troubles.listen(self._owner.lending(on_error))
-        self._client = NetworkClient(
-            client_id,
-            request_timeout_ms=request_timeout_ms,
-            troubles=self.troubles,
-            security=client_security(security),
-        )
 
     # ------------------------------------------------------------ what to read
 
