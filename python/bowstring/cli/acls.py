@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from bowstring.cli.acl_decision import Action, Decision, Settings, decide
 from bowstring.cli.acl_words import SUPPORTED, action_text, operation_word, resource_text, sentence
-from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, admin_at
+from bowstring.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    TIMEOUT_DEFAULT_S,
+    Bootstrap,
+    Json,
+    Timeout,
+    admin_at,
+    with_groups,
+)
 from bowstring.cli.output import console, print_hint, print_json, print_note
 from bowstring.clients.admin.acls import AclBinding, AclBindingFilter
 from bowstring.clients.errors import BrokerError, ClientError
@@ -50,12 +58,6 @@ Hosts = Annotated[
     list[str],
     _many("--host", "ADDRESS", "Only for requests from this address or network (10.0.0.0/8); default: any"),
 ]
-Topics = Annotated[list[str], _many("--topic", "NAME", "Topic; * is every topic")]
-Groups = Annotated[list[str], _many("--group", "NAME", "Group; * is every group")]
-Ids = Annotated[list[str], _many("--transactional-id", "NAME", "Transactional id; * is every one")]
-Users = Annotated[list[str], _many("--user", "NAME", "User whose tokens are concerned")]
-Tokens = Annotated[list[str], _many("--token", "ID", "Delegation token")]
-Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
 Prefixed = Annotated[
     bool, typer.Option("--prefixed", help="Names are beginnings: orders- is every name that begins so.")
 ]
@@ -69,6 +71,31 @@ Consumer = Annotated[
     bool, typer.Option("--consumer", help="All that a consumer needs: read and describe topics; read groups.")
 ]
 NONE: list[str] = []
+
+
+class Resources(NamedTuple):
+    """Options that name resources."""
+
+    topic: Annotated[list[str], _many("--topic", "NAME", "Topic; * is every topic")] = NONE
+    group: Annotated[list[str], _many("--group", "NAME", "Group; * is every group")] = NONE
+    transactional_id: Annotated[
+        list[str], _many("--transactional-id", "NAME", "Transactional id; * is every one")
+    ] = NONE
+    user: Annotated[list[str], _many("--user", "NAME", "User whose tokens are concerned")] = NONE
+    token: Annotated[list[str], _many("--token", "ID", "Delegation token")] = NONE
+    cluster: Annotated[bool, typer.Option("--cluster", help="The cluster itself.")] = False
+
+    def chosen(self) -> list[tuple[AclResourceType, str]]:
+        """Returns types with names."""
+        found = [(AclResourceType.TOPIC, each) for each in self.topic]
+        found += [(AclResourceType.GROUP, each) for each in self.group]
+        found += [(AclResourceType.TRANSACTIONAL_ID, each) for each in self.transactional_id]
+        found += [(AclResourceType.USER, _principal(each)) for each in self.user]
+        found += [(AclResourceType.DELEGATION_TOKEN, each) for each in self.token]
+        return found + ([(AclResourceType.CLUSTER, CLUSTER_NAME)] if self.cluster else [])
+
+
+EVERYTHING = Resources()
 
 # Operations that the conveniences stand for, by resource, as in Kafka's AclCommand.
 PRODUCING: Mapping[AclResourceType, Sequence[AclOperation]] = {
@@ -98,22 +125,6 @@ def _operation(text: str) -> AclOperation:
         names = ", ".join(operation_word(each) for each in AclOperation if each >= AclOperation.ALL)
         raise typer.BadParameter(f"{text!r} is not an operation: {names}")
     return found
-
-
-def _resources(
-    topics: Iterable[str],
-    groups: Iterable[str],
-    ids: Iterable[str],
-    users: Iterable[str],
-    tokens: Iterable[str],
-    cluster: bool,
-) -> list[tuple[AclResourceType, str]]:
-    found = [(AclResourceType.TOPIC, each) for each in topics]
-    found += [(AclResourceType.GROUP, each) for each in groups]
-    found += [(AclResourceType.TRANSACTIONAL_ID, each) for each in ids]
-    found += [(AclResourceType.USER, _principal(each)) for each in users]
-    found += [(AclResourceType.DELEGATION_TOKEN, each) for each in tokens]
-    return found + ([(AclResourceType.CLUSTER, CLUSTER_NAME)] if cluster else [])
 
 
 def _wanted(
@@ -172,16 +183,12 @@ def _rules(
 
 
 @app.command()
+@with_groups
 def add(
     allow: Allow = NONE,
     deny: Deny = NONE,
     operation: Operations = NONE,
-    topic: Topics = NONE,
-    group: Groups = NONE,
-    transactional_id: Ids = NONE,
-    user: Users = NONE,
-    token: Tokens = NONE,
-    cluster: Cluster = False,
+    named: Resources = EVERYTHING,
     prefixed: Prefixed = False,
     host: Hosts = NONE,
     producer: Producer = False,
@@ -193,7 +200,7 @@ def add(
     """Add rules, and say what each means. Rules that exist stay."""
     rules = _rules(
         {AclPermissionType.ALLOW: allow, AclPermissionType.DENY: deny},
-        _resources(topic, group, transactional_id, user, token, cluster),
+        named.chosen(),
         operation,
         host,
         prefixed=prefixed,
@@ -215,22 +222,18 @@ def _or_any(given: Iterable[Any], any_one: Any = None) -> list[Any]:
 
 
 @app.command("list")
+@with_groups
 def list_(
     principal: Annotated[
         list[str], _many("--principal", "USER", "Rules for this principal, without those for everyone")
     ] = NONE,
-    topic: Topics = NONE,
-    group: Groups = NONE,
-    transactional_id: Ids = NONE,
-    user: Users = NONE,
-    token: Tokens = NONE,
-    cluster: Cluster = False,
+    named: Resources = EVERYTHING,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
     """List rules, in sentences: all, or those that apply to resources, also by a prefix or *."""
-    resources = _resources(topic, group, transactional_id, user, token, cluster)
+    resources = named.chosen()
     filters = [
         AclBindingFilter(kind, name, ResourcePatternType.MATCH, principal=who)
         if kind is not AclResourceType.ANY
@@ -250,16 +253,12 @@ def list_(
 
 
 @app.command()
+@with_groups
 def remove(
     allow: Allow = NONE,
     deny: Deny = NONE,
     operation: Operations = NONE,
-    topic: Topics = NONE,
-    group: Groups = NONE,
-    transactional_id: Ids = NONE,
-    user: Users = NONE,
-    token: Tokens = NONE,
-    cluster: Cluster = False,
+    named: Resources = EVERYTHING,
     prefixed: Prefixed = False,
     host: Hosts = NONE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
@@ -273,7 +272,7 @@ def remove(
     """
     who = [(AclPermissionType.ALLOW, _principal(each)) for each in allow]
     who += [(AclPermissionType.DENY, _principal(each)) for each in deny]
-    resources = _resources(topic, group, transactional_id, user, token, cluster)
+    resources = named.chosen()
     if not who and not resources:
         raise typer.BadParameter("say which rules: --allow, --deny, --topic, --group …")
     pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL

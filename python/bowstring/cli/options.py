@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import inspect
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -39,6 +41,36 @@ def admin_at(bootstrap: str, timeout_s: float) -> Admin:
     from bowstring.clients.admin.admin import Admin
 
     return Admin(bootstrap, timeout_ms=int(timeout_s * 1000), client_id="bowstring-cli", security=security())
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the fields of each parameter whose type is a NamedTuple as options of their own.
+
+    Commands share a group of options so. Apply it before `app.command()`, which reads the signature.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    given = signature.parameters.values()
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in given if hasattr(each.annotation, "_fields")
+    }
+    parameters = []
+    for each in given:
+        if each.name not in groups:
+            parameters.append(each)
+            continue
+        defaults = groups[each.name]._field_defaults
+        for name, hint in get_type_hints(groups[each.name], include_extras=True).items():
+            parameters.append(each.replace(name=name, annotation=hint, default=defaults[name]))
+
+    @functools.wraps(command)
+    def called(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field: values.pop(field) for field in group._fields})
+        command(**values)
+
+    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    return called
 
 
 def pairs(values: Iterable[str], option: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -15,6 +15,7 @@ from bowstring.cli.options import (
     Timeout,
     admin_at,
     pairs,
+    with_groups,
 )
 from bowstring.cli.output import console, print_hint, print_json, print_note, size_text
 from bowstring.clients.admin.client_quotas import QuotaEntity
@@ -28,13 +29,6 @@ A client above its quota is slowed down, not refused. Each broker counts for its
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
-User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="Quota of this user.")]
-AllUsers = Annotated[bool, typer.Option("--user-defaults", help="Of each user without a quota of its own.")]
-Client = Annotated[str | None, typer.Option("--client-id", metavar="ID", help="Quota of this client id.")]
-AllClients = Annotated[bool, typer.Option("--client-defaults", help="Of each client id without one.")]
-Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="Quota of this address.")]
-AllIps = Annotated[bool, typer.Option("--ip-defaults", help="Of each address without one.")]
-
 _WORDS = {
     "producer_byte_rate": "produce at most {size}/s",
     "consumer_byte_rate": "fetch at most {size}/s",
@@ -44,27 +38,55 @@ _WORDS = {
 }
 
 
-def _entity(
-    user: str | None, users: bool, client: str | None, clients: bool, ip: str | None, ips: bool
-) -> dict[str, str | None]:
-    """Returns names by type; None is the default.
+class Whose(NamedTuple):
+    """Options that say whose quotas."""
 
-    Raises:
-        typer.BadParameter: options do not go together.
-    """
-    found: dict[str, str | None] = {}
-    for kind, name, default, option in (
-        ("user", user, users, "--user"),
-        ("client-id", client, clients, "--client-id"),
-        ("ip", ip, ips, "--ip"),
-    ):
-        if name is not None and default:
-            raise typer.BadParameter(f"give one of {option} and its defaults")
-        if name is not None or default:
-            found[kind] = name
-    if "ip" in found and len(found) > 1:
-        raise typer.BadParameter("--ip stands alone: quotas of addresses are for no user or client id")
-    return found
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Quota of this user.")] = None
+    user_defaults: Annotated[
+        bool, typer.Option("--user-defaults", help="Of each user without a quota of its own.")
+    ] = False
+    client_id: Annotated[
+        str | None, typer.Option("--client-id", metavar="ID", help="Quota of this client id.")
+    ] = None
+    client_defaults: Annotated[
+        bool, typer.Option("--client-defaults", help="Of each client id without one.")
+    ] = False
+    ip: Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="Quota of this address.")] = None
+    ip_defaults: Annotated[bool, typer.Option("--ip-defaults", help="Of each address without one.")] = False
+
+    def entity(self) -> dict[str, str | None]:
+        """Returns names by type; None is the default.
+
+        Raises:
+            typer.BadParameter: options do not go together.
+        """
+        found: dict[str, str | None] = {}
+        for kind, name, default, option in (
+            ("user", self.user, self.user_defaults, "--user"),
+            ("client-id", self.client_id, self.client_defaults, "--client-id"),
+            ("ip", self.ip, self.ip_defaults, "--ip"),
+        ):
+            if name is not None and default:
+                raise typer.BadParameter(f"give one of {option} and its defaults")
+            if name is not None or default:
+                found[kind] = name
+        if "ip" in found and len(found) > 1:
+            raise typer.BadParameter("--ip stands alone: quotas of addresses are for no user or client id")
+        return found
+
+    def one_entity(self) -> dict[str, str | None]:
+        """Returns names by type, at least one.
+
+        Raises:
+            typer.BadParameter: there is none, or options do not go together.
+        """
+        found = self.entity()
+        if not found:
+            raise typer.BadParameter("say whose quota: --user, --client-id, both, --ip, or their defaults")
+        return found
+
+
+ANYONE = Whose()
 
 
 def _who(entity: QuotaEntity) -> str:
@@ -98,6 +120,7 @@ def _numbers(given: Mapping[str, str]) -> dict[str, float]:
 
 
 @app.command("set")
+@with_groups
 def set_(
     values: Annotated[
         list[str],
@@ -107,20 +130,13 @@ def set_(
             "--ip connection_creation_rate.",
         ),
     ],
-    user: User = None,
-    user_defaults: AllUsers = False,
-    client_id: Client = None,
-    client_defaults: AllClients = False,
-    ip: Ip = None,
-    ip_defaults: AllIps = False,
+    whose: Whose = ANYONE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
     """Set quotas, and say what each means."""
-    entity = _entity(user, user_defaults, client_id, client_defaults, ip, ip_defaults)
-    if not entity:
-        raise typer.BadParameter("say whose quota: --user, --client-id, both, --ip, or their defaults")
+    entity = whose.one_entity()
     quotas = _numbers(pairs(values, "NAME=VALUE"))
     with admin_at(bootstrap, timeout) as admin:
         admin.alter_client_quotas(entity, quotas)
@@ -132,19 +148,15 @@ def set_(
 
 
 @app.command("list")
+@with_groups
 def list_(
-    user: User = None,
-    user_defaults: AllUsers = False,
-    client_id: Client = None,
-    client_defaults: AllClients = False,
-    ip: Ip = None,
-    ip_defaults: AllIps = False,
+    whose: Whose = ANYONE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
     """List quotas: all, or those of a user, client id or address."""
-    entity = _entity(user, user_defaults, client_id, client_defaults, ip, ip_defaults)
+    entity = whose.entity()
     with admin_at(bootstrap, timeout) as admin:
         found = admin.describe_client_quotas(entity or None)
     ordered = sorted(found.items(), key=lambda each: sorted((kind, name or "") for kind, name in each[0]))
@@ -159,24 +171,18 @@ def list_(
 
 
 @app.command()
+@with_groups
 def delete(
     names: Annotated[
         list[str], typer.Argument(metavar="[NAME...]", help="Quotas; default: all.", show_default=False)
     ] = [],  # noqa: B006 - typer copies it
-    user: User = None,
-    user_defaults: AllUsers = False,
-    client_id: Client = None,
-    client_defaults: AllClients = False,
-    ip: Ip = None,
-    ip_defaults: AllIps = False,
+    whose: Whose = ANYONE,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
 ) -> None:
     """Delete quotas of exactly one user, client id, pair of them, or address."""
-    entity = _entity(user, user_defaults, client_id, client_defaults, ip, ip_defaults)
-    if not entity:
-        raise typer.BadParameter("say whose quota: --user, --client-id, both, --ip, or their defaults")
+    entity = whose.one_entity()
     with admin_at(bootstrap, timeout) as admin:
         there = admin.describe_client_quotas(entity, strict=True).get(frozenset(entity.items()), {})
         gone = list(names) or sorted(there)

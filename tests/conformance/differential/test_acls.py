@@ -4,16 +4,7 @@ from typing import Any
 
 from tests.conformance.differential.compare import conversation, versions
 from tests.conformance.differential.talk import Talk
-
-ANY = {
-    "resource_type_filter": 1,
-    "resource_name_filter": None,
-    "pattern_type_filter": 1,
-    "principal_filter": None,
-    "host_filter": None,
-    "operation": 1,
-    "permission_type": 1,
-}
+from tests.support.access import ANY
 
 
 def rule(**changes: Any) -> dict[str, Any]:
