@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from bowstring.tables import Records as Records
     from bowstring.tables import read as read
     from bowstring.tables import scan as scan
+    from bowstring.tables import write as write
     from bowstring.values.avro_format import Avro as Avro
     from bowstring.values.dead_letter import DeadLetter as DeadLetter
     from bowstring.values.json_format import Json as Json
@@ -126,6 +127,7 @@ _MODULES = {
     "kernel": "kernels.function",
     "read": "tables",
     "scan": "tables",
+    "write": "tables",
     "transform": "exactly_once",
 }
 # Loaded as whole packages on first use.
@@ -189,6 +191,7 @@ __all__ = [
     "scan",
     "spark",
     "transform",
+    "write",
 ]
 
 

@@ -1,8 +1,12 @@
-"""Reads topics as tables: `bowstring.read` all at once, `bowstring.scan` batch by batch."""
+"""Reads topics as tables, `bowstring.read` all at once, `bowstring.scan` batch by batch; writes tables by
+`bowstring.write`.
+"""
 
 from __future__ import annotations
 
+import html
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +18,9 @@ from bowstring.clients.config.security import environment_security
 from bowstring.clients.consumer.range_reader import BoundedConsumer
 from bowstring.clients.consumer.read_bounds import Bounds, ranges
 from bowstring.clients.errors import ConfigError, MissingPackageError, NoBrokerError
+from bowstring.clients.producer.batches import BatchesFuture
+from bowstring.clients.producer.producer import Producer
+from bowstring.clients.progress import Progress
 from bowstring.clients.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -27,6 +34,10 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "localhost:9092"
 MAX_BATCH_ROWS = 1 << 20
 TOPIC_TIMEOUT_S = 2.0
+SHOWN_ROWS = 10
+SHOWN_CHARACTERS = 120
+WRITE_ROWS = 100_000
+WRITES_IN_FLIGHT = 8
 
 
 class Records:
@@ -96,6 +107,25 @@ class Records:
     def __repr__(self) -> str:
         return f"<bowstring.Records of {self._table.num_rows} rows>\n{self._table!r}"
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the first rows, with bytes as text where they are text."""
+        rows = self._table.slice(0, SHOWN_ROWS).to_pylist()
+        names = "".join(f"<th>{_html(name)}</th>" for name in self._table.column_names)
+        lines = [f"<tr>{''.join(f'<td>{_html(value)}</td>' for value in row.values())}</tr>" for row in rows]
+        more = self._table.num_rows - len(rows)
+        end = f"<p>{more:,} more of {self._table.num_rows:,} rows</p>" if more else ""
+        return f"<table><thead><tr>{names}</tr></thead><tbody>{''.join(lines)}</tbody></table>{end}"
+
+
+def _html(value: object) -> str:
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            value = value.hex(" ")
+    text = "" if value is None else str(value)
+    return html.escape(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…")
+
 
 class Scan:
     """A prepared bounded read: the consumer, the resolved ranges, and the columns."""
@@ -112,6 +142,7 @@ class Scan:
         form: dict[str, Any],
         configs: dict[str, Any],
         fused: Fused | None = None,
+        progress: bool | None = False,
     ):
         columns = form["columns"]
         form["columns"] = None if columns is None else tuple(columns)
@@ -124,16 +155,16 @@ class Scan:
             kept = () if fused.aggregate else form["columns"]
             form["columns"] = None if kept is None else tuple({*kept, *fused.columns}) or ("offset",)
         self._form = form
-        if bootstrap_servers is None:
-            bootstrap_servers = os.environ.get("BOWSTRING_BOOTSTRAP_SERVERS", DEFAULT_BOOTSTRAP)
-            configs = {"security": environment_security() or None, **configs}
+        self._is_shown = progress
+        bootstrap_servers, configs = _addressed(bootstrap_servers, configs)
         # Records at "earliest" or at a time may be deleted before they are read; then reading starts at the
         # first one left.
         policy: dict[str, Any] = {} if _has_offsets(start) else {"auto_offset_reset": "earliest"}
         self._consumer = BoundedConsumer(bootstrap_servers, {}, **policy, **configs)
         try:
             self._partitions = self._named([topic] if isinstance(topic, str) else topic, partitions)
-            self._consumer.restrict(ranges(self._consumer, self._partitions, start, end))
+            self._ranges = ranges(self._consumer, self._partitions, start, end)
+            self._consumer.restrict(self._ranges)
         except BaseException:
             self._consumer.close()
             raise
@@ -157,10 +188,17 @@ class Scan:
         return [p for p in there if p.partition in wanted]
 
     def _fetched(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-        with self._consumer as consumer:
+        total = sum(end - start for start, end in self._ranges.values())
+        topics = ", ".join({partition.topic: None for partition in self._partitions})
+        with self._consumer as consumer, Progress(f"read {topics}", total, self._is_shown) as progress:
             for batch in consumer.batches(MAX_BATCH_ROWS, **self._form):
                 assert consumer.taken_from is not None
                 yield consumer.taken_from, batch
+                if progress.is_due:
+                    progress.reach(self._read(consumer.positions()))
+
+    def _read(self, positions: Mapping[TopicPartition, int]) -> int:
+        return sum(positions.get(each, start) - start for each, (start, _) in self._ranges.items())
 
     def batches(self) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
         """Yields every batch with its partition, as they arrive; closes the connections at the end."""
@@ -179,6 +217,16 @@ class Scan:
             found[partition].append(batch)
         ordered = [batch for batches in found.values() for batch in batches]
         return pyarrow().Table.from_batches(ordered, schema=self.schema)
+
+
+def _addressed(
+    bootstrap_servers: str | Iterable[str] | None, configs: dict[str, Any]
+) -> tuple[str | Iterable[str], dict[str, Any]]:
+    """Returns the servers and the settings of a client, from the environment where no servers are given."""
+    if bootstrap_servers is not None:
+        return bootstrap_servers, configs
+    servers = os.environ.get("BOWSTRING_BOOTSTRAP_SERVERS", DEFAULT_BOOTSTRAP)
+    return servers, {"security": environment_security() or None, **configs}
 
 
 def _has_offsets(bounds: Bounds) -> bool:
@@ -200,6 +248,7 @@ def read(
     where: Kernel | None = None,
     aggregate: Mapping[str, Aggregate] | None = None,
     by: Mapping[str, Kernel | str] | None = None,
+    progress: bool | None = None,
     **configs: Any,
 ) -> Records:
     """Reads the records of a topic from `start` up to `end` as a table.
@@ -223,6 +272,7 @@ def read(
         where: a kernel (`bowstring.kernel`) that runs inside the read; records for which it returns false are
             left out.
         aggregate, by: kernels aggregated inside the read, to a row for each group.
+        progress: shows a bar on a terminal or in a notebook; None: only in reads that take seconds.
         configs: layout and timestamp_unit (see `Consumer.poll_arrow`), isolation_level ("read_committed"
             leaves out aborted and open transactions), and further settings of Consumer.
 
@@ -245,7 +295,7 @@ def read(
     wanted: dict[str, Any] = {"topic": topic, "start": start, "end": end, "partitions": partitions}
     wanted |= {"bootstrap_servers": bootstrap_servers, "form": form, "configs": configs}
     fused = _fused(where, aggregate, by)
-    found = Scan(formats={"key": key, "value": value}, fused=fused, **wanted)
+    found = Scan(formats={"key": key, "value": value}, fused=fused, progress=progress, **wanted)
     return Records(found.aggregated(fused) if fused is not None and fused.aggregate else found.table())
 
 
@@ -306,3 +356,90 @@ def scan(
         configs=configs,
     )
     return pyarrow().RecordBatchReader.from_batches(found.schema, (batch for _, batch in found.batches()))
+
+
+@checked
+def write(
+    topic: str,
+    data: Any,
+    *,
+    bootstrap_servers: str | Iterable[str] | None = None,
+    key: str | ValueFormat | None = None,
+    value: str | ValueFormat | None = None,
+    timestamp: str = "timestamp",
+    partition: str = "partition",
+    headers: str = "headers",
+    progress: bool | None = None,
+    **configs: Any,
+) -> int:
+    """Writes the rows of a table as records, and returns their number when all are acknowledged.
+
+    What `read` returned can be written as it is. Rows go out in their order; an error after some of them says
+    nothing about those before it.
+
+    Args:
+        topic: name of the topic.
+        data: a table of pyarrow, Polars, pandas or DuckDB, a reader, or anything else with
+            `__arrow_c_stream__` or `__arrow_c_array__`.
+        bootstrap_servers: as for `read`.
+        key, value, timestamp, partition, headers: columns and formats, as for `Producer.send_arrow`.
+        progress: shows a bar on a terminal or in a notebook; None: only in writes that take seconds.
+        configs: settings of Producer, such as compression="lz4".
+
+    Raises:
+        MissingPackageError: pyarrow is not installed.
+        ConfigError: the data has columns that no part of a record takes, or types that these cannot have.
+        ClientError: records could not be delivered.
+
+    Examples:
+        >>> bowstring.write("flights", polars.DataFrame({"key": ["UA"], "value": ["on time"]}))
+        1
+    """
+    roles = {"key": key, "value": value, "timestamp": timestamp, "partition": partition, "headers": headers}
+    servers, configs = _addressed(bootstrap_servers, configs)
+    written = 0
+    waiting: deque[BatchesFuture] = deque()
+    with (
+        Producer(servers, **configs) as producer,
+        Progress(f"write {topic}", _rows_of(data), progress) as shown,
+    ):
+        for rows in _pieces(data):
+            waiting.append(producer.send_arrow(topic, rows, **roles))
+            while len(waiting) > WRITES_IN_FLIGHT:
+                written += _acknowledged(waiting.popleft())
+                shown.reach(written)
+        while waiting:
+            written += _acknowledged(waiting.popleft())
+            shown.reach(written)
+    return written
+
+
+def _rows_of(data: Any) -> int | None:
+    """Returns how many rows there are, where that costs nothing: a relation of DuckDB would run its query."""
+    if type(data).__module__.startswith("pandas."):
+        return len(data)
+    rows = getattr(data, "num_rows", getattr(data, "height", None))
+    return rows if isinstance(rows, int) else None
+
+
+def _acknowledged(future: BatchesFuture) -> int:
+    future.result()
+    return future.record_count
+
+
+def _pieces(data: Any) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a table, at most WRITE_ROWS at a time, after a batch without rows: an empty table is
+    checked, too.
+    """
+    arrow = pyarrow()
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = arrow.RecordBatchReader.from_stream(data)
+    elif hasattr(data, "__arrow_c_array__"):
+        batch = arrow.record_batch(data)
+        reader = arrow.RecordBatchReader.from_batches(batch.schema, [batch])
+    else:
+        raise ConfigError(f"a {type(data).__name__} is no Arrow data: it has no __arrow_c_stream__")
+    yield arrow.RecordBatch.from_pylist([], reader.schema)
+    for batch in reader:
+        for begin in range(0, batch.num_rows, WRITE_ROWS):
+            yield batch.slice(begin, WRITE_ROWS)

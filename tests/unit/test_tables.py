@@ -1,6 +1,7 @@
 """bowstring.read and bowstring.scan: bounded tables, and what other libraries make of them."""
 
 import datetime
+import io
 import sys
 
 import duckdb
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bowstring
+from bowstring import tables
 from bowstring.clients.errors import (
     ConfigError,
     CorruptBatchError,
@@ -198,3 +200,55 @@ def test_an_offset_that_was_deleted(bootstrap, admin, new_topic):
     ]
     with pytest.raises(OffsetOutOfRangeError, match=r"offset 3 is not in the log"):
         bowstring.read(topic, 3, bootstrap_servers=bootstrap)
+
+
+FRAMES = {
+    "polars": pl.DataFrame({"key": ["a", "b"], "value": ["1", "2"]}),
+    "pandas": pd.DataFrame({"key": ["a", "b"], "value": ["1", "2"]}),
+    "pyarrow": pa.table({"key": ["a", "b"], "value": ["1", "2"]}),
+    "batch": pa.record_batch({"key": ["a", "b"], "value": ["1", "2"]}),
+    "duckdb": duckdb.sql("SELECT * FROM (VALUES ('a', '1'), ('b', '2')) t(key, value)"),
+}
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_written_frames_are_read_again(bootstrap, admin, library):
+    name = f"written-{library}"
+    admin.create_topic(name, 1)
+    assert bowstring.write(name, FRAMES[library], bootstrap_servers=bootstrap, progress=False) == 2
+    found = bowstring.read(name, bootstrap_servers=bootstrap)
+    assert found["key"].to_pylist() == [b"a", b"b"] and found["value"].to_pylist() == [b"1", b"2"]
+    assert bowstring.write(name, found, bootstrap_servers=bootstrap, partition="partition") == 2
+    assert bowstring.read(name, bootstrap_servers=bootstrap)["value"].to_pylist() == [b"1", b"2"] * 2
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_long_writes_go_in_pieces_and_show_a_bar(bootstrap, admin, monkeypatch):
+    monkeypatch.setattr(tables, "WRITE_ROWS", 7)
+    monkeypatch.setattr("sys.stderr", Terminal())
+    admin.create_topic("in-pieces", 1)
+    values = [b"%d" % i for i in range(200)]
+    data = pa.table({"value": values})
+    assert bowstring.write("in-pieces", data, bootstrap_servers=bootstrap, progress=True) == 200
+    found = bowstring.read("in-pieces", bootstrap_servers=bootstrap, progress=True)
+    assert found["value"].to_pylist() == values
+    assert "write in-pieces" in sys.stderr.getvalue() and "read in-pieces" in sys.stderr.getvalue()
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_frames_that_are_no_records_are_refused(bootstrap, rows):
+    with pytest.raises(ConfigError, match="'price' has no part in a record"):
+        bowstring.write("unwritten", pl.DataFrame({"price": [1] * rows}), bootstrap_servers=bootstrap)
+    with pytest.raises(ConfigError, match="a list is no Arrow data"):
+        bowstring.write("unwritten", [b"value"], bootstrap_servers=bootstrap)
+
+
+def test_notebooks_show_the_first_rows_as_text():
+    table = pa.table({"value": [b"<b>", b"\xff\x00", None, *[b"x" * 200] * 20]})
+    shown = tables.Records(table)._repr_html_()
+    assert "<td>&lt;b&gt;</td>" in shown and "<td>ff 00</td>" in shown and "<td></td>" in shown
+    assert "13 more of 23 rows" in shown and "x" * 121 not in shown
