@@ -17,7 +17,6 @@ from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
-    InfoMetricFamily,
     Metric,
 )
 from prometheus_client.exposition import choose_encoder, gzip_accepted
@@ -568,10 +567,14 @@ class _Build(Collector):
     """Which program runs."""
 
     def collect(self) -> Iterable[Metric]:
-        facts = {"version": importlib.metadata.version("bowstring"), "python": platform.python_version()}
-        yield InfoMetricFamily(
-            "bowstring_build", "Version of Bowstring, and of the Python that runs it.", facts
+        versions = (importlib.metadata.version("bowstring"), platform.python_version())
+        build = GaugeMetricFamily(
+            "bowstring_build_info",
+            "Versions of Bowstring and of Python; always 1.",
+            labels=("version", "python"),
         )
+        build.add_metric(versions, 1)
+        yield build
 
 
 def _of_every_node() -> CollectorRegistry:

@@ -285,8 +285,6 @@ def read(
 
     Examples:
         >>> flights = bowstring.read("flights", start=-1000, columns=["offset", "value"])
-        >>> flights.num_rows
-        1000
         >>> duckdb.sql("SELECT count(*) FROM flights").fetchall()
         [(1000,)]
     """
@@ -427,19 +425,19 @@ def _acknowledged(future: BatchesFuture) -> int:
     return future.record_count
 
 
-def _pieces(data: Any) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a table, at most WRITE_ROWS at a time, after a batch without rows: an empty table is
-    checked, too.
-    """
+def _pieces(data: Any) -> Iterator[Any]:
+    """Yields the rows of a table, at most WRITE_ROWS at a time; an empty table as it is, to be checked."""
     arrow = pyarrow()
     if hasattr(data, "__arrow_c_stream__"):
-        reader = arrow.RecordBatchReader.from_stream(data)
+        batches: Iterable[pa.RecordBatch] = arrow.RecordBatchReader.from_stream(data)
     elif hasattr(data, "__arrow_c_array__"):
-        batch = arrow.record_batch(data)
-        reader = arrow.RecordBatchReader.from_batches(batch.schema, [batch])
+        batches = [arrow.record_batch(data)]
     else:
         raise ConfigError(f"a {type(data).__name__} is no Arrow data: it has no __arrow_c_stream__")
-    yield arrow.RecordBatch.from_pylist([], reader.schema)
-    for batch in reader:
+    is_empty = True
+    for batch in batches:
         for begin in range(0, batch.num_rows, WRITE_ROWS):
+            is_empty = False
             yield batch.slice(begin, WRITE_ROWS)
+    if is_empty and not isinstance(data, arrow.RecordBatchReader):
+        yield data

@@ -16,6 +16,7 @@ NOT_OURS = {
 }
 # Our own private names that tests use, by file, each with the reason why there is no public one.
 PRIVATE = {
+    "unit/test_tables.py": {"_repr_html_": "the method that notebooks call"},
     "support/embedded.py": {
         "_running": "users of an embedded broker have no business in its parts; this is the tests' one way in",
         "_loop": "the same",

@@ -215,7 +215,14 @@ OUTER_PACKAGES = {
         "engine.storage",
     }
     | {"version", "_native.log"},
-    "tables": {"clients", "clients.arrow", "clients.config", "clients.consumer", "kernels"},
+    "tables": {
+        "clients",
+        "clients.arrow",
+        "clients.config",
+        "clients.consumer",
+        "clients.producer",
+        "kernels",
+    },
     "pytest_plugin": {"broker", "clients", "clients.admin", "cluster"},
     "spark": {
         *("bowstring", "clients", "clients.config", "clients.consumer", "clients.group"),

@@ -8,10 +8,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 import bowstring
 from bowstring.engine.broker import partition_metrics
 from bowstring.engine.broker.request_counters import EXPORTED_BUCKETS
+from tests.support.addresses import own_address
 
 
 def scrape(port):
-    wanted = Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": OPEN_METRICS})
+    wanted = Request(f"http://{own_address()}:{port}/metrics", headers={"Accept": OPEN_METRICS})
     with urlopen(wanted) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     return {
@@ -25,9 +26,9 @@ OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
 
 def test_offsets_builds_and_buckets_are_served(monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as free:
+    with socket.create_server((own_address(), 0)) as free:
         port = free.getsockname()[1]
-    started = bowstring.Broker(config={"bowstring.metrics.port": port})
+    started = bowstring.Broker(host=own_address(), config={"bowstring.metrics.port": port})
     with started as broker, bowstring.Producer(broker.bootstrap_servers) as producer:
         with bowstring.Admin(broker.bootstrap_servers) as admin:
             admin.create_topic("t", partitions=2)
