@@ -1,7 +1,7 @@
 """Holds the table of topic and broker configs, reads config files, and computes the values in force.
 
 Imported by: broker, cli, cluster, engine.*, serve.
-May import: security.
+May import: protocol, security.
 """
 
 from bowstring.engine.configs.broker_configs import (
