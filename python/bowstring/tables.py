@@ -118,12 +118,12 @@ class Records:
 
 
 def _html(value: object) -> str:
+    text = "" if value is None else str(value)
     if isinstance(value, bytes):
         try:
-            value = value.decode()
+            text = value.decode()
         except UnicodeDecodeError:
-            value = value.hex(" ")
-    text = "" if value is None else str(value)
+            text = value.hex(" ")
     return html.escape(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…")
 
 
@@ -393,7 +393,13 @@ def write(
         >>> bowstring.write("flights", polars.DataFrame({"key": ["UA"], "value": ["on time"]}))
         1
     """
-    roles = {"key": key, "value": value, "timestamp": timestamp, "partition": partition, "headers": headers}
+    roles: dict[str, Any] = {
+        "key": key,
+        "value": value,
+        "timestamp": timestamp,
+        "partition": partition,
+        "headers": headers,
+    }
     servers, configs = _addressed(bootstrap_servers, configs)
     written = 0
     waiting: deque[BatchesFuture] = deque()
