@@ -276,8 +276,7 @@ class Broker:
         try:
             yield
         except BaseException as error:
-            if self.authentication is not None:
-                self.authentication.close()
+            self._unlisten()
             self.quorum.close()
             if self._are_logs_touched:
                 self.logs.durability.close(is_clean=lambda _: False)
@@ -288,6 +287,18 @@ class Broker:
             if isinstance(error, LogError):
                 raise explained(error, self.directory.path) from error
             raise
+
+    def _unlisten(self) -> None:
+        """Gives back what listening has taken, before anything is served."""
+        if self.authentication is not None:
+            self.authentication.close()
+        if self.local is not None:
+            self.local.close()
+        if self.server is not None:
+            self.server.close()
+        if "plane" in vars(self):
+            self.plane.stop()
+        self.authorizer.stop()
 
     def _make_changes(self) -> None:
         """Creates `changes`, `producer_ids`, and what follows the image."""
@@ -678,8 +689,13 @@ class Broker:
         else:
             if self._opening is not None:
                 await asyncio.wait({self._opening})
-            self.plane.stop()
+            self.peers.close()
+            await self.dispatcher.stop()
+            if self.local is not None:
+                await self.local.stop()
             await self._stop_metrics()
+            self.plane.stop()
+            self.authorizer.stop()
         await self.quorum.stop()
         if self.server is not None:
             await self.server.stop()
@@ -700,6 +716,7 @@ class Broker:
         await self.healer.stop()
         await self.moves.stop()
         await self.coordination.stop()
+        self.connection_limits.stop()
         self.peers.close()
         await self.dispatcher.stop()
         await self.authorizer.stop_audit()

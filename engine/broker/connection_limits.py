@@ -65,6 +65,14 @@ class ConnectionLimits:
         self._version = self._quorum.image.client_quotas.version
         self.look()
 
+    def stop(self) -> None:
+        """Follows nothing any more, and looks up no more names."""
+        for listeners in (self._quorum.on_applied, self._quorum.on_snapshot):
+            if self._look in listeners:
+                listeners.remove(self._look)
+        for task in self._tasks:
+            task.cancel()
+
     def _look(self, *change: Any) -> None:
         version = self._quorum.image.client_quotas.version
         if version != self._version:

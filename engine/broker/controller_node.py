@@ -42,8 +42,10 @@ from bowstring.engine.storage.log_directories import LogDirectories
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.audit_topic_writer import AuditTopicWriter
+    from bowstring.engine.broker.controller_registration import ControllerRegistration
     from bowstring.engine.broker.metrics_server import MetricsServer
     from bowstring.engine.requests.binding import HandlerOf
+    from bowstring.engine.security.authentication import Authentication
     from bowstring.engine.security.tls_listeners import TlsListeners
 
 _NO_BROKER_EPOCH: Final = -1
@@ -118,6 +120,9 @@ class ControllerServer:
             time.monotonic,
         )
         self.tls: TlsListeners | None = None
+        self.authentication: Authentication | None = None
+        self._registration: ControllerRegistration | None = None
+        self._connection_limits: ConnectionLimits | None = None
         self._is_started = False
         self._may_lack_listeners = may_lack_listeners
 
@@ -151,6 +156,13 @@ class ControllerServer:
             time_slices=self.time_slices,
             authentication=self.authentication,
         )
+
+    def close(self) -> None:
+        """Gives back what `bind` has taken, if the node's start fails before `start`."""
+        if self.authentication is not None:
+            self.authentication.close()
+        if "plane" in vars(self):
+            self.plane.stop()
 
     def _credentials(self) -> ImageSource:
         """Returns what has the credentials of users."""
@@ -186,9 +198,9 @@ class ControllerServer:
             bootstrap=self.quorum.bootstrap_records(),
             voters=lambda: (each.key.id for each in self.quorum.voters),
         )
+        self._is_started = True
         self.controller.start()
         self.quorum.to_leader.own_controller = self.requests.answer_within
-        self._is_started = True
         if self.dispatcher is not None:
             from bowstring.engine.broker.controller_registration import ControllerRegistration
 
@@ -205,7 +217,7 @@ class ControllerServer:
 
     def look_at_limits(self) -> None:
         """Applies changed limits of connections. Call it after a change of configs."""
-        if self.dispatcher is not None and self._is_started:
+        if self._connection_limits is not None:
             self._connection_limits.look()
 
     async def stop(self) -> None:
@@ -216,10 +228,12 @@ class ControllerServer:
             self.controller.stop()
         if self.dispatcher is None:
             return
-        if self._is_started:
+        if self._registration is not None:
             self._registration.stop()
-            if self.tls is not None:
-                self.tls.stop()
+        if self._connection_limits is not None:
+            self._connection_limits.stop()
+        if self.tls is not None:
+            self.tls.stop()
         await self.dispatcher.stop()
         self.plane.stop()
 
@@ -276,7 +290,9 @@ class ControllerNode:
             undo.callback(self.directories.close)
             undo.callback(self.descriptors.give_back)
             self.descriptors.keep()
+            undo.callback(self.server.close)
             self.server.bind()
+            undo.callback(self.authorizer.stop)
             undo.callback(self.quorum.close)
             self.quorum.open()
             self.authorizer.follow(self.quorum, caught_up(self.quorum))

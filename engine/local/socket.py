@@ -139,12 +139,10 @@ class LocalSocket:
 
     async def stop(self) -> None:
         """Closes every connection and removes the socket."""
-        if self._listener is None or self.path is None:
+        if self._listener is None:
             return
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._listener.fileno())
-        self._listener.close()
-        self._listener = None
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -152,6 +150,14 @@ class LocalSocket:
         if self._requests is not None:
             loop.remove_reader(self._requests.waiters.fd)
             self._requests.waiters.close()
+        self.close()
+
+    def close(self) -> None:
+        """Closes and removes the socket. Connections stay: `stop` ends them."""
+        if self._listener is None or self.path is None:
+            return
+        self._listener.close()
+        self._listener = None
         try:
             facts = self.path.lstat()
             if (facts.st_dev, facts.st_ino) == self._identity:

@@ -133,16 +133,17 @@ class Authentication:
         self._sessions: dict[int, _Session] = {}
         self._validators: dict[str, JwtValidator] = {}
         self._logged_s: dict[str, float] = {}
-        self._mechanisms: dict[int, Mapping[str, Mechanism]] = {
-            index: self._read(listener)
-            for index, listener in enumerate(listeners)
-            if listener.protocol.startswith("SASL_")
-        }
-        self._rules = {
-            index: PrincipalRules(listener_value(configs, listener.name, _RULES))
-            for index, listener in enumerate(listeners)
-            if listener.protocol == "SSL"
-        }
+        self._mechanisms: dict[int, Mapping[str, Mechanism]] = {}
+        self._rules: dict[int, PrincipalRules] = {}
+        try:
+            for index, listener in enumerate(listeners):
+                if listener.protocol.startswith("SASL_"):
+                    self._mechanisms[index] = self._read(listener)
+                elif listener.protocol == "SSL":
+                    self._rules[index] = PrincipalRules(listener_value(configs, listener.name, _RULES))
+        except BaseException:
+            self.close()
+            raise
         self._dynamic = (configs.dynamic_broker, configs.dynamic_default)
 
     def warn(self, is_loopback: Callable[[str], bool]) -> None:

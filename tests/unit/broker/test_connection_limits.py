@@ -1,9 +1,14 @@
 """Limits of a broker's connections come from configs and from quotas of addresses, and change with them."""
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
 from bowstring.engine.broker.broker import Broker
-from bowstring.engine.configs import ConfigError
+from bowstring.engine.broker.connection_limits import ConnectionLimits
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.metadata.image import ClusterImage
 from bowstring.protocol import encode_request
 from bowstring.protocol.messages import alter_client_quotas as acq
 from bowstring.protocol.messages import incremental_alter_configs as iac
@@ -23,6 +28,31 @@ def is_let_in(served):
         return False
     finally:
         client.close()
+
+
+def test_a_stop_ends_look_ups_of_names(monkeypatch):
+    async def scenario():
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def never(*args, **more):
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", never)
+        quorum = SimpleNamespace(on_applied=[], on_snapshot=[], image=ClusterImage())
+        configs = BrokerConfigs({"max.connections.per.ip.overrides": "nowhere.example:1"})
+        limits = ConnectionLimits(configs, quorum, None, [])
+        limits.limits = SimpleNamespace(set=lambda **limits: None)
+        limits.start()
+        await begun.wait()
+        limits.stop()
+        await ended.wait()
+        assert (quorum.on_applied, quorum.on_snapshot) == ([], [])
+
+    asyncio.run(scenario())
 
 
 def configure(served, name, value):
