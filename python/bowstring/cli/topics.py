@@ -1,4 +1,4 @@
-"""Implements `bowstring topics`: create, list, describe, alter, move, delete."""
+"""Implements `bowstring topics`: create, list, describe, top, alter, move, delete."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bowstring.cli.options import (
     pairs,
 )
 from bowstring.cli.output import console, print_json, print_note, print_table
+from bowstring.cli.topic_top import top
 from bowstring.cli.topics_move import move
 from bowstring.clients.errors import TopicExistsError, UnknownTopicError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Create, list, describe, change, move and delete topics.", no_args_is_help=True)
 
 app.command()(move)
+app.command()(top)
 
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
 Configs = Annotated[

@@ -144,6 +144,7 @@ COMMANDS = [
     "reassign verify {plan}",
     "topics list --internal",
     "topics describe {topic}",
+    "topics top {topic} --once",
     "transactions list",
     "transactions describe {id}",
     "transactions find-hanging --topic {topic}",
@@ -182,6 +183,5 @@ def test_every_command_with_a_table_is_run_here():
                     printing.add(path.stem)
                 assert node.func.id != "Table" or path.stem == "tables"
     run_here = {command.split()[0] for command in COMMANDS}
-    assert {each.replace("group_offsets", "groups").replace("group_top", "groups") for each in printing} <= (
-        run_here | ELSEWHERE
-    )
+    of_groups = {"group_offsets": "groups", "group_top": "groups", "topic_top": "topics"}
+    assert {of_groups.get(each, each) for each in printing} <= run_here | ELSEWHERE
