@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import ConfigError
 from bowstring.engine.configs.listener_configs import listener_value
-from bowstring.engine.metadata.client_quotas_image import CONNECTION_CREATION_RATE, IP, ClientQuotasImage
+from bowstring.engine.metadata.client_quotas_image import (
+    CONNECTION_CREATION_RATE,
+    IP,
+    ClientQuotasImage,
+    limit_of,
+)
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
@@ -184,7 +189,7 @@ def _overrides(text: str) -> dict[str, int]:
 def _rates(quotas: ClientQuotasImage) -> dict[str, float]:
     """Returns connection_creation_rate by host; that of the default has no name."""
     return {
-        parts[IP] or "": values[CONNECTION_CREATION_RATE]
+        parts[IP] or "": limit_of(values[CONNECTION_CREATION_RATE])
         for entity, values in quotas.entities.items()
         if IP in (parts := dict(entity)) and CONNECTION_CREATION_RATE in values
     }

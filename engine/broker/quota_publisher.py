@@ -10,6 +10,7 @@ from bowstring.engine.metadata.client_quotas_image import (
     REQUEST_PERCENTAGE,
     USER,
     ClientQuotasImage,
+    limit_of,
 )
 
 if TYPE_CHECKING:
@@ -72,5 +73,5 @@ def _rules(image: ClientQuotasImage) -> list[tuple[int, str | None, str | None, 
         user, client_id = ((parts[kind] or _DEFAULT) if kind in parts else None for kind in (USER, CLIENT_ID))
         for key, bound in values.items():
             if key in kinds:
-                rules.append((kinds[key], user, client_id, bound))
+                rules.append((kinds[key], user, client_id, limit_of(bound)))
     return rules

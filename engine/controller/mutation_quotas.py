@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from bowstring.engine.metadata.image import ImageSource
 
 BUCKETS_MAX: Final = 10_000
+_WAIT_MAX_MS: Final = (1 << 31) - 1
 
 
 class TokenBucket:
@@ -43,8 +44,8 @@ class TokenBucket:
         return self.tokens(now_s) >= self._burst_s * self.rate
 
     def wait_ms(self, now_s: float) -> int:
-        """Returns the time until no token is owed."""
-        return max(0, round(-self.tokens(now_s) / self.rate * 1000))
+        """Returns the time until no token is owed; at most what fits throttle_time_ms."""
+        return max(0, round(min(-self.tokens(now_s) / self.rate * 1000, _WAIT_MAX_MS)))
 
 
 class MutationQuota:

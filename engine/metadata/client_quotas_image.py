@@ -16,6 +16,10 @@ REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
+NO_LIMIT: Final = float("inf")
+_RATE_MAX: Final = float(1 << 63)
+"""Greater rates limit nothing. Below, nothing that is calculated from a rate becomes infinite."""
+
 Entity = tuple[tuple[str, str | None], ...]
 """Type and name of each part, in the order of the types. A name of None is the default of its type."""
 
@@ -26,6 +30,13 @@ _VERSIONS: Final = count(1)
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
     """Returns the entity with these parts; of several of one type the last one counts, as in Kafka."""
     return tuple(sorted(dict(parts).items()))
+
+
+def limit_of(value: float) -> float:
+    """Returns what a quota limits to: `NO_LIMIT` for an infinite one and for values that controllers refuse,
+    which another controller may have written: NaN, zero and negative ones.
+    """
+    return value if 0 < value < _RATE_MAX else NO_LIMIT
 
 
 class ClientQuotasImage:
@@ -56,7 +67,7 @@ class ClientQuotasImage:
 
     def find(self, key: str, user: str, client_id: str) -> tuple[tuple[str, str], float] | None:
         """Returns the quota of a client, and the user and the client id of those who share its use; one of
-        both is empty where all share it. None: the client has no quota.
+        both is empty where all share it. None: the client has no quota, or it is infinite.
 
         The order is Kafka's: the most specific entity comes first, and a user before a client id. As in
         Kafka, the default of client ids is not for clients without one.
@@ -67,19 +78,19 @@ class ClientQuotasImage:
             for each in client_ids:
                 bound = self._value(((CLIENT_ID, each), (USER, name)), key)
                 if bound is not None:
-                    return (user, client_id), bound
+                    return None if bound == NO_LIMIT else ((user, client_id), bound)
             bound = self._value(((USER, name),), key)
             if bound is not None:
-                return (user, ""), bound
+                return None if bound == NO_LIMIT else ((user, ""), bound)
         for each in client_ids:
             bound = self._value(((CLIENT_ID, each),), key)
             if bound is not None:
-                return ("", client_id), bound
+                return None if bound == NO_LIMIT else (("", client_id), bound)
         return None
 
     def _value(self, entity: Entity, key: str) -> float | None:
         values = self.entities.get(entity)
-        return None if values is None else values.get(key)
+        return limit_of(values[key]) if values is not None and key in values else None
 
     def copy(self) -> "ClientQuotasImage":
         """Returns the same quotas, which later records do not change."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
@@ -105,7 +106,8 @@ def _who(entity: QuotaEntity) -> str:
 
 def _sentence(entity: QuotaEntity, name: str, value: float) -> str:
     words = _WORDS.get(name, "have at most {value:g} " + name)
-    does = words.format(size=size_text(int(value)), value=value)
+    size = size_text(int(value)) if math.isfinite(value) else str(value)
+    does = words.format(size=size, value=value)
     return f"{_who(entity)} may {does} on each broker"
 
 
@@ -116,6 +118,8 @@ def _numbers(given: Mapping[str, str]) -> dict[str, float]:
             found[name] = float(text)
         except ValueError:
             raise typer.BadParameter(f"{name}={text}: the value is not a number") from None
+        if not math.isfinite(found[name]):
+            raise typer.BadParameter(f"{name}={text} limits nothing; delete the quota instead")
     return found
 
 

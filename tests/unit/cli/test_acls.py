@@ -143,6 +143,8 @@ def test_settings_of_brokers_decide():
         ("users add a --mechanism PLAIN --password-stdin", "--mechanism is one of SCRAM-SHA-256"),
         ("quotas set producer_byte_rate=1", "say whose quota"),
         ("quotas set producer_byte_rate=x --user a", "the value is not a number"),
+        ("quotas set request_percentage=inf --user a", "limits nothing; delete the quota instead"),
+        ("quotas set request_percentage=nan --user a", "limits nothing"),
         ("quotas set producer_byte_rate=1 --user a --ip ::1", "--ip stands alone"),
         ("quotas delete --user a --user-defaults", "give one of --user"),
     ],

@@ -1,5 +1,7 @@
 """Quotas on the partitions that clients create and delete, with a clock of the test."""
 
+import math
+
 import pytest
 
 from bowstring.engine.controller import mutation_quotas
@@ -52,6 +54,27 @@ def test_a_strict_quota_takes_one_request_beyond_it_and_refuses_the_next(quotas)
     assert second.throttle_ms == 500
     quotas.now_s += 0.5
     quotas.of().count(1)
+
+
+@pytest.mark.parametrize("rate", [math.inf, math.nan, 1e308, 9.3e18])
+@pytest.mark.parametrize("version", [STRICT, PERMISSIVE])
+def test_a_rate_without_end_limits_nothing(quotas, version, rate):
+    quotas.set(rate, user="alice")
+    for _ in range(3):
+        quota = quotas.of(version)
+        quota.count(1_000_000)
+        assert quota.throttle_ms == 0
+        quotas.now_s += 1.0
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-300, 1e-9])
+def test_a_rate_near_zero_makes_clients_wait_as_long_as_an_answer_can_say(quotas, rate):
+    quotas.set(rate, user="alice")
+    quota = quotas.of(PERMISSIVE)
+    quota.count(1_000_000)
+    assert quota.throttle_ms == (1 << 31) - 1
+    with pytest.raises(KafkaError):
+        quotas.of(STRICT).count(1)
 
 
 def test_a_permissive_quota_only_makes_the_client_wait(quotas):

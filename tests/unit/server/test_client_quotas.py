@@ -1,5 +1,6 @@
 """Client quotas of a data plane: what exceeds one is answered at once, and its connection waits (KIP-219)."""
 
+import math
 import time
 
 import pytest
@@ -50,6 +51,19 @@ def test_without_quotas_nobody_waits(served):
     assert send(served.client()) == 0
     assert served.quotas.rates(10) == []
     assert not served.quotas.limits_time
+
+
+@pytest.mark.parametrize("bound", [math.inf, math.nan, 1e308])
+@pytest.mark.parametrize("kind", [PRODUCE, REQUEST])
+def test_a_quota_that_limits_nothing(served, kind, bound):
+    served.quotas.set([(kind, USER, None, bound)])
+    client = served.client()
+    assert [send(client) for _ in range(3)] == [0, 0, 0]
+
+
+def test_the_smallest_quota_gives_a_time_that_answers_can_say(served):
+    served.quotas.set([(PRODUCE, USER, None, 5e-324)])
+    assert 1000 < send(served.client()) < 1 << 31
 
 
 def test_a_producer_waits_as_long_as_it_exceeds_its_quota(served):
