@@ -1,7 +1,8 @@
 """Client drivers: every client is a process that answers the same operations as JSON lines.
 
 Operations (arguments beside `bootstrap`; answers):
-    secure           security: {[ca certificate key (files)] [mechanism username password token]}: of what is opened later
+    secure           security: {[ca certificate key (files)] [mechanism username password token]}: of what is opened later;
+                     with GSSAPI {mechanism username realm service krb5 keytab cache (files) jaas site (folder) [raw]}
     greet            brokers, over a connection of its own
     produce_open     handle acks compression idempotent [large] [linger_ms]; large: records over 1 MB follow
     produce          handle topic records [outcomes]         results: [{partition offset}] in the order sent

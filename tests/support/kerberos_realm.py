@@ -10,11 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.kerberos_packages import Kerberos, NoKerberosError, kerberos
+import pytest
+
+from tests.support.kerberos_packages import Kerberos, kerberos
 from tests.support.serving import steady_port
 from tests.support.waiting import HANG_S, wait_until
 
 REALM = "BOWSTRING.TEST"
+FOREIGN = "FOREIGN.TEST"
 SERVICE = "kafka/localhost"
 MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 
@@ -30,6 +33,9 @@ default_ccache_name = FILE:{folder}/no-tickets
 default_keytab_name = FILE:{folder}/none.keytab
 [realms]
 {realm} = {{
+  kdc = 127.0.0.1:{port}
+}}
+{foreign} = {{
   kdc = 127.0.0.1:{port}
 }}
 SILENT.TEST = {{
@@ -49,7 +55,12 @@ kdc_tcp_listen = 127.0.0.1:{port}
   database_name = {folder}/principal
   key_stash_file = {folder}/stash
   max_renewable_life = 1d
-  supported_enctypes = aes256-cts-hmac-sha1-96:normal aes128-cts-hmac-sha256-128:normal
+  supported_enctypes = aes256-cts-hmac-sha1-96:normal
+}}
+{foreign} = {{
+  database_name = {folder}/foreign
+  key_stash_file = {folder}/foreign-stash
+  supported_enctypes = aes256-cts-hmac-sha1-96:normal
 }}
 [logging]
 kdc = FILE:{folder}/kdc.log
@@ -61,14 +72,17 @@ class Realm:
 
     Attributes:
         folder: Has krb5.conf, and the keytabs.
+        site: Folder with the package gssapi.
     """
 
     def __init__(self, folder: Path, packages: Kerberos) -> None:
         self.folder = folder
+        self.site = str(packages.site)
         self._packages = packages
         self._port = steady_port()
         facts = {
             "realm": REALM,
+            "foreign": FOREIGN,
             "folder": folder,
             "port": self._port,
             "silent": steady_port(),
@@ -98,13 +112,17 @@ class Realm:
         paths = {"LD_LIBRARY_PATH": str(self._packages.libraries)}
         return os.environ | self.environment | paths | {"KRB5_KDC_PROFILE": str(self.folder / "kdc.conf")}
 
-    def start(self, principals: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Creates principals, each with a keytab, and starts the KDC."""
-        self._run("kdb5_util", "create", "-s", "-P", "master", "-r", REALM)
-        commands = [f"addprinc -randkey {each}" for each in principals]
-        commands += [f"ktadd -k {self.keytab(each)} {each}" for each in principals]
-        self._run("kadmin.local", "-r", REALM, text="\n".join(commands) + "\n")
-        command = [self._packages.program("krb5kdc"), "-n", "-r", REALM]
+    def start(self, principals: Sequence[str], gone: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Creates principals, each with a keytab, deletes those of `gone` again, and starts the KDC."""
+        trust = [f"addprinc -pw shared krbtgt/{REALM}@{FOREIGN}"]
+        for name in (REALM, FOREIGN):
+            self._run("kdb5_util", "create", "-s", "-P", "master", "-r", name)
+            own = [each for each in (*principals, *gone) if each.endswith(f"@{name}")]
+            commands = [f"addprinc -randkey {each}" for each in own]
+            commands += [f"ktadd -k {self.keytab(each)} {each}" for each in own]
+            commands += [f"delprinc -force {each}" for each in own if each in gone]
+            self._run("kadmin.local", "-r", name, text="\n".join([*trust, *commands]) + "\n")
+        command = [self._packages.program("krb5kdc"), "-n", "-r", REALM, "-r", FOREIGN]
         with (self.folder / "kdc.out").open("wb") as output:
             process = subprocess.Popen(command, env=self._of_programs(), stdout=output, stderr=output)
         log = self.folder / "kdc.log"
@@ -149,20 +167,33 @@ def _aged(cache: bytes) -> bytes:
     return cache
 
 
+def _named(principal: str) -> str:
+    return principal if "@" in principal else f"{principal}@{REALM}"
+
+
 @contextmanager
-def realm(folder: Path, *principals: str) -> Iterator[Realm]:
-    """Runs a realm that has these principals.
+def realm(folder: Path, *principals: str, gone: Sequence[str] = ()) -> Iterator[Realm]:
+    """Runs a realm that has these principals, and beside it FOREIGN, whose principals it trusts.
+
+    Programs of this process use it, too; the package gssapi is there meanwhile.
+
+    Args:
+        principals: Those without a realm are of REALM.
+        gone: Principals of which there are keytabs only.
 
     Raises:
         NoKerberosError: Debian's packages cannot be had here.
     """
-    found = Realm(folder, kerberos())
-    process = found.start([f"{each}@{REALM}" for each in principals])
+    packages = kerberos()
+    found = Realm(folder, packages)
+    process = found.start([_named(each) for each in principals], [_named(each) for each in gone])
     try:
-        yield found
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(str(packages.site))
+            for name, value in found.environment.items():
+                patch.setenv(name, value)
+            patch.delenv("KRB5CCNAME", raising=False)
+            yield found
     finally:
         process.terminate()
         process.wait(HANG_S)
-
-
-__all__ = ["MODULE", "REALM", "SERVICE", "NoKerberosError", "Realm", "realm"]

@@ -30,6 +30,11 @@ type Security struct {
 	Username    string `json:"username"`
 	Password    string `json:"password"`
 	Token       string `json:"token"`
+	Krb5        string `json:"krb5"`
+	Keytab      string `json:"keytab"`
+	Realm       string `json:"realm"`
+	Service     string `json:"service"`
+	IsRaw       bool   `json:"raw"`
 }
 
 var security Security
@@ -122,6 +127,19 @@ func secureSarama(config *sarama.Config) {
 		config.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient { return &conversation{hash: sha512.New} }
 	case "OAUTHBEARER":
 		config.Net.SASL.TokenProvider = token(security.Token)
+	case "GSSAPI":
+		config.Net.SASL.GSSAPI = sarama.GSSAPIConfig{
+			AuthType:           sarama.KRB5_KEYTAB_AUTH,
+			KeyTabPath:         security.Keytab,
+			KerberosConfigPath: security.Krb5,
+			ServiceName:        security.Service,
+			Username:           security.Username,
+			Realm:              security.Realm,
+			DisablePAFXFAST:    true,
+		}
+		if security.IsRaw {
+			config.Net.SASL.Version = sarama.SASLHandshakeV0
+		}
 	}
 }
 

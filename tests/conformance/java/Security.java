@@ -43,7 +43,12 @@ final class Security {
             found.put("ssl.keystore.type", "PEM");
             found.put("ssl.keystore.location", security.get("keystore").asText());
         }
-        if (!mechanism.isEmpty()) {
+        if (mechanism.equals("GSSAPI")) {
+            System.setProperty("java.security.krb5.conf", security.get("krb5").asText());
+            found.put("sasl.mechanism", mechanism);
+            found.put("sasl.kerberos.service.name", security.get("service").asText());
+            found.put("sasl.jaas.config", security.get("jaas").asText());
+        } else if (!mechanism.isEmpty()) {
             found.put("sasl.mechanism", mechanism);
             String name = mechanism.startsWith("SCRAM") ? "scram.Scram" : "plain.Plain";
             String password = security.path("password").asText().replace("\"", "\\\"");

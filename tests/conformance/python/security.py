@@ -1,6 +1,8 @@
 """How the Python clients of the next operations connect, in each one's names."""
 
+import os
 import ssl
+import sys
 import time
 from typing import Any
 
@@ -10,9 +12,16 @@ _SECURITY: Json = {}
 
 
 def secure(args: Json) -> Json:
-    """Sets it: `ca`, `certificate`, `key` (files), `mechanism`, `username`, `password`, `token`; empty for plain text."""
+    """Sets it: `ca`, `certificate`, `key` (files), `mechanism`, `username`, `password`, `token`; empty for plain text.
+
+    Of Kerberos: `krb5`, `cache` (files), `site` (folder with the package gssapi), `service`.
+    """
     _SECURITY.clear()
     _SECURITY.update(args["security"])
+    if "krb5" in _SECURITY:
+        os.environ["KRB5_CONFIG"], os.environ["KRB5CCNAME"] = _SECURITY["krb5"], _SECURITY["cache"]
+        if _SECURITY["site"] not in sys.path:
+            sys.path.append(_SECURITY["site"])
     return {}
 
 
@@ -56,6 +65,7 @@ def _sasl() -> dict[str, Any]:
         "mechanism": "sasl_mechanism",
         "username": "sasl_plain_username",
         "password": "sasl_plain_password",
+        "service": "sasl_kerberos_service_name",
     }
     return {names[name]: value for name, value in _SECURITY.items() if name in names}
 
