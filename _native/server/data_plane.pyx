@@ -41,7 +41,7 @@ from bowstring._native.server.topic_table cimport (
 from bowstring._native.server.connection_types cimport Chunk
 from bowstring._native.server.control_types cimport ControlMessage
 from bowstring._native.server.mail_types cimport (
-    MAIL_ACCESS, MAIL_ADMIT, MAIL_CLOSE, MAIL_FINISH, MAIL_MUTE, MAIL_REPLY, Admission)
+    MAIL_ACCESS, MAIL_ADMIT, MAIL_CLOSE, MAIL_FINISH, MAIL_MUTE, MAIL_REPLY, MAIL_SKIP, Admission)
 from bowstring._native.server.partition_types cimport Partition, Topic
 from bowstring._native.server.plane_types cimport MAX_API_KEY, MAX_REACTORS, Plane
 from bowstring._native.server.reactor_types cimport REACTOR_SHIFT, Reactor
@@ -413,6 +413,11 @@ cdef class DataPlane:
         if not post(&r.mailbox, MAIL_REPLY, id, slot, chunk):
             chunks_free(chunk)
             raise MemoryError
+
+    def skip(self, int64_t connection_id, int64_t slot):
+        """Ends a request that gets no answer."""
+        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
+        post(&r.mailbox, MAIL_SKIP, connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), slot, NULL)
 
     def disconnect(self, int64_t connection_id):
         """Closes a connection."""

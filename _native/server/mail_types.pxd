@@ -5,6 +5,7 @@ from bowstring._native.base.pthread cimport pthread_mutex_t
 cdef enum MailKind:
     MAIL_CONNECTION                 # a = fd, b = listener, data: HostEntry
     MAIL_REPLY                      # a = connection id, b = slot, data: chunk (NULL closes)
+    MAIL_SKIP                       # a = connection id, b = slot: the request gets no answer
     MAIL_MUTE                       # a = connection id, b = milliseconds
     MAIL_CLOSE                      # a = connection id
     MAIL_FINISH                     # a = connection id: it closes once its replies are sent

@@ -43,7 +43,7 @@ from bowstring._native.server.fetch_types cimport FetchRequest
 from bowstring._native.server.follow_types cimport FollowLink, FollowOrder, TruncateJob
 from bowstring._native.server.mail_types cimport (
     MAIL_ACCESS, MAIL_ACK, MAIL_ADMIT, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FINISH, MAIL_FOLLOW, MAIL_LINK, MAIL_MUTE,
-    MAIL_REPLY, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
+    MAIL_REPLY, MAIL_SKIP, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
 from bowstring._native.server.plane_types cimport Plane
 from bowstring._native.server.produce_types cimport ProducePart
 from bowstring._native.server.reactor_types cimport SESSION_BUCKETS, Reactor, Timer
@@ -188,6 +188,10 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
             connection_condemn(c)
         else:
             connection_answer(c, mail.b, <Chunk *>mail.data)
+    elif mail.kind == MAIL_SKIP:
+        c = connection_find(r, mail.a)
+        if c != NULL:
+            connection_answer(c, mail.b, NULL)
     elif mail.kind == MAIL_MUTE:
         c = connection_find(r, mail.a)
         if c != NULL:

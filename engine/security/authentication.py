@@ -43,6 +43,9 @@ class Plane(Protocol):
     def reply(self, connection_id: int, slot: int, payload: bytes | None) -> None:
         """Answers a request; None closes the connection."""
 
+    def skip(self, connection_id: int, slot: int) -> None:
+        """Ends a request that gets no answer."""
+
     def disconnect(self, connection_id: int) -> None:
         """Closes a connection."""
 
@@ -275,7 +278,9 @@ class Authentication:
             )
             self._fail(message, str(error), None if error.closes else answer)
             return
-        self._reply(message, SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms))
+        self._reply(
+            message, SaslAuthenticateResponse(auth_bytes=token or b"", session_lifetime_ms=lifetime_ms)
+        )
 
     def _raw_token(self, message: Message) -> None:
         session = self._sessions.get(message.connection_id)
@@ -289,7 +294,10 @@ class Authentication:
         except AuthenticationFailedError as error:
             self._fail(message, str(error), None)
             return
-        self._plane.reply(message.connection_id, message.slot, token)
+        if token is None:
+            self._plane.skip(message.connection_id, message.slot)
+        else:
+            self._plane.reply(message.connection_id, message.slot, token)
 
     def _completed(self, message: Message, session: _Session) -> int:
         """Admits the connection. Returns the lifetime of its session in milliseconds; 0: no limit."""

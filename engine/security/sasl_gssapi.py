@@ -41,7 +41,7 @@ class GssapiServer:
         self._name_of = name_of
         self._has_offered = False
 
-    def step(self, token: bytes) -> bytes:
+    def step(self, token: bytes) -> bytes | None:
         """Takes tokens until the context is established, then the client's choice of a security layer.
 
         Raises:
@@ -68,7 +68,7 @@ class GssapiServer:
             ) from None
         except KerberosNameError as error:
             raise AuthenticationFailedError(str(error)) from None
-        return b""
+        return None
 
     def _offer(self) -> bytes:
         self._has_offered = True

@@ -34,8 +34,8 @@ class SaslServer(Protocol):
     expires_ms: int | None
     has_token: bool
 
-    def step(self, token: bytes) -> bytes:
-        """Takes a message of the client and returns the answer.
+    def step(self, token: bytes) -> bytes | None:
+        """Takes a message of the client and returns the answer; None where the mechanism has none.
 
         Raises:
             AuthenticationFailedError: The exchange has failed; it must not go on.

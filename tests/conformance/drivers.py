@@ -2,7 +2,7 @@
 
 Operations (arguments beside `bootstrap`; answers):
     secure           security: {[ca certificate key (files)] [mechanism username password token]}: of what is opened later;
-                     with GSSAPI {mechanism username realm service krb5 keytab cache (files) jaas site (folder) [raw]}
+                     with GSSAPI {mechanism username realm service krb5 keytab cache (files) jaas site (folder)}
     greet            brokers, over a connection of its own
     produce_open     handle acks compression idempotent [large] [linger_ms]; large: records over 1 MB follow
     produce          handle topic records [outcomes]         results: [{partition offset}] in the order sent

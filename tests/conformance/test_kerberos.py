@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from bowstring import Admin, AuthenticationError, Broker, Consumer, NewTopic, Producer
+from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from bowstring.security.gssapi_client import GssapiClient
+from bowstring.security.kerberos import Initiator
 from tests.conformance.drivers import Driver, DriverError, Json, Session
 from tests.support.kerberos_packages import NoKerberosError
 from tests.support.kerberos_realm import FOREIGN, MODULE, REALM, Realm, realm
 from tests.support.serving import steady_port
+from tests.support.waiting import HANG_S
 
 # Those of the others lack Kerberos: confluent-kafka's wheels, KafkaJS, and franz-go without a further module.
 CLIENTS = ("java", "kafka-python", "aiokafka", "sarama")
@@ -108,16 +115,15 @@ def test_logs_in(
     assert record["value"] == b"secured"
 
 
-def test_logs_in_without_headers(
-    kerberized: Kerberized, secured: Callable[[str, Json], Session], topic_name: str
-) -> None:
-    session = secured("sarama", kerberized.login() | {"raw": True})
-    session.call("create_topic", topic=topic_name, partitions=1)
-    assert topic_name in session.call("list_topics")["topics"]
-
-
-@pytest.mark.parametrize("name", CLIENTS)
-@pytest.mark.parametrize("what", ["service", "realm", "expired", "unknown"])
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        (name, what)
+        for name in CLIENTS
+        for what in ("service", "realm", "expired", "unknown")
+        if (name, what) != ("sarama", "expired")  # it gets new tickets with its keytab
+    ],
+)
 def test_is_refused(
     kerberized: Kerberized, secured: Callable[[str, Json], Session], name: str, what: str
 ) -> None:
@@ -127,12 +133,34 @@ def test_is_refused(
         login = kerberized.login(f"eve@{FOREIGN}")
     elif what == "unknown":
         login = kerberized.login("mallory")
-    elif name == "sarama":
-        pytest.skip("sarama gets tickets with a keytab here")
     else:
         login = kerberized.login(expired=True)
-    with pytest.raises(DriverError):
+    words = {"expired": None, "unknown": None}.get(what, "invalid credentials with SASL mechanism GSSAPI")
+    # The Python clients try again until their time is over, and do not say why.
+    with pytest.raises(DriverError, match=words if name in ("java", "sarama") else None):
         secured(name, login).call("greet")
+
+
+def test_after_a_handshake_of_version_0_the_last_token_has_no_answer(kerberized: Kerberized) -> None:
+    host, _, port = kerberized.bootstrap.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=HANG_S) as sock, sock.makefile("rb") as answers:
+
+        def send(frame: bytes) -> None:
+            sock.sendall(struct.pack(">i", len(frame)) + frame)
+
+        def receive() -> bytes:
+            return answers.read(*struct.unpack(">i", answers.read(4)))
+
+        send(struct.pack(">hhihh6s", SaslHandshakeRequest.api_key, 0, 1, -1, 6, b"GSSAPI"))
+        assert receive()[4:6] == b"\0\0"
+        exchange = GssapiClient(
+            lambda: Initiator("kafka", keytab=kerberized.realm.keytab("alice")).context("localhost"), "kafka"
+        )
+        send(exchange.first())
+        while not exchange.is_done:
+            send(exchange.next(receive()) or b"")
+        send(struct.pack(">hhih", ApiVersionsRequest.api_key, 0, 77, -1))
+        assert receive()[:4] == struct.pack(">i", 77)
 
 
 # ------------------------------------------------------------ our own

@@ -34,7 +34,6 @@ type Security struct {
 	Keytab      string `json:"keytab"`
 	Realm       string `json:"realm"`
 	Service     string `json:"service"`
-	IsRaw       bool   `json:"raw"`
 }
 
 var security Security
@@ -136,9 +135,6 @@ func secureSarama(config *sarama.Config) {
 			Username:           security.Username,
 			Realm:              security.Realm,
 			DisablePAFXFAST:    true,
-		}
-		if security.IsRaw {
-			config.Net.SASL.Version = sarama.SASLHandshakeV0
 		}
 	}
 }

@@ -137,6 +137,22 @@ def test_tokens_without_headers_follow_a_handshake_of_version_0(start):
     assert served.take().api_version == -1
 
 
+def test_a_last_token_may_have_no_answer(start):
+    served = start()
+    client = served.client()
+    client.send(HANDSHAKE, 0)
+    answer(served.plane, served.take())
+    client.read_frame()
+    send_raw(client, b"last")
+    last = served.take()
+    served.plane.admit(last.connection_id, "User:alice")
+    served.plane.skip(last.connection_id, last.slot)
+    client.send(MetadataRequest(), 9)
+    answer(served.plane, served.take(), b"metadata")
+    assert bytes(client.read_frame()) == b"metadata"
+    client.close()
+
+
 def test_large_requests_before_authentication_end_the_connection(start):
     served = start(sasl_max_bytes=100)
     client = served.client()
