@@ -8,6 +8,8 @@ import sys
 import time
 from typing import Any, Final
 
+from bowstring.protocol.printable_text import printable, printable_lines
+
 LOGGER: Final = logging.getLogger("bowstring")
 
 
@@ -15,14 +17,17 @@ class TextFormatter(logging.Formatter):
     """``2026-01-31 12:00:00,123 INFO message key=value``."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Formats one line; a traceback follows on separate lines."""
+        """Formats one line; a traceback follows on separate lines, which are indented."""
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
-        line = f"{stamp},{int(record.msecs):03d} {record.levelname} {record.getMessage()}"
+        message = printable(record.getMessage())
+        line = f"{stamp},{int(record.msecs):03d} {record.levelname} {message}"
         facts = getattr(record, "facts", None)
         if facts:
             line += "".join(f" {name}={_quoted(value)}" for name, value in facts.items())
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            # Indented: what an error quotes may look like a line of the log.
+            trace = printable_lines(self.formatException(record.exc_info))
+            line += "".join(f"\n  {each}" for each in trace.split("\n"))
         return line
 
 
@@ -41,7 +46,8 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(entry, default=str, ensure_ascii=False)
+        line = json.dumps(entry, default=str, ensure_ascii=False)
+        return line if line.isprintable() else json.dumps(entry, default=str)
 
 
 def _quoted(value: object) -> str:

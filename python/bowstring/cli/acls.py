@@ -20,6 +20,7 @@ from bowstring.cli.options import (
     with_groups,
 )
 from bowstring.cli.output import console, print_hint, print_json, print_note
+from bowstring.cli.tables import safe
 from bowstring.clients.admin.acls import AclBinding, AclBindingFilter
 from bowstring.clients.errors import BrokerError, ClientError
 from bowstring.protocol.acls import (
@@ -249,7 +250,7 @@ def list_(
     if not rules:
         print_hint("there are no such rules" if resources or principal else "there are no rules")
     for rule in rules:
-        console().print(sentence(rule), markup=False)
+        console().print(safe(sentence(rule)), markup=False)
 
 
 @app.command()
@@ -339,14 +340,13 @@ def explain(
         )
     else:
         words = {True: "may", False: "may not", None: "perhaps may"}
-        console().print(
-            f"{action.principal} {words[decision.allowed]} {does}: {decision.reason}", markup=False
-        )
+        answer = f"{action.principal} {words[decision.allowed]} {does}: {decision.reason}"
+        console().print(safe(answer), markup=False)
         others = [each for each in decision.rules if each != decision.rule]
         if others:
-            console().print(f"other rules for {resource_text(kind, name)}:")
+            console().print(safe(f"other rules for {resource_text(kind, name)}:"), markup=False)
         for rule in others:
-            console().print(f"  {sentence(rule)}", markup=False)
+            console().print(safe(f"  {sentence(rule)}"), markup=False)
     if decision.allowed is False:
         raise typer.Exit(1)
 

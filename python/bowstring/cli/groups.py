@@ -10,7 +10,7 @@ from bowstring.cli.command_config import security
 from bowstring.cli.group_offsets import reset_offsets
 from bowstring.cli.group_top import top
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
-from bowstring.cli.output import console, print_json, print_note, print_table
+from bowstring.cli.output import console, markup, print_json, print_note, print_table
 from bowstring.clients.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def describe(
     facts = [found.group_type, found.state, *([found.assignor] if found.assignor else [])]
     if found.group_epoch >= 0:
         facts.append(f"epoch {found.group_epoch}")
-    title = f"{found.group_id}  [not bold dim]{', '.join(facts)}, coordinator {found.coordinator}[/]"
+    title = f"{markup(found.group_id)}  [not bold dim]{', '.join(facts)}, coordinator {found.coordinator}[/]"
     rows = [
         [m.client_id, m.group_instance_id, m.client_host, _work_text(m), _epoch(m), m.member_id]
         for m in found.members
@@ -170,7 +170,7 @@ def lag(
         print_json([_lag_row(row) for row in rows])
         return
     if not rows:
-        console().print(f"group {group} has no stored offsets and no assigned partitions")
+        console().print(f"group {markup(group)} has no stored offsets and no assigned partitions")
         return
     columns = ["topic", "partition", "committed", "end offset", "lag", "read by"]
     cells = [
@@ -185,7 +185,7 @@ def lag(
         for row in rows
     ]
     total = sum(row.lag or 0 for row in rows)
-    print_table(columns, cells, f"{group}  [not bold dim]{total:,} behind[/]")
+    print_table(columns, cells, f"{markup(group)}  [not bold dim]{total:,} behind[/]")
 
 
 def _lag_row(row: GroupLag) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Self
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from bowstring.cli.tables import Cell, FittedTable
+from bowstring.cli.tables import Cell, FittedTable, safe
 
 CLIENT_LOGS = ("bowstring.consumer", "bowstring.producer", "bowstring.admin")
 
@@ -31,9 +31,14 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+def markup(text: str) -> str:
+    """Returns text of others as markup that shows it."""
+    return escape(safe(text))
+
+
 def print_error(message: str) -> None:
     """Prints an error in one line."""
-    error_console().print(f"[bold red]bowstring:[/] {escape(message)}")
+    error_console().print(f"[bold red]bowstring:[/] {markup(message)}")
 
 
 class ClientLines(logging.Handler):
@@ -66,12 +71,12 @@ client_lines = ClientLines()
 
 def print_note(message: str) -> None:
     """Prints messages on standard error, so that they never mix with data."""
-    error_console().print(f"[green]✓[/] {escape(message)}")
+    error_console().print(f"[green]✓[/] {markup(message)}")
 
 
 def print_hint(message: str) -> None:
     """Prints why nothing was done; on standard error, so that it never mixes with data."""
-    error_console().print(escape(message))
+    error_console().print(markup(message))
 
 
 def print_json(value: Any) -> None:

@@ -19,6 +19,7 @@ from bowstring.cli.options import (
     with_groups,
 )
 from bowstring.cli.output import console, print_hint, print_json, print_note, size_text
+from bowstring.cli.tables import safe
 from bowstring.clients.admin.client_quotas import QuotaEntity
 from bowstring.clients.errors import ClientError
 
@@ -171,7 +172,7 @@ def list_(
         print_hint("there are no such quotas" if entity else "there are no quotas")
     for each, quotas in ordered:
         for name, value in sorted(quotas.items()):
-            console().print(_sentence(each, name, value), markup=False)
+            console().print(safe(_sentence(each, name, value)), markup=False)
 
 
 @app.command()

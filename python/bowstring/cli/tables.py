@@ -22,6 +22,17 @@ _BETWEEN = 3
 """Columns of the terminal between two columns of a table."""
 
 
+def safe(text: str) -> str:
+    """Returns text, of several lines perhaps, without what could move a terminal's cursor: what others wrote,
+    such as names of clients and groups, may be in it.
+    """
+    if text.isprintable():
+        return text
+    from bowstring.protocol.printable_text import printable_lines  # rare, and not light
+
+    return printable_lines(text)
+
+
 class FittedTable:
     """A table for a console of any width; numbers are right-aligned, None is a dash.
 
@@ -111,4 +122,4 @@ def _text(value: Cell) -> Text:
         return Text(f"{value:,}")
     if isinstance(value, float):
         return Text(f"{value:,.1f}")
-    return Text(value)
+    return Text(safe(value))

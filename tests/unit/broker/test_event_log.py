@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 
 import pytest
 
@@ -41,4 +42,25 @@ def test_all_else_is_quoted_on_one_line(value):
     assert len(line.splitlines()) == 1
     assert line.isprintable()
     assert json.loads(line.partition(" refused client=")[2]) == value
-    assert json.loads(JsonFormatter().format(record(value)))["client"] == value
+    line = JsonFormatter().format(record(value))
+    assert line.isprintable() and json.loads(line)["client"] == value
+
+
+HOSTILE = "x\x1b[2J\x9b1m\u202e\n2026-01-31 12:00:00,123 ERROR all is lost"
+
+
+def failure(message="a bug"):
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        made = logging.LogRecord("bowstring", logging.ERROR, "", 0, message, (), sys.exc_info())
+    made.facts = {"group": HOSTILE}
+    return made
+
+
+def test_messages_and_tracebacks_forge_no_line():
+    first, *trace = TextFormatter().format(failure(f"group {HOSTILE} ended")).split("\n")
+    assert first.isprintable() and "group x\\x1b[2J\\x9b1m\\u202e\\n2026" in first
+    assert len(trace) > 3 and all(each.isprintable() and each.startswith("  ") for each in trace)
+    line = JsonFormatter().format(failure())
+    assert line.isprintable() and HOSTILE in json.loads(line)["traceback"]
