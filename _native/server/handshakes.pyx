@@ -26,7 +26,7 @@ from bowstring._native.tls.stream_types cimport TLS_CLOSED, TLS_FAILED, TlsPort,
 
 cdef extern from "server/sockets.h":
     int epoll_set(int epoll_fd, int op, int fd, uint32_t events, void *item) nogil
-    int EPOLL_CTL_ADD, EPOLL_CTL_DEL
+    int EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD
     uint32_t EPOLLIN, EPOLLOUT
     ssize_t recv(int fd, void *data, size_t n, int flags) nogil
     ctypedef union epoll_data_t:
@@ -111,10 +111,10 @@ cdef bint make_room(Reactor *r) noexcept nogil:
 
 
 cdef void wait_for_room(Reactor *r, bint waits) noexcept nogil:
-    """Has the reactor's epoll report silent connections, or not."""
+    """Has the reactor's epoll report silent connections, or not. Adding an epoll to another looks at all that it has."""
     if r.tls.waits != waits:
         r.tls.waits = waits
-        epoll_set(r.epoll_fd, EPOLL_CTL_DEL if waits else EPOLL_CTL_ADD, r.tls.silent_fd, EPOLLIN, <void *>HANDSHAKES_TAG)
+        epoll_set(r.epoll_fd, EPOLL_CTL_MOD, r.tls.silent_fd, 0 if waits else EPOLLIN, <void *>HANDSHAKES_TAG)
 
 
 cdef void established(Connection *c) noexcept nogil:
