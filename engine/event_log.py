@@ -11,6 +11,13 @@ from typing import Any, Final
 from bowstring.protocol.printable_text import printable, printable_lines
 
 LOGGER: Final = logging.getLogger("bowstring")
+PACKAGES: Final = (
+    *("api", "broker", "controller", "coordinators", "groups", "local", "metadata", "migration", "network"),
+    *("quorum", "raft", "replication", "requests", "security", "share", "storage", "transactions"),
+)
+"""Packages of the engine that have a logger of their own below LOGGER: operators set its level by itself."""
+
+_LOGGERS: Final[dict[str, logging.Logger]] = {}
 
 
 class TextFormatter(logging.Formatter):
@@ -32,8 +39,8 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats each event as one JSON object: time (seconds since 1970), level, message, and the event's
-    fields.
+    """Formats each event as one JSON object: time (seconds since 1970), level, logger, message, and the
+    fields of the event.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -41,6 +48,7 @@ class JsonFormatter(logging.Formatter):
         entry: dict[str, Any] = {
             "time": round(record.created, 6),
             "level": record.levelname.lower(),
+            "logger": record.name,
             "message": record.getMessage(),
             **(getattr(record, "facts", None) or {}),
         }
@@ -60,24 +68,43 @@ def _quoted(value: object) -> str:
     return json.dumps(text, ensure_ascii=False) if not text or " " in text or '"' in text else text
 
 
+def logger_of(module: str) -> logging.Logger:
+    """Returns the logger of a module's package, such as `bowstring.security`, with a level of its own.
+
+    Args:
+        module: name of a module, such as "bowstring.engine.security.audit_log".
+    """
+    found = _LOGGERS.get(module)
+    if found is None:
+        parts = module.split(".")
+        is_packaged = parts[:2] == ["bowstring", "engine"] and parts[2:3] and parts[2] in PACKAGES
+        found = _LOGGERS[module] = LOGGER.getChild(parts[2]) if is_packaged else LOGGER
+    return found
+
+
+def _of_caller() -> logging.Logger:
+    """Returns the logger of the function that called the one that calls this."""
+    return logger_of(sys._getframe(2).f_globals.get("__name__", ""))
+
+
 def log(level: int, message: str, /, **facts: object) -> None:
     """Writes one line with its fields."""
-    LOGGER.log(level, message, extra={"facts": facts})
+    _of_caller().log(level, message, extra={"facts": facts})
 
 
 def info(message: str, /, **facts: object) -> None:
     """Logs normal progress."""
-    log(logging.INFO, message, **facts)
+    _of_caller().info(message, extra={"facts": facts})
 
 
 def warning(message: str, /, **facts: object) -> None:
     """Logs something that an operator should check."""
-    log(logging.WARNING, message, **facts)
+    _of_caller().warning(message, extra={"facts": facts})
 
 
 def error(message: str, /, *, traceback: bool | BaseException = False, **facts: object) -> None:
     """Logs a failure, with the traceback of an exception or, if True, of the current one."""
-    LOGGER.error(message, exc_info=traceback, extra={"facts": facts})
+    _of_caller().error(message, exc_info=traceback, extra={"facts": facts})
 
 
 def from_signal_handler(level: int, message: str, /, **facts: object) -> None:

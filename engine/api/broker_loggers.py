@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from bowstring.engine import event_log
 from bowstring.engine.metadata.config_changes import DELETE, SET, Change
 from bowstring.protocol.errors import Errors, KafkaError
 
@@ -17,7 +18,10 @@ _LEVELS: Final = {
     "FATAL": logging.CRITICAL,
 }
 _NAMES: Final = {level: name for name, level in _LEVELS.items() if name != "TRACE"}
-_LOGGERS: Final = {"bowstring": "bowstring", "asyncio": "asyncio"}
+# Kafka's tools name the logger above all others "root".
+_LOGGERS: Final = {"root": "bowstring", "bowstring": "bowstring", "asyncio": "asyncio"} | {
+    (name := f"bowstring.{package}"): name for package in event_log.PACKAGES
+}
 
 
 def levels() -> dict[str, str]:
@@ -47,5 +51,6 @@ def alter(changes: Sequence[Change], *, validate_only: bool) -> None:
             )
     if not validate_only:
         for change in changes:
-            level = _LEVELS[change.value or ""] if change.operation == SET else logging.INFO
-            logging.getLogger(_LOGGERS[change.name]).setLevel(level)
+            logger = logging.getLogger(_LOGGERS[change.name])
+            by_default = logging.NOTSET if logger.parent is event_log.LOGGER else logging.INFO
+            logger.setLevel(_LEVELS[change.value or ""] if change.operation == SET else by_default)

@@ -10,21 +10,25 @@ from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, pairs
 from bowstring.cli.output import console, print_json, print_note, print_table
 
-app = typer.Typer(help="Show and change settings of topics, brokers and groups.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show and change settings of topics, brokers, groups and loggers.", no_args_is_help=True
+)
 
 Topic = Annotated[str | None, typer.Option("--topic", "-t", help="Settings of this topic.")]
 Broker = Annotated[str | None, typer.Option("--broker", help="Settings of the broker with this id.")]
 Group = Annotated[str | None, typer.Option("--group", "-g", help="Settings of this group.")]
+Loggers = Annotated[
+    str | None, typer.Option("--loggers", metavar="BROKER", help="Log levels of the broker with this id.")
+]
 
 
-def _resource(topic: str | None, broker: str | None, group: str | None) -> tuple[str, str]:
-    given = [
-        (kind, name)
-        for kind, name in (("topic", topic), ("broker", broker), ("group", group))
-        if name is not None
-    ]
+def _resource(
+    topic: str | None, broker: str | None, group: str | None, loggers: str | None
+) -> tuple[str, str]:
+    kinds = {"topic": topic, "broker": broker, "group": group, "broker-logger": loggers}
+    given = [(kind, name) for kind, name in kinds.items() if name is not None]
     if len(given) != 1:
-        raise typer.BadParameter("give one of --topic, --broker and --group")
+        raise typer.BadParameter("give one of --topic, --broker, --group and --loggers")
     return given[0]
 
 
@@ -33,6 +37,7 @@ def describe(
     topic: Topic = None,
     broker: Broker = None,
     group: Group = None,
+    loggers: Loggers = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Also settings at their defaults.")] = False,
     documentation: Annotated[
         bool, typer.Option("--doc", help="Also the documentation of each setting.")
@@ -44,7 +49,7 @@ def describe(
     """Show settings and their sources."""
     from bowstring.clients.admin.admin import Admin
 
-    kind, name = _resource(topic, broker, group)
+    kind, name = _resource(topic, broker, group, loggers)
     with Admin(
         bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security()
     ) as admin:
@@ -69,6 +74,7 @@ def alter(
     topic: Topic = None,
     broker: Broker = None,
     group: Group = None,
+    loggers: Loggers = None,
     set_: Annotated[
         list[str], typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set a value; may be repeated.")
     ] = [],  # noqa: B006 - typer copies it
@@ -93,7 +99,7 @@ def alter(
     """Change single settings; the others stay as they are."""
     from bowstring.clients.admin.admin import Admin
 
-    kind, name = _resource(topic, broker, group)
+    kind, name = _resource(topic, broker, group, loggers)
     if not (set_ or delete or append or subtract):
         raise typer.BadParameter("nothing to change: give --set, --delete, --append or --subtract")
     with Admin(

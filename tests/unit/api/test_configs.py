@@ -1,9 +1,12 @@
 """Configs over the wire: described, altered, applied at once and after a restart."""
 
+from pathlib import Path
+
 import pytest
 
 import bowstring
 from bowstring.clients.admin.configs import OWN_TOPIC_CONFIGS
+from bowstring.engine import event_log
 from bowstring.engine.configs import TOPIC_CONFIGS
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import alter_configs as ac
@@ -13,6 +16,7 @@ from bowstring.protocol.messages import incremental_alter_configs as iac
 from bowstring.protocol.messages import list_config_resources as lcr
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+ENGINE = Path(event_log.__file__).resolve().parent
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -278,6 +282,38 @@ def test_log_levels_are_described_and_set(served):
         assert alter(served, LOGGER, "1", ("bowstring", APPEND, "INFO"))[0] is Errors.INVALID_REQUEST
     finally:
         alter(served, LOGGER, "1", ("bowstring", SET, before["bowstring"][0]))
+
+
+def test_the_logger_of_a_package_has_a_level_of_its_own(served, caplog):
+    def warn():
+        caplog.clear()
+        exec(
+            "event_log.warning('denied')", {"event_log": event_log, "__name__": "bowstring.engine.security.x"}
+        )
+        exec("event_log.warning('full')", {"event_log": event_log, "__name__": "bowstring.engine.storage.x"})
+        return [(record.name, record.getMessage()) for record in caplog.records]
+
+    assert warn() == [("bowstring.security", "denied"), ("bowstring.storage", "full")]
+    try:
+        assert alter(served, LOGGER, "1", ("bowstring.security", SET, "ERROR"))[0] is Errors.NONE
+        assert values(served, LOGGER, "1", "bowstring.security") == {"bowstring.security": ("ERROR", 6)}
+        assert warn() == [("bowstring.storage", "full")]
+        assert alter(served, LOGGER, "1", ("root", SET, "FATAL"))[0] is Errors.NONE
+        assert warn() == []
+    finally:
+        alter(served, LOGGER, "1", ("root", SET, "INFO"))
+        assert alter(served, LOGGER, "1", ("bowstring.security", DELETE, None))[0] is Errors.NONE
+    assert values(served, LOGGER, "1", "bowstring.security") == {"bowstring.security": ("INFO", 6)}
+    assert len(warn()) == 2
+
+
+def test_every_package_that_logs_has_a_logger():
+    logging_ones = {
+        path.relative_to(ENGINE).parts[0]
+        for path in ENGINE.rglob("*.py")
+        if "event_log." in path.read_text(encoding="utf-8") and len(path.relative_to(ENGINE).parts) > 1
+    }
+    assert logging_ones <= set(event_log.PACKAGES)
 
 
 def listed(served, version, *types):

@@ -76,3 +76,17 @@ def test_a_plan_that_is_not_done_is_told():
     ]
     with pytest.raises(ClientError, match=r"2 of 2 .* replicas: 1 are moving; .* for 1, such as t-1"):
         check_done(left)
+
+
+def test_log_levels_of_a_broker(cli):
+    (node,) = cli("brokers", "describe", "--json").json
+    levels = cli("configs", "describe", "--loggers", node["id"], "--json").json
+    assert {"root", "bowstring.security", "bowstring.storage"} <= {each["name"] for each in levels}
+    change = ("configs", "alter", "--loggers", node["id"])
+    try:
+        assert cli(*change, "--set", "bowstring.security=ERROR").code == 0
+        assert "ERROR" in cli("configs", "describe", "--loggers", node["id"]).out
+        refused = cli(*change, "--set", "bowstring.secrets=ERROR")
+        assert refused.code and "bowstring.secrets does not exist" in refused.err
+    finally:
+        assert cli(*change, "--delete", "bowstring.security").code == 0

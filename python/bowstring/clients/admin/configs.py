@@ -52,10 +52,10 @@ class AdminConfigs(AdminCalls):
     def describe_configs(
         self, kind: str, name: str, *, documentation: bool = False, names: Iterable[str] | None = None
     ) -> dict[str, ConfigEntry]:
-        """Returns the configs of a resource by name; `kind` is "topic", "broker" or "group".
+        """Returns the configs of a resource by name; `kind` is "topic", "broker", "group" or another.
 
         Args:
-            kind: "topic", "broker" or "group".
+            kind: "topic", "broker", "broker-logger" (its log levels), "client-metrics" or "group".
             name: name of the topic or group, or id of the broker.
             documentation: also returns what each config is for.
             names: configs to return; None for all.
@@ -134,7 +134,7 @@ class AdminConfigs(AdminCalls):
         `append` and `subtract` change lists such as cleanup.policy. An empty broker `name` means all brokers.
 
         Args:
-            kind: "topic", "broker" or "group".
+            kind: "topic", "broker", "broker-logger" (its log levels), "client-metrics" or "group".
             name: name of the topic or group, or id of the broker.
             set: new values by config.
             delete: configs that get their default again.
