@@ -56,8 +56,9 @@ def create(
     theirs. Running brokers take the new files within seconds.
     """
     from bowstring.cluster.certificate_snippets import write_snippets
-    from bowstring.cluster.certificates import AUTHORITY, Authority, read_certificates
+    from bowstring.cluster.certificates import AUTHORITY, Authority, check_names, read_certificates
 
+    check_names(host, client)
     authority = Authority(directory)
     files = [directory / AUTHORITY, authority.issue_broker(host, days=days)]
     files += [authority.issue_client(each, days=days) for each in dict.fromkeys(client)]

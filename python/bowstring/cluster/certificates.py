@@ -7,6 +7,7 @@ that is there is used again, so that certificates can be renewed, and hosts and 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,6 +32,9 @@ HOSTS = ("localhost", "127.0.0.1", "::1")
 SKEW = timedelta(hours=1)
 # Common names of X.509 are not longer, in bytes.
 NAME_MAX = 64
+_HOST_MAX = 253
+# A part of a host's name; underscores occur in container names.
+_LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 
 
 class CertificateFacts(NamedTuple):
@@ -73,7 +77,7 @@ class Authority:
         directory: where the files are; made if it is not there, for its owner only.
 
     Raises:
-        ConfigError: the directory has one of the authority's two files, or they do not fit.
+        ConfigError: the directory has the authority's certificate without its key, or they do not fit.
         MissingPackageError: the package `cryptography` is not installed.
     """
 
@@ -83,43 +87,45 @@ class Authority:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
         certificate, key = directory / AUTHORITY, directory / AUTHORITY_KEY
-        if certificate.exists() != key.exists():
-            there, missing = (certificate, key) if certificate.exists() else (key, certificate)
+        if certificate.exists() and not key.exists():
             raise ConfigError(
-                f"{directory} has {there.name}, but not {missing.name}: put it back, or use another directory"
+                f"{directory} has {certificate.name}, but not {key.name}: put it back, or use another "
+                "directory"
             )
         self.is_new = not key.exists()
         if self.is_new:
-            self._create()
+            self._key = _new_key()
+            write_secret(key, _key_pem(self._key))
         else:
+            self._key = _loaded_key(key)
+        if certificate.exists():
             self._load()
+        else:
+            self._certify()
 
-    def _create(self) -> None:
+    def _certify(self) -> None:
+        """Makes the certificate of the key, also when an earlier run was killed behind the key: what the key
+        has signed by then stays valid.
+        """
         from cryptography import x509
 
-        self._key = _new_key()
         name = _name(AUTHORITY_NAME)
         usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
         builder = _builder(name, name, self._key, AUTHORITY_DAYS)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         self._certificate = _signed(builder.add_extension(usage, critical=True), self._key)
-        write_secret(self.directory / AUTHORITY_KEY, _key_pem(self._key))
         write_public(self.directory / AUTHORITY, _pem(self._certificate))
 
     def _load(self) -> None:
         from cryptography import x509
-        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-        path = self.directory / AUTHORITY_KEY
+        path = self.directory / AUTHORITY
         try:
-            key = load_pem_private_key(path.read_bytes(), None)
-            self._certificate = x509.load_pem_x509_certificate((self.directory / AUTHORITY).read_bytes())
-        except (ValueError, TypeError) as error:
-            raise ConfigError(f"{self.directory}: the authority's files cannot be read: {error}") from None
-        if not isinstance(key, EllipticCurvePrivateKey) or key.public_key() != self._certificate.public_key():
-            raise ConfigError(f"{path} is not the key of {AUTHORITY} beside it")
-        self._key = key
+            self._certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        except ValueError as error:
+            raise ConfigError(f"{path} is no certificate that can be read: {error}") from None
+        if self._key.public_key() != self._certificate.public_key():
+            raise ConfigError(f"{self.directory / AUTHORITY_KEY} is not the key of {AUTHORITY} beside it")
 
     def issue_broker(self, hosts: Sequence[str] = HOSTS, *, days: int = DAYS, file: str = BROKER) -> Path:
         """Makes a certificate that brokers show, and may show to other brokers; returns its file, which has
@@ -146,17 +152,17 @@ class Authority:
         Raises:
             ConfigError: the name cannot be that of a file, or the authority ends sooner.
         """
-        file = f"{name}.pem"
-        if not name.isprintable() or not name or name in RESERVED or "/" in name or name.startswith("."):
-            raise ConfigError(f"a client cannot be called {name!r}: it becomes the name of a file")
-        return self._issue(name, (), days, file, server=False)
+        return self._issue(name, (), days, client_file(name), server=False)
 
     def _issue(self, name: str, hosts: Iterable[str], days: int, file: str, *, server: bool) -> Path:
         from cryptography import x509
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
-        if len(name.encode("utf-8")) > NAME_MAX:
-            raise ConfigError(f"{name!r} is too long for a certificate: at most {NAME_MAX} bytes")
+        path = self.directory / file
+        if path.exists() and not self._has_signed(path):
+            raise ConfigError(
+                f"{path} is not of the authority in {self.directory}: move it away, or use another directory"
+            )
         ends = _now() + timedelta(days=days)
         if ends > self._certificate.not_valid_after_utc:
             last = f"{self._certificate.not_valid_after_utc:%Y-%m-%d}"
@@ -174,9 +180,46 @@ class Authority:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = builder.add_extension(issuer, critical=False)
-        path = self.directory / file
         write_secret(path, _key_pem(key) + _pem(_signed(builder, self._key)))
         return path
+
+    def _has_signed(self, path: Path) -> bool:
+        from cryptography import x509
+        from cryptography.exceptions import InvalidSignature
+
+        try:
+            for each in x509.load_pem_x509_certificates(path.read_bytes()):
+                each.verify_directly_issued_by(self._certificate)
+        except (ValueError, TypeError, InvalidSignature):
+            return False
+        return True
+
+
+def client_file(name: str) -> str:
+    """Returns the name of the file of a client's certificate.
+
+    Raises:
+        ConfigError: The name cannot be that of a file, or is too long for a certificate.
+    """
+    if not name.isprintable() or not name or name in RESERVED or "/" in name or name.startswith("."):
+        raise ConfigError(f"a client cannot be called {name!r}: it becomes the name of a file")
+    if len(name.encode("utf-8")) > NAME_MAX:
+        raise ConfigError(f"{name!r} is too long for a certificate: at most {NAME_MAX} bytes")
+    return f"{name}.pem"
+
+
+def check_names(hosts: Iterable[str], clients: Iterable[str]) -> None:
+    """Refuses names before anything is written.
+
+    Raises:
+        ConfigError: One is not that of a host, or of a client.
+        MissingPackageError: The package `cryptography` is not installed.
+    """
+    _needs_cryptography()
+    for host in hosts:
+        _general_name(host)
+    for client in clients:
+        client_file(client)
 
 
 def read_certificates(path: Path) -> list[CertificateFacts]:
@@ -251,13 +294,37 @@ def _general_name(host: str) -> x509.GeneralName:
     from cryptography import x509
 
     try:
-        return x509.IPAddress(ipaddress.ip_address(host))
+        if "%" not in host:
+            return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         pass
+    if not host.isascii():
+        raise ConfigError(f"{host!r} has letters that certificates cannot have: write it in punycode, xn--…")
+    labels = host.removeprefix("*.").split(".")
+    is_name = (
+        all(map(_LABEL.fullmatch, labels))
+        and not re.fullmatch("[0-9]+", labels[-1])
+        and len(host) <= _HOST_MAX
+    )
+    if not is_name:
+        raise ConfigError(
+            f"{host!r} is neither the name nor the address of a host: write, for example, kafka.example.com, "
+            "*.example.com, 10.0.0.1 or ::1, without a port"
+        )
+    return x509.DNSName(host)
+
+
+def _loaded_key(path: Path) -> EllipticCurvePrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     try:
-        return x509.DNSName(host)
-    except ValueError:
-        raise ConfigError(f"{host!r} is neither the name nor the address of a host") from None
+        key = load_pem_private_key(path.read_bytes(), None)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{path} is no private key that can be read: {error}") from None
+    if not isinstance(key, EllipticCurvePrivateKey):
+        raise ConfigError(f"{path} is not a key that `bowstring certs` has made: use another directory")
+    return key
 
 
 def _builder(

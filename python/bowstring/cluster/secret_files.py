@@ -23,6 +23,8 @@ def _write(path: Path, data: bytes, mode: int) -> None:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), mode)
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())  # or a power failure could leave an empty file
         os.replace(name, path)
     except BaseException:
         os.unlink(name)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bowstring.clients.errors import ConfigError, MissingPackageError
+from bowstring.cluster import certificates
 from bowstring.cluster.certificate_snippets import write_snippets
 from bowstring.cluster.certificates import Authority, read_certificates
 from bowstring.cluster.secret_files import write_secret
@@ -23,12 +24,12 @@ def mode(path):
 
 def shake(authority, host, own=None, wanted=ssl.CERT_REQUIRED):
     """A handshake in memory; returns the certificate that the server sees."""
-    certificates = authority.directory
+    folder = authority.directory
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(certificates / "broker.pem")
-    server.load_verify_locations(certificates / "ca.pem")
+    server.load_cert_chain(folder / "broker.pem")
+    server.load_verify_locations(folder / "ca.pem")
     server.verify_mode = wanted
-    client = ssl.create_default_context(cafile=certificates / "ca.pem")
+    client = ssl.create_default_context(cafile=folder / "ca.pem")
     if own is not None:
         client.load_cert_chain(own)
     ways = [ssl.MemoryBIO() for _ in range(2)]
@@ -96,7 +97,7 @@ def test_what_cannot_be_made(authority, tmp_path):
         authority.issue_client("ü" * 33)
     with pytest.raises(ConfigError, match=r"the authority in .* ends on .*: give fewer days"):
         authority.issue_client("alice", days=4000)
-    with pytest.raises(ConfigError, match="neither the name nor the address"):
+    with pytest.raises(ConfigError, match="write it in punycode"):
         authority.issue_broker(["bücher.example"])
     (authority.directory / "ca.key").unlink()
     with pytest.raises(ConfigError, match=r"has ca.pem, but not ca.key: put it back"):
@@ -107,6 +108,79 @@ def test_what_cannot_be_made(authority, tmp_path):
         Authority(authority.directory)
     with pytest.raises(ConfigError, match=r"ca.key has no certificate"):
         read_certificates(authority.directory / "ca.key")
+
+
+HOSTS = ["a", "a-b.example", "*.example.com", "my_broker", "10.0.0.1", "::1", "fe80::1", "x1", "1.example"]
+NO_HOSTS = [
+    *("", "exa mple", "host:9092", "[::1]", "fe80::1%eth0", "10.0.0.300", "10.0.1", "-a", "a-", "a..b", "a."),
+    *("*", "a.*.b", "https://a", "a/b", "a\n", "a" * 64, "a." * 130 + "b", "a,b", "user@a"),
+]
+
+
+def test_hosts(authority):
+    authority.issue_broker(HOSTS)
+    (facts,) = read_certificates(authority.directory / "broker.pem")
+    assert facts.hosts == tuple(HOSTS)
+
+
+@pytest.mark.parametrize("host", NO_HOSTS)
+def test_what_is_no_host(authority, host):
+    with pytest.raises(ConfigError, match="neither the name nor the address of a host: write, for example"):
+        authority.issue_broker(["localhost", host])
+    assert not (authority.directory / "broker.pem").exists()
+
+
+@pytest.mark.parametrize("options", [("--host", "exa mple"), ("--client", "a/b"), ("--client", "ü" * 33)])
+def test_a_command_that_is_refused_writes_nothing(offline, tmp_path, options):
+    assert offline("certs", "create", tmp_path / "c", *options).code == 1
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_run_that_was_killed_is_continued(tmp_path):
+    """Between each two files: what is there stays, what lacks is made."""
+    first = Authority(tmp_path / "certs")
+    alice, key = first.issue_client("alice"), (first.directory / "ca.key").read_bytes()
+    (first.directory / "ca.pem").unlink()  # it is written behind the key
+    again = Authority(first.directory)
+    assert not again.is_new and (again.directory / "ca.key").read_bytes() == key
+    again.issue_broker()
+    assert shake(again, "localhost", alice)["subject"] == ((("commonName", "alice"),),)
+    assert mode(again.directory / "ca.pem") == 0o644
+
+
+def test_the_key_is_written_before_the_certificate(monkeypatch, tmp_path):
+    def killed(path, data):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(certificates, "write_public", killed)
+        with pytest.raises(KeyboardInterrupt):
+            Authority(tmp_path / "certs")
+    assert [each.name for each in (tmp_path / "certs").iterdir()] == ["ca.key"]
+    Authority(tmp_path / "certs").issue_broker()
+
+
+def test_what_another_authority_has_signed_is_not_overwritten(authority, tmp_path):
+    theirs = Authority(tmp_path / "other").issue_broker().read_bytes()
+    file = authority.directory / "broker.pem"
+    for content in (theirs, b"not a certificate"):
+        file.write_bytes(content)
+        with pytest.raises(ConfigError, match=r"broker.pem is not of the authority .*: move it away"):
+            authority.issue_broker()
+        assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("ca.key", b"nonsense", "ca.key is no private key that can be read"),
+        ("ca.pem", b"nonsense", "ca.pem is no certificate that can be read"),
+    ],
+)
+def test_files_that_cannot_be_read(authority, file, content, message):
+    (authority.directory / file).write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        Authority(authority.directory)
 
 
 def test_secrets_are_never_there_with_another_mode(tmp_path):
