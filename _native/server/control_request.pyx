@@ -12,13 +12,12 @@ from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, RECORD_ERRORS_MESSAGE_BYTES, batch_reason, batch_validate)
 from bowstring._native.server.connection_types cimport PHASE_OPEN
 from bowstring._native.server.control_queue cimport message_free
-from bowstring._native.server.mailbox cimport post
+from bowstring._native.server.mailbox cimport post, post_to
 from bowstring._native.server.subject_types cimport NO_SUBJECT, Subject
 from bowstring._native.server.subjects cimport subject_at, subject_release
 from bowstring._native.server.slow_batches cimport slow_cost, slow_look_inside, slow_waiting_gone, slow_working_add
 from bowstring._native.server.mail_types cimport MAIL_REPLY, MAIL_SLOW_BATCH
 from bowstring._native.server.partition_types cimport Partition
-from bowstring._native.server.reactor_types cimport REACTOR_SHIFT
 
 cdef enum:
     STRING_MAX = 0x7FFF             # bytes of UTF-8, of any text that is sent or stored
@@ -241,8 +240,7 @@ cdef object take_message(ControlMessage *m, Plane *plane, object owner):
         return new_request(m, plane, owner)
     except MemoryError:
         if part == NULL:
-            post(&plane.reactors[(m.connection_id >> REACTOR_SHIFT) % plane.reactor_count].mailbox, MAIL_REPLY,
-                 m.connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), m.slot, NULL)
+            post_to(plane, MAIL_REPLY, m.connection_id, m.slot, NULL)
             if m.counted_bytes > 0:
                 slow_waiting_gone(plane, m.counted_bytes)
         else:

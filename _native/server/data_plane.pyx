@@ -30,7 +30,7 @@ from bowstring._native.server.chunks cimport chunk_bytes, chunk_over, chunks_fre
 from bowstring._native.server.control_queue cimport control_take_all, message_free
 from bowstring._native.server.control_request cimport SlowBatch, take_message
 from bowstring._native.server.counters cimport counters_of, events_of
-from bowstring._native.server.mailbox cimport post
+from bowstring._native.server.mailbox cimport post, post_to
 from bowstring._native.server.reactor cimport (
     reactor_accept, reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
 from bowstring._native.server.slow_batches cimport slow_begin
@@ -44,7 +44,7 @@ from bowstring._native.server.mail_types cimport (
     MAIL_ACCESS, MAIL_ADMIT, MAIL_CLOSE, MAIL_FINISH, MAIL_MUTE, MAIL_REPLY, MAIL_SKIP, Admission)
 from bowstring._native.server.partition_types cimport Partition, Topic
 from bowstring._native.server.plane_types cimport MAX_API_KEY, MAX_REACTORS, Plane
-from bowstring._native.server.reactor_types cimport REACTOR_SHIFT, Reactor
+from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.server.follow_types cimport Dial
 from bowstring._native.server.replica_types cimport ReplicaEvent
 from bowstring._native.server.subject_types cimport PRINCIPAL_BYTES_MAX
@@ -385,8 +385,6 @@ cdef class DataPlane:
     def reply(self, int64_t connection_id, int64_t slot, payload, *, int64_t throttle_ms=0):
         """Answers a request, and reads no others from its connection for ``throttle_ms`` (KIP-219). ``payload`` is the response header and body without the length: bytes, or a finished
         Encoding, whose memory the reply takes over. None closes the connection."""
-        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
-        cdef int64_t id = connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1)
         cdef int64_t n
         cdef const void *data = NULL
         cdef Chunk *chunk = NULL
@@ -409,25 +407,22 @@ cdef class DataPlane:
                     chunks_free(chunk)
                     raise MemoryError
         if throttle_ms > 0:
-            post(&r.mailbox, MAIL_MUTE, id, throttle_ms, NULL)
-        if not post(&r.mailbox, MAIL_REPLY, id, slot, chunk):
+            post_to(&self.plane, MAIL_MUTE, connection_id, throttle_ms, NULL)
+        if not post_to(&self.plane, MAIL_REPLY, connection_id, slot, chunk):
             chunks_free(chunk)
             raise MemoryError
 
     def skip(self, int64_t connection_id, int64_t slot):
         """Ends a request that gets no answer."""
-        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
-        post(&r.mailbox, MAIL_SKIP, connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), slot, NULL)
+        post_to(&self.plane, MAIL_SKIP, connection_id, slot, NULL)
 
     def disconnect(self, int64_t connection_id):
         """Closes a connection."""
-        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
-        post(&r.mailbox, MAIL_CLOSE, connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), 0, NULL)
+        post_to(&self.plane, MAIL_CLOSE, connection_id, 0, NULL)
 
     def finish(self, int64_t connection_id):
         """Closes a connection once the replies to its requests are sent, and handles no more of its requests."""
-        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
-        post(&r.mailbox, MAIL_FINISH, connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), 0, NULL)
+        post_to(&self.plane, MAIL_FINISH, connection_id, 0, NULL)
 
     def admit(self, int64_t connection_id, str principal, *, int64_t lifetime_ms=0):
         """Ends the authentication phase of a connection: it belongs to ``principal`` from now on. It takes effect before a
@@ -440,7 +435,6 @@ cdef class DataPlane:
         Raises:
             ValueError: The principal is longer than 32,767 bytes.
         """
-        cdef Reactor *r = &self.plane.reactors[(connection_id >> REACTOR_SHIFT) % self.plane.reactor_count]
         cdef bytes text = principal.encode("utf-8", "replace")
         cdef Admission *whom
         if len(text) > PRINCIPAL_BYTES_MAX:
@@ -450,7 +444,7 @@ cdef class DataPlane:
             raise MemoryError
         whom.length = <int32_t>len(text)
         memcpy(whom.principal, PyBytes_AS_STRING(text), len(text))
-        if not post(&r.mailbox, MAIL_ADMIT, connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), lifetime_ms, whom):
+        if not post_to(&self.plane, MAIL_ADMIT, connection_id, lifetime_ms, whom):
             free(whom)
             raise MemoryError
 

@@ -3,6 +3,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport realloc
 from posix.unistd cimport write
 from bowstring._native.server.mail_types cimport Mail, Mailbox
+from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.reactor_types cimport REACTOR_SHIFT
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 
 
@@ -35,3 +37,9 @@ cdef inline bint post(Mailbox *box, int32_t kind, int64_t a, int64_t b, void *da
     if first:
         wake(box.event_fd)
     return True
+
+
+cdef inline bint post_to(Plane *plane, int32_t kind, int64_t connection_id, int64_t b, void *data) noexcept nogil:
+    """Sends mail about a connection to its reactor. False when memory ran out."""
+    return post(&plane.reactors[(connection_id >> REACTOR_SHIFT) % plane.reactor_count].mailbox, kind,
+                connection_id & ((<int64_t>1 << REACTOR_SHIFT) - 1), b, data)
