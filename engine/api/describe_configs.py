@@ -33,6 +33,7 @@ from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.requests.time_slices import streamed
 from bowstring.protocol.acls import AclOperation
 from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.local_reads import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG
 from bowstring.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -44,10 +45,12 @@ from bowstring.protocol.messages.describe_configs import (
 from bowstring.protocol.whole_numbers import whole_number
 
 if TYPE_CHECKING:
+    from bowstring.engine.local.socket import LocalSocket
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Request
     from bowstring.engine.security.authorizer import Authorizer
 
+_LOCAL: Final = frozenset({SOCKET_CONFIG, INSTANCE_CONFIG, TOKEN_CONFIG})
 _BROKER_LOGGER: Final = 8
 _BROKER_LOGGER_SOURCE: Final = 6
 _SCOPED_SOURCES: Final = (
@@ -64,6 +67,7 @@ async def handle(
     node_id: int,
     metadata: "Metadata",
     authorizer: "Authorizer",
+    local: "LocalSocket | None",
 ) -> DescribeConfigsResponse:
     """Describes topics, this broker (by its id), the cluster's defaults (the empty name), loggers, groups and
     client metrics subscriptions.
@@ -73,17 +77,35 @@ async def handle(
     if the topic sets it or the request names it, because tools that copy configs to another cluster would
     fail on it. Values of passwords are null. A value in force is shown as Kafka writes what it parsed; the
     broker configs it may come from, and the cluster's defaults, as they were written. Resources whose configs
-    the client may not describe come last.
+    the client may not describe come last. Whoever asks this broker for TOKEN_CONFIG and nothing but the local
+    socket needs no permission, and gets a token for it.
 
     Versions: 1 adds source and synonyms (KIP-226); 3 types and documentation (KIP-569).
     """
     body: DescribeConfigsRequest = request.body
 
     def denied(resource: DescribeConfigsResource) -> Error | None:
+        if local is not None and local.tokens is not None and _asks_for_token(resource, node_id):
+            return None
         key = (resource.resource_type, resource.resource_name)
         return denial(authorizer, request, AclOperation.DESCRIBE_CONFIGS, *key)
 
-    return DescribeConfigsResponse(results=streamed(_results(configs, node_id, metadata, body, denied)))
+    def admission(resource: DescribeConfigsResource) -> dict[str, str]:
+        if local is None or not _asks_for_token(resource, node_id):
+            return {}
+        return local.admission(request.principal, request.peer, request.listener.name)
+
+    found = _results(configs, node_id, metadata, body, denied, admission=admission)
+    return DescribeConfigsResponse(results=streamed(found))
+
+
+def _asks_for_token(resource: DescribeConfigsResource, node_id: int) -> bool:
+    if resource.resource_type != BROKER_RESOURCE or resource.resource_name != str(node_id):
+        return False
+    keys = resource.configuration_keys
+    if not isinstance(keys, list) or len(keys) > len(_LOCAL):  # larger ones are decoded later
+        return False
+    return TOKEN_CONFIG in keys and _LOCAL.issuperset(keys)
 
 
 def _results(
@@ -92,6 +114,8 @@ def _results(
     metadata: "Metadata",
     body: DescribeConfigsRequest,
     denied: Callable[[DescribeConfigsResource], Error | None],
+    *,
+    admission: Callable[[DescribeConfigsResource], dict[str, str]],
 ) -> Iterator[DescribeConfigsResult]:
     refused: list[DescribeConfigsResult] = []
     for resource in body.resources:
@@ -111,8 +135,20 @@ def _results(
         except KafkaError as failed:
             result.error_code = failed.code
             result.error_message = failed.detail or failed.error.message
+        else:
+            result.configs += [_admission_entry(*each) for each in admission(resource).items()]
         yield result
     yield from refused
+
+
+def _admission_entry(name: str, value: str) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=value,
+        read_only=True,
+        config_source=ConfigSource.STATIC_BROKER_CONFIG.value,
+        config_type=ConfigType.STRING.value,
+    )
 
 
 def _wanted(resource: DescribeConfigsResource) -> Generator[Any, None, set[str] | None]:

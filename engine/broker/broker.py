@@ -453,16 +453,8 @@ class Broker:
             self.server.bind()
 
     def _bind_local(self) -> None:
-        """Binds the socket for local reads. With an authorizer there is none: who connects to it has no
-        principal that could be checked.
-        """
-        if self.configs.value("bowstring.local.socket") != "off" and self.authorizer.is_on:
-            event_log.info(
-                "local reads are off because authorizer.class.name is set; clients read over the network. "
-                "Set bowstring.local.socket=off to leave this line out"
-            )
-            self.configs.static["bowstring.local.socket"] = "off"  # reported to clients
-        elif self.configs.value("bowstring.local.socket") != "off":
+        """Binds the socket for local reads."""
+        if self.configs.value("bowstring.local.socket") != "off":
             from bowstring.engine.local.socket import LocalSocket
 
             self.local = LocalSocket(
@@ -473,6 +465,7 @@ class Broker:
                 node_id=self.node_id,
                 metadata=self.metadata,
                 led_logs=self.led_logs,
+                access=self.authorizer if self.authorizer.is_on else None,
             )
             self.local.bind()
 

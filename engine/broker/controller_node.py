@@ -91,6 +91,8 @@ class ControllerServer:
     time_slices: TimeSlices
     requests: RequestHandlers
     dispatcher: Dispatcher | None = None
+    local: None = None
+    """Controllers have no partitions that could be read."""
 
     def __init__(
         self,

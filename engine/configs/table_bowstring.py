@@ -45,10 +45,10 @@ BOWSTRING = _rows((
     ("bowstring.local.socket", STRING, "on", "", LOW, READ_ONLY, APPLIED,
      "Unix domain socket through which clients on this machine get segment files to map instead of bytes "
      "over TCP: `on` for bowstring.local.sock in the metadata log directory, `off`, or an absolute path. A "
-     "running broker reports the path. With an authorizer it is always off."),
+     "running broker reports the path. With an authorizer, clients open it with a token from TCP."),
     ("bowstring.local.socket.permissions", STRING, "600", "600|660|666", LOW, READ_ONLY, APPLIED,
      "Permissions of that socket. Whoever may connect gets the files of every topic, including files that "
-     "the user could not open."),
+     "the user could not open; with an authorizer, of those topics that its principal may READ."),
     ("bowstring.log.dir.slow.ms", INT, "1000", "0..", LOW, READ_ONLY, APPLIED,
      "A write or sync in a log directory that takes longer than this is counted and logged as slow; 0 "
      "disables it."),

@@ -5,46 +5,47 @@ import asyncio
 import socket
 import struct
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from bowstring.engine import event_log
-from bowstring.engine.local.requests import Answer, LocalRequests
+from bowstring.engine.local.requests import Answer, LocalClient, LocalRequests
 from bowstring.protocol.local_reads import REQUEST_BYTES_MAX, LocalFrameError
 
 _LENGTH: Final = struct.Struct(">i")
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
-class LocalClient(NamedTuple):
-    """The process at the other end.
-
-    Attributes:
-        peer: process and user, as the kernel reports them.
-        principal: as on a TCP listener without authentication.
-    """
-
-    peer: str
-    principal: str = "User:ANONYMOUS"
-
-
 async def serve(connection: socket.socket, requests: LocalRequests) -> None:
     """Answers the requests of one reader, one after another, until it disconnects; closes the connection."""
-    client = LocalClient(_peer(connection))
+    peer = _peer(connection)
+    client = LocalClient()
     try:
-        while (body := await _receive(connection)) is not None:
-            answer = await requests.answer(connection, client.principal, body)
+        while (body := await _receive_in_time(connection, client, requests)) is not None:
+            answer = await requests.answer(connection, client, body)
             await _send(connection, answer)
+            if answer.is_last:
+                break
     except LocalFrameError as error:
         event_log.warning(
             "a local reader sent a malformed request and its connection is closed; check the version "
             "of the client",
-            peer=client.peer,
+            peer=peer,
             detail=str(error),
         )
     except OSError:
         pass  # the reader disconnected: no one to answer
+    except TimeoutError:
+        pass  # it has not logged in, or its login has ended: a client that goes on gets a new token
     finally:
+        requests.ended(client)
         connection.close()
+
+
+async def _receive_in_time(
+    connection: socket.socket, client: LocalClient, requests: LocalRequests
+) -> bytes | None:
+    async with asyncio.timeout(requests.idle_s(client)):
+        return await _receive(connection)
 
 
 def _peer(connection: socket.socket) -> str:

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Final
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.protocol.ids import format_uuid, random_uuid
+from bowstring.protocol.local_reads import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
-    from bowstring.engine.local.requests import LocalRequests
+    from bowstring.engine.local.requests import Access, LocalRequests
+    from bowstring.engine.local.tokens import LocalTokens
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.led_logs import LedLogs
 
 SOCKET_FILE: Final = "bowstring.local.sock"
-SOCKET_CONFIG: Final = "bowstring.local.socket"
-INSTANCE_CONFIG: Final = "bowstring.local.instance"
 # sizeof(sockaddr_un.sun_path) without the NUL
 ADDRESS_BYTES_MAX: Final = 107
 
@@ -41,8 +41,10 @@ class LocalSocket:
     Args:
         directory: Where the socket is if the config names no other path.
         led_logs: The logs that can be read.
+        access: Decides who may read them; None: whoever may connect.
 
     Attributes:
+        tokens: What clients log in with; None without `access`.
         path: the socket's path; None before `bind` and after `stop`.
         connections: number of open connections.
         connections_max: more readers are refused.
@@ -58,6 +60,7 @@ class LocalSocket:
         node_id: int,
         metadata: "Metadata",
         led_logs: "LedLogs",
+        access: "Access | None" = None,
     ) -> None:
         self._configs = configs
         self._plane = plane
@@ -66,6 +69,12 @@ class LocalSocket:
         self._node_id = node_id
         self._metadata = metadata
         self._led_logs = led_logs
+        self._access = access
+        self.tokens: LocalTokens | None = None
+        if access is not None:
+            from bowstring.engine.local import tokens
+
+            self.tokens = tokens.LocalTokens(configs)
         self._setting: str = configs.value(SOCKET_CONFIG)
         self._listener: socket.socket | None = None
         self._is_told = False
@@ -90,6 +99,19 @@ class LocalSocket:
     def answered(self) -> int:
         """Number of SEGMENTS requests answered since start."""
         return self._requests.answered if self._requests is not None else 0
+
+    def admission(self, principal: str, peer: str, listener: str) -> dict[str, str]:
+        """Returns what a logged-in client needs for the socket, by name: the instance, and a token for
+        one connection. Empty where no token is needed, or none can be given now.
+
+        Args:
+            peer: Its address.
+            listener: Name of the listener through which it asks.
+        """
+        if self.tokens is None or not self._instance:
+            return {}
+        token = self.tokens.give(principal, peer, listener)
+        return {} if token is None else {INSTANCE_CONFIG: self._instance, TOKEN_CONFIG: token}
 
     # ------------------------------------------------------------ life
 
@@ -132,9 +154,10 @@ class LocalSocket:
         self._listener.listen(_BACKLOG)
         self._instance = format_uuid(random_uuid())
         # Clients read these from DescribeConfigs, to find the socket and to verify that it belongs to this
-        # broker.
+        # broker. With access control they get the instance with a token.
         self._configs.static[SOCKET_CONFIG] = str(self.path)
-        self._configs.static[INSTANCE_CONFIG] = self._instance
+        if self.tokens is None:
+            self._configs.static[INSTANCE_CONFIG] = self._instance
         asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept)
 
     async def stop(self) -> None:
@@ -184,7 +207,11 @@ class LocalSocket:
 
             waiters = LogWaiters(self._plane)
             hello = Hello(self._instance, self._cluster_id, self._node_id)
-            self._requests = LocalRequests(hello, self._metadata, self._led_logs, waiters)
+            self._requests = LocalRequests(
+                *(hello, self._metadata, self._led_logs, waiters),
+                access=self._access,
+                tokens=self.tokens,
+            )
             asyncio.get_running_loop().add_reader(waiters.fd, self._requests.wake)
         return self._requests
 

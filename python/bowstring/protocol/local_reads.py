@@ -10,7 +10,13 @@ from typing import Final
 HELLO: Final = 0
 SEGMENTS: Final = 1
 VERSION: Final = 0
-"""The only version of either request type."""
+"""The only version of SEGMENTS, and the version of HELLO without a token."""
+TOKEN_VERSION: Final = 1
+"""The version of HELLO with a token, for brokers with access control."""
+SOCKET_CONFIG: Final = "bowstring.local.socket"
+INSTANCE_CONFIG: Final = "bowstring.local.instance"
+TOKEN_CONFIG: Final = "bowstring.local.token"
+"""No config: a broker with access control answers a new token, if DescribeConfigs names it."""
 
 REQUEST_BYTES_MAX: Final = 65536
 SEGMENTS_MAX: Final = 64
@@ -39,6 +45,18 @@ class RequestHeader:
     kind: int
     version: int
     correlation_id: int
+
+
+@dataclass(slots=True)
+class HelloRequest:
+    """Opens a connection.
+
+    Attributes:
+        token: logs in; empty: without a login.
+    """
+
+    client_id: str
+    token: str = field(default="", repr=False)
 
 
 @dataclass(slots=True)
@@ -171,9 +189,12 @@ def framed(*parts: bytes) -> bytes:
 # ---------------------------------------------------------------- requests
 
 
-def encode_hello_request(correlation_id: int, client_id: str) -> bytes:
-    """Returns the frame of a HELLO."""
-    return framed(_REQUEST_HEADER.pack(HELLO, VERSION, correlation_id), _text(client_id[:250]))
+def encode_hello_request(correlation_id: int, client_id: str, token: str = "") -> bytes:
+    """Returns the frame of a HELLO: of version 0 without a token, so that brokers of any version take it."""
+    if not token:
+        return framed(_REQUEST_HEADER.pack(HELLO, VERSION, correlation_id), _text(client_id[:250]))
+    header = _REQUEST_HEADER.pack(HELLO, TOKEN_VERSION, correlation_id)
+    return framed(header, _text(client_id[:250]), _text(token))
 
 
 def encode_segments_request(correlation_id: int, request: SegmentsRequest) -> bytes:
@@ -194,21 +215,21 @@ def encode_segments_request(correlation_id: int, request: SegmentsRequest) -> by
     )
 
 
-def decode_request(body: bytes) -> tuple[RequestHeader, str | SegmentsRequest | None]:
-    """Returns the header and the body: the client id of a HELLO, a SegmentsRequest, or None for an unknown
-    request.
+def decode_request(body: bytes) -> tuple[RequestHeader, HelloRequest | SegmentsRequest | None]:
+    """Returns the header and the body; None for an unknown request.
 
     Raises:
         LocalFrameError: it is not a request.
     """
     reader = _Reader(body)
     header = RequestHeader(*reader.take(_REQUEST_HEADER))
-    if header.version != VERSION or header.kind not in (HELLO, SEGMENTS):
-        return header, None
-    if header.kind == HELLO:
+    if header.kind == HELLO and header.version in (VERSION, TOKEN_VERSION):
         client_id = reader.text()
+        token = reader.text() if header.version == TOKEN_VERSION else ""
         reader.end()
-        return header, client_id
+        return header, HelloRequest(client_id, token)
+    if header.kind != SEGMENTS or header.version != VERSION:
+        return header, None
     topic = reader.text()
     topic_id = reader.raw(16)
     partition, epoch, isolation, offset, wait_ms, most, flags = reader.take(_SEGMENTS_REQUEST)

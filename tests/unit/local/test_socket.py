@@ -194,7 +194,7 @@ def test_unknown_kinds_and_versions(served, connect):
     with socket.socket(socket.AF_UNIX) as raw:
         raw.settimeout(HANG_S)
         raw.connect(connection.path)
-        for kind, version in ((0, 1), (1, 9), (7, 0)):
+        for kind, version in ((0, 2), (1, 9), (7, 0)):
             raw.sendall(local_reads.framed(struct.pack(">hhi", kind, version, 5)))
             number, code, message, _ = local_reads.decode_response_header(raw.recv(4096)[4:])
             assert (number, code) == (5, 35) and message

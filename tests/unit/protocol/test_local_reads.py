@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bowstring.protocol import local_reads
-from bowstring.protocol.local_reads import Hello, LocalFrameError, Segment, Segments, SegmentsRequest
+from bowstring.protocol.local_reads import (
+    Hello,
+    HelloRequest,
+    LocalFrameError,
+    Segment,
+    Segments,
+    SegmentsRequest,
+)
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -63,8 +70,12 @@ def test_answers(number, answer):
 
 
 def test_hello_and_errors():
-    header, client_id = local_reads.decode_request(body(local_reads.encode_hello_request(7, "me")))
-    assert (header.kind, header.correlation_id, client_id) == (local_reads.HELLO, 7, "me")
+    for token in ("", "a token"):
+        frame = body(local_reads.encode_hello_request(7, "me", token))
+        header, found = local_reads.decode_request(frame)
+        assert (header.kind, header.version) == (local_reads.HELLO, 1 if token else 0)
+        assert (header.correlation_id, found) == (7, HelloRequest("me", token))
+        assert "a token" not in repr(found)
     hello = Hello("an instance", "a cluster", 3)
     *_, reader = local_reads.decode_response_header(body(local_reads.encode_hello(7, hello)))
     assert local_reads.decode_hello(reader) == hello

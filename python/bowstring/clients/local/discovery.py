@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Literal
 from bowstring.clients.errors import ClientError, LocalReadsUnavailableError
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node
+from bowstring.protocol.local_reads import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG
 from bowstring.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 if TYPE_CHECKING:
     from bowstring.clients.local.local_connection import LocalConnection
 
 BROKER_RESOURCE = 4
-SOCKET_CONFIG = "bowstring.local.socket"
-INSTANCE_CONFIG = "bowstring.local.instance"
 
 Local = bool | Literal["auto"]
 """True: mapped files are required; "auto": used if possible; False: TCP only."""
@@ -43,7 +42,10 @@ def connect(cluster: ClusterMetadata, node: Node, timeout_s: float) -> LocalConn
             f"{node} has no socket for local reads ({SOCKET_CONFIG} is {path!r})"
         )
     connection = LocalConnection(
-        path, cluster.client.client_id, round(cluster.client.request_timeout_s * 1000)
+        path,
+        cluster.client.client_id,
+        round(cluster.client.request_timeout_s * 1000),
+        token=configs.get(TOKEN_CONFIG) or "",
     )
     hello = connection.hello
     if (hello.instance, hello.node_id, hello.cluster_id) != (instance, node.id, cluster.cluster_id):
@@ -56,7 +58,8 @@ def connect(cluster: ClusterMetadata, node: Node, timeout_s: float) -> LocalConn
 
 
 def told_by(cluster: ClusterMetadata, node: Node, timeout_s: float) -> dict[str, str | None]:
-    """Returns what a broker reports about its socket: SOCKET_CONFIG and INSTANCE_CONFIG, if it has them.
+    """Returns what a broker reports about its socket: SOCKET_CONFIG and INSTANCE_CONFIG, if it has them, and
+    with access control a token, which opens one connection.
 
     Raises:
         LocalReadsUnavailableError: it does not report them.
@@ -64,7 +67,7 @@ def told_by(cluster: ClusterMetadata, node: Node, timeout_s: float) -> dict[str,
     resource = DescribeConfigsResource(
         resource_type=BROKER_RESOURCE,
         resource_name=str(node.id),
-        configuration_keys=[SOCKET_CONFIG, INSTANCE_CONFIG],
+        configuration_keys=[SOCKET_CONFIG, INSTANCE_CONFIG, TOKEN_CONFIG],
     )
     request = DescribeConfigsRequest(resources=[resource])
     try:

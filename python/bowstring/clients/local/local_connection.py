@@ -9,7 +9,7 @@ import socket
 import struct
 from typing import Any
 
-from bowstring.clients.errors import ClientTimeoutError, LocalReadsUnavailableError, broker_error
+from bowstring.clients.errors import BrokerError, ClientTimeoutError, LocalReadsUnavailableError, broker_error
 from bowstring.protocol import local_reads
 from bowstring.protocol.local_reads import Hello, LocalFrameError, Segments, SegmentsRequest
 
@@ -25,32 +25,37 @@ class LocalConnection:
     Args:
         path: of the socket, as the broker reports it over TCP.
         client_id: name that the broker logs.
+        token: logs in; the broker gives it over TCP. Empty: without a login.
         timeout_ms: time for an answer, in addition to the wait that the request allows.
 
     Raises:
         LocalReadsUnavailableError: no process answers there, or this user may not connect.
     """
 
-    def __init__(self, path: str, client_id: str = "bowstring-local", timeout_ms: int = 30_000):
+    def __init__(
+        self, path: str, client_id: str = "bowstring-local", timeout_ms: int = 30_000, *, token: str = ""
+    ):
         self.path = path
         self._timeout_s = timeout_ms / 1000
         self._correlation_id = 0
         self._socket = _connect(path, self._timeout_s)
         try:
-            self.hello = self._hello(client_id)
+            self.hello = self._hello(client_id, token)
         except BaseException:
             self.close()
             raise
 
-    def _hello(self, client_id: str) -> Hello:
+    def _hello(self, client_id: str, token: str) -> Hello:
         try:
             reader, descriptors = self._ask(
-                local_reads.encode_hello_request(self._next(), client_id),
+                local_reads.encode_hello_request(self._next(), client_id, token),
                 self._timeout_s,
                 f"asking {self.path}",
             )
             _close_all(descriptors)
             return local_reads.decode_hello(reader)
+        except BrokerError as error:
+            raise self._lost(str(error)) from error
         except LocalFrameError as error:
             raise self._lost(f"the process that listens there is not a broker: {error}") from error
 
