@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from bowstring import Admin, AuthenticationError, Broker, Consumer, NewTopic, Producer
+from bowstring import Admin, AuthenticationError, Broker, ConfigError, Consumer, NewTopic, Producer
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from bowstring.security.gssapi_client import GssapiClient
@@ -163,7 +165,48 @@ def test_after_a_handshake_of_version_0_the_last_token_has_no_answer(kerberized:
         assert receive()[:4] == struct.pack(">i", 77)
 
 
+@pytest.mark.parametrize(
+    ("option", "text", "words"),
+    [
+        ("keyTab", "/nowhere/kafka.keytab", "the keytab /nowhere/kafka.keytab does not exist: make it with"),
+        ("keyTab", "{folder}/krb5.conf", "krb5.conf has no key of kafka/localhost@"),
+        ("principal", "kafka/elsewhere", "localhost.keytab has no key of kafka/elsewhere .* `klist -k"),
+    ],
+)
+def test_a_broker_needs_its_keytab_at_start(
+    kerberized: Kerberized, tmp_path: Path, option: str, text: str, words: str
+) -> None:
+    of = kerberized.realm
+    line = of.jaas(f"kafka/localhost@{REALM}")
+    name = "listener.name.sasl_plaintext.gssapi.sasl.jaas.config"
+    settings = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        name: re.sub(f'{option}="[^"]*"', f'{option}="{text.format(folder=of.folder)}"', line),
+    }
+    with pytest.raises(ConfigError, match=f"{re.escape(name)}: .*{words}"):
+        Broker(data_dir=tmp_path, config=settings).start()
+
+
+def test_a_new_key_counts_at_once(kerberized: Kerberized) -> None:
+    """As a change of the keytab's file; the ticket that is there is for the old key, which the file still has."""
+    of = kerberized.realm
+    path = of.tickets("alice", "before")
+    with Admin(kerberized.bootstrap, security=ours(kerberized, sasl_jaas_config=cached(path))) as admin:
+        admin.describe_cluster()
+    of.change_key("kafka/localhost")
+    for cache in (path, of.tickets("alice", "after")):
+        with Admin(kerberized.bootstrap, security=ours(kerberized, sasl_jaas_config=cached(cache))) as admin:
+            admin.describe_cluster()
+
+
 # ------------------------------------------------------------ our own
+
+
+def cached(path: str) -> str:
+    """Returns the JAAS line of a ticket cache."""
+    return f'{MODULE} required useTicketCache=true ticketCache="{path}";'
 
 
 def ours(kerberized: Kerberized, **settings: str) -> Json:
@@ -176,7 +219,7 @@ def ours(kerberized: Kerberized, **settings: str) -> Json:
 
 def test_ours_with_a_keytab_and_with_tickets(kerberized: Kerberized, topic_name: str) -> None:
     keytab = {"sasl_kerberos_keytab": kerberized.realm.keytab("alice"), "sasl_kerberos_principal": "alice"}
-    line = f'{MODULE} required useTicketCache=true ticketCache="{kerberized.realm.tickets("alice", "ours")}";'
+    line = cached(kerberized.realm.tickets("alice", "ours"))
     with Admin(kerberized.bootstrap, security=ours(kerberized, sasl_jaas_config=line)) as admin:
         admin.create_topics([NewTopic(topic_name, 1)])
     with Producer(kerberized.bootstrap, security=ours(kerberized, **keytab)) as producer:

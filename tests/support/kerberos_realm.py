@@ -94,7 +94,10 @@ class Realm:
     @property
     def environment(self) -> dict[str, str]:
         """What programs of this realm need."""
-        return {"KRB5_CONFIG": str(self.folder / "krb5.conf")}
+        return {
+            "KRB5_CONFIG": str(self.folder / "krb5.conf"),
+            "KRB5RCACHENAME": f"file2:{self.folder}/replays",
+        }
 
     def _run(self, program: str, *arguments: str, text: str = "") -> None:
         done = subprocess.run(
@@ -136,6 +139,10 @@ class Realm:
         """Returns the path of a principal's keytab."""
         return str(self.folder / f"{principal.partition('@')[0].replace('/', '-')}.keytab")
 
+    def change_key(self, principal: str) -> None:
+        """Gives a principal a new key, which its keytab has beside the old one."""
+        self._run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {self.keytab(principal)} {principal}")
+
     def tickets(self, principal: str, name: str, *, expired: bool = False) -> str:
         """Returns the path of a ticket cache with new tickets of a principal, or with such as have expired."""
         path = self.folder / f"{name}.cache"
@@ -175,7 +182,7 @@ def _named(principal: str) -> str:
 def realm(folder: Path, *principals: str, gone: Sequence[str] = ()) -> Iterator[Realm]:
     """Runs a realm that has these principals, and beside it FOREIGN, whose principals it trusts.
 
-    Programs of this process use it, too; the package gssapi is there meanwhile.
+    This process and those that it starts use it, too; the package gssapi is there meanwhile.
 
     Args:
         principals: Those without a realm are of REALM.
@@ -189,7 +196,8 @@ def realm(folder: Path, *principals: str, gone: Sequence[str] = ()) -> Iterator[
     process = found.start([_named(each) for each in principals], [_named(each) for each in gone])
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.syspath_prepend(str(packages.site))
+            patch.syspath_prepend(found.site)
+            patch.setenv("PYTHONPATH", found.site, prepend=os.pathsep)
             for name, value in found.environment.items():
                 patch.setenv(name, value)
             patch.delenv("KRB5CCNAME", raising=False)

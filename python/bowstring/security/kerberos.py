@@ -87,7 +87,10 @@ class _Context:
     @property
     def peer(self) -> str:
         with _errors():
-            return str(self._context.initiator_name)
+            try:
+                return str(self._context.initiator_name)
+            except UnicodeError:
+                raise KerberosError("the client's principal is not UTF-8") from None
 
     def step(self, token: bytes) -> bytes:
         with _errors():
@@ -126,7 +129,7 @@ def _errors() -> Iterator[None]:
         try:
             said = error.get_all_statuses(error.min_code, False) if error.min_code else []
             said = said or error.get_all_statuses(error.maj_code, True)
-        except gssapi.exceptions.GSSError:
+        except (gssapi.exceptions.GSSError, UnicodeError):
             said = []
         text = "; ".join(each for each in said if each) or type(error).__name__
         raise KerberosError(text, code if code < _CODES else -1) from None

@@ -32,6 +32,7 @@ from bowstring.clients.errors import ConfigError
 from bowstring.security.security_names import CANONICAL
 
 _NO_CRL = "lists of revoked certificates are not read: use certificates that end soon"
+_TICKETS = "tickets are renewed without a command, when half of their life is over"
 _LOGGING = "clients log with Python's logging, under the logger `bowstring`"
 _METRICS = "use Producer.metrics() and Consumer.lag(); there are no callbacks for metrics"
 _ERRORS = "errors are raised by calls and futures; there are no callbacks for them"
@@ -48,6 +49,10 @@ _NO_EFFECT: tuple[ConfigName, ...] = (
     ),
     refused("ssl.crlfile", _NO_CRL, "None"),
     refused("ssl.crl.location", _NO_CRL),
+    refused("sasl.kerberos.kinit.cmd", _TICKETS),
+    refused("sasl.kerberos.min.time.before.relogin", _TICKETS, "60000"),
+    refused("sasl.kerberos.ticket.renew.jitter", _TICKETS, "0.05"),
+    refused("sasl.kerberos.ticket.renew.window.factor", _TICKETS, "0.8"),
     refused("sasl.oauthbearer.config", "give oauth_cb, sasl.oauthbearer.token or a token endpoint", ""),
     refused("throttle.cb", _ERRORS, "None"),
     refused("stats.cb", _METRICS, "None"),
