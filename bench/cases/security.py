@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bench.cases.produce import MIB, MODERN_DEFAULTS, limit_seconds
 from bench.lab import PARTITIONS, RECORD_BYTES, Lab, wait_until_calm
+from bench.limits import catalogue
 from bench.peers.peer import Peer
 from bench.peers.tls_files import SUITE, VERSION, TlsFiles, make_tls_files
 from bench.peers.tools import (
@@ -99,7 +100,9 @@ def consume_over_tls(lab: Lab, name: str, title: str) -> CaseResult:
         return secured | {f"plain_{figure}": value for figure, value in plain.items()}
 
     try:
-        return lab.alternate(CaseResult(name, title, facts), measure)
+        return lab.alternate(
+            CaseResult(name, title, facts), measure, limits=catalogue.fetch_sealed(RECORD_BYTES)
+        )
     finally:
         peers.stop()
 

@@ -13,6 +13,8 @@ WARM_MIB = 64
 PIECE_KIB = 256
 # A Fetch of Java's client gets at most that much of a partition.
 FETCH_KIB = 1024
+# What a broker encrypts at a time: it stays in the processor's cache.
+SEALED_KIB = 128
 # Of Java's producer: max.in.flight.requests.per.connection, and a batch of 16 KiB for each of six partitions.
 IN_FLIGHT = 5
 REQUEST_KIB = 96
@@ -115,6 +117,15 @@ def produce(record_bytes: int, batch_kib: int) -> tuple[Limit, ...]:
 def fetch(figures: Figures) -> tuple[Limit, ...]:
     """Returns the limit of consuming from the page cache."""
     return (Limit("fetch loop, 1 MiB pieces", (("fetch", {"piece_kib": FETCH_KIB}),), figures),)
+
+
+def fetch_sealed(record_bytes: int) -> tuple[Limit, ...]:
+    """Returns the limits of consuming from the page cache over TLS, and beside it in the clear."""
+    loops = (("fetch-sealed", {"piece_kib": SEALED_KIB}),)
+    return (
+        Limit(f"fetch-sealed loop, {SEALED_KIB} KiB pieces", loops, throughput(record_bytes)),
+        *fetch(throughput(record_bytes, "plain_")),
+    )
 
 
 def produce_and_fetch(figures: Figures, consumers: int = 1) -> tuple[Limit, ...]:

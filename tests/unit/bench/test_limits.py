@@ -205,6 +205,19 @@ def test_loops_take_turns_with_the_peers(tmp_path):
     assert not list((tmp_path / "loops").iterdir())
 
 
+def test_consuming_over_tls_has_a_limit_in_the_clear_beside_it():
+    seen: list[str] = []
+
+    def run(loop, options):
+        seen.append(loop)
+        return LoopResult(loop, 10**9, 0.25, 0.5, 0.25, 2.0, dict(options), {})
+
+    sealed, plain = (limit.measure(8, run) for limit in catalogue.fetch_sealed(100))
+    assert seen == ["fetch-sealed", "fetch"]
+    assert sealed == {"cpu_seconds_per_gb": 0.25, "records_per_second": 20_000_000}
+    assert plain == {f"plain_{name}": value for name, value in sealed.items()}
+
+
 def test_a_loop_that_fails_is_a_failure_of_the_case(tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
     with Lab(tmp_path, SMOKE) as lab:
