@@ -242,8 +242,9 @@ cdef class TlsChannel:
             produced = self.take_rest(out, room)
         if status == TLS_FAILED:
             failure[0] = EPROTO
-        elif status == TLS_CLOSED:
+        elif status == TLS_CLOSED:                       # also where the peer keeps the socket open
             self.ended = True
+            failure[0] = END
         elif made == 0:
             failure[0] = EAGAIN if received < RAW_BYTES else 0
         return produced

@@ -184,6 +184,10 @@ class SecureLink:
                 self._sock.close()
 
     async def _receive(self) -> None:
+        if self._session is not None and self._session.is_closed:  # the socket may be open still
+            self._has_ended = True
+        if self._has_ended:
+            raise EOFError(f"{self._peer} closed the connection")
         with self._waiting():
             data = await self._loop.sock_recv(self._sock, _RECEIVE_BYTES)
         if not data:

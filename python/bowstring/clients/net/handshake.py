@@ -70,6 +70,8 @@ class TlsHandshake:
             raise self._failure(error) from error
         self._unsent = memoryview(bytes(self._unsent) + self._session.outgoing())
         self.flush()
+        if self._session.is_closed:
+            raise EOFError
 
     def finish(self) -> tuple[TlsChannel, bytes] | None:
         """Returns the channel, and plain text that came with the end of the handshake; None before."""
