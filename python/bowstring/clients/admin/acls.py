@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from bowstring.clients.admin.calls import AdminCalls
+from bowstring.clients.admin.members import member
 from bowstring.clients.errors import BrokerError, ConfigError, broker_error
 from bowstring.protocol.acls import (
     AclOperation,
@@ -18,25 +19,6 @@ from bowstring.protocol.acls import (
 from bowstring.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from bowstring.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from bowstring.protocol.messages.describe_acls import DescribeAclsRequest
-
-E = TypeVar("E", bound=IntEnum)
-
-
-def _member(kind: type[E], value: Any, known: Callable[[E], bool]) -> E:
-    """Returns the member that a value or its name stands for.
-
-    Raises:
-        ConfigError: there is none, or it may not stand here.
-    """
-    found = None
-    if isinstance(value, str):
-        found = kind.__members__.get(value.replace("-", "_").upper())
-    elif value in list(kind):
-        found = kind(value)
-    if found is None or not known(found):
-        names = ", ".join(each.name for each in kind if known(each))
-        raise ConfigError(f"{kind.__name__} is one of {names}, not {getattr(value, 'name', value)!r}")
-    return found
 
 
 def _is_stored(member: IntEnum) -> bool:
@@ -121,7 +103,7 @@ _KINDS: dict[str, type[IntEnum]] = {
 
 def _convert(rule: AclBinding | AclBindingFilter, known: Callable[[IntEnum], bool]) -> None:
     for field, kind in _KINDS.items():
-        object.__setattr__(rule, field, _member(kind, getattr(rule, field), known))
+        object.__setattr__(rule, field, member(kind, getattr(rule, field), known))
 
 
 class AdminAcls(AdminCalls):

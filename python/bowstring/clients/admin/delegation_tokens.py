@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +26,8 @@ OWNER_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token, with which a client logs in as its owner by SCRAM: the id as the user, the HMAC in base64 as
-    the password.
+    """A token, with which a client logs in as its owner by SCRAM: `token_id` is the user, `password` the
+    password, and the JAAS line has `tokenauth="true"`.
 
     Attributes:
         token_id: its id.
@@ -46,6 +47,11 @@ class DelegationToken:
     max_timestamp_ms: int
     renewers: tuple[str, ...] = ()
     hmac: bytes = field(default=b"", repr=False)
+
+    @property
+    def password(self) -> str:
+        """The secret as clients log in with it: the HMAC in base64."""
+        return b64encode(self.hmac).decode()
 
 
 class AdminDelegationTokens(AdminCalls):
@@ -135,7 +141,7 @@ class AdminDelegationTokens(AdminCalls):
         """Returns tokens that the client's principal may see, by id.
 
         Args:
-            owners: principals that they stand for; None for all.
+            owners: principals that they stand for, or that may renew them; None for all.
 
         Raises:
             ConfigError: a principal is not `Type:name`.

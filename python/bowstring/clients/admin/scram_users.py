@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from bowstring.clients.admin.calls import AdminCalls
+from bowstring.clients.admin.members import member
 from bowstring.clients.errors import BrokerError, ConfigError, broker_error
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.alter_user_scram_credentials import (
@@ -46,12 +47,18 @@ class ScramCredentialInfo:
     """What brokers show of a credential; neither password nor salt can be read.
 
     Args:
-        mechanism: the mechanism.
+        mechanism: the mechanism, or its name: "SCRAM-SHA-512".
         iterations: of the hash.
+
+    Raises:
+        ConfigError: there is no such mechanism.
     """
 
     mechanism: ScramMechanism
     iterations: int = ITERATIONS_MIN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mechanism", member(ScramMechanism, self.mechanism))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +94,17 @@ class UserScramCredentialDeletion:
 
     Args:
         user: name of the user.
-        mechanism: which of its credentials.
+        mechanism: which of its credentials; or its name: "SCRAM-SHA-512".
+
+    Raises:
+        ConfigError: there is no such mechanism.
     """
 
     user: str
     mechanism: ScramMechanism
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mechanism", member(ScramMechanism, self.mechanism))
 
 
 def _upsertion(wanted: UserScramCredentialUpsertion) -> ScramCredentialUpsertion:
