@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from bowstring import aio as aio
     from bowstring import spark as spark
     from bowstring.broker import Broker as Broker
+    from bowstring.clients.admin.acls import AclBinding as AclBinding
+    from bowstring.clients.admin.acls import AclBindingFilter as AclBindingFilter
     from bowstring.clients.admin.admin import Admin as Admin
+    from bowstring.clients.admin.delegation_tokens import DelegationToken as DelegationToken
     from bowstring.clients.admin.results import NewTopic as NewTopic
+    from bowstring.clients.admin.scram_users import ScramCredentialInfo as ScramCredentialInfo
+    from bowstring.clients.admin.scram_users import ScramMechanism as ScramMechanism
+    from bowstring.clients.admin.scram_users import UserScramCredentialDeletion as UserScramCredentialDeletion
+    from bowstring.clients.admin.scram_users import (
+        UserScramCredentialUpsertion as UserScramCredentialUpsertion,
+    )
     from bowstring.clients.consumer.consumer import Consumer as Consumer
     from bowstring.clients.errors import AuthenticationError as AuthenticationError
     from bowstring.clients.errors import AuthorizationError as AuthorizationError
@@ -61,6 +70,10 @@ if TYPE_CHECKING:
     from bowstring.cluster.cluster import Cluster as Cluster
     from bowstring.exactly_once import transform as transform
     from bowstring.kernels.function import kernel as kernel
+    from bowstring.protocol.acls import AclOperation as AclOperation
+    from bowstring.protocol.acls import AclPermissionType as AclPermissionType
+    from bowstring.protocol.acls import AclResourceType as AclResourceType
+    from bowstring.protocol.acls import ResourcePatternType as ResourcePatternType
     from bowstring.tables import Records as Records
     from bowstring.tables import read as read
     from bowstring.tables import scan as scan
@@ -73,6 +86,11 @@ if TYPE_CHECKING:
 from bowstring.version import __version__
 
 _MODULES = {
+    "AclBinding": "clients.admin.acls",
+    "AclBindingFilter": "clients.admin.acls",
+    "AclOperation": "protocol.acls",
+    "AclPermissionType": "protocol.acls",
+    "AclResourceType": "protocol.acls",
     "Admin": "clients.admin.admin",
     "AuthenticationError": "clients.errors",
     "AuthorizationError": "clients.errors",
@@ -92,6 +110,7 @@ _MODULES = {
     "Consumer": "clients.consumer.consumer",
     "CorruptBatchError": "clients.errors",
     "DeadLetter": "values",
+    "DelegationToken": "clients.admin.delegation_tokens",
     "FencedError": "clients.errors",
     "ForkedError": "clients.errors",
     "GarbledAnswerError": "clients.errors",
@@ -113,6 +132,9 @@ _MODULES = {
     "RecordTooLargeError": "clients.errors",
     "Records": "tables",
     "RequestTimedOutError": "clients.errors",
+    "ResourcePatternType": "protocol.acls",
+    "ScramCredentialInfo": "clients.admin.scram_users",
+    "ScramMechanism": "clients.admin.scram_users",
     "ShareConsumer": "clients.share.consumer",
     "ShareRecord": "clients.share.records",
     "SubscriptionPattern": "clients.records",
@@ -124,6 +146,8 @@ _MODULES = {
     "UnknownTopicError": "clients.errors",
     "UnresolvedNameError": "clients.errors",
     "UnsupportedApiError": "clients.errors",
+    "UserScramCredentialDeletion": "clients.admin.scram_users",
+    "UserScramCredentialUpsertion": "clients.admin.scram_users",
     "kernel": "kernels.function",
     "read": "tables",
     "scan": "tables",
@@ -133,6 +157,11 @@ _MODULES = {
 # Loaded as whole packages on first use.
 _PACKAGES = ("aio", "spark")
 __all__ = [
+    "AclBinding",
+    "AclBindingFilter",
+    "AclOperation",
+    "AclPermissionType",
+    "AclResourceType",
     "Admin",
     "AuthenticationError",
     "AuthorizationError",
@@ -152,6 +181,7 @@ __all__ = [
     "Consumer",
     "CorruptBatchError",
     "DeadLetter",
+    "DelegationToken",
     "FencedError",
     "ForkedError",
     "GarbledAnswerError",
@@ -173,6 +203,9 @@ __all__ = [
     "RecordTooLargeError",
     "Records",
     "RequestTimedOutError",
+    "ResourcePatternType",
+    "ScramCredentialInfo",
+    "ScramMechanism",
     "ShareConsumer",
     "ShareRecord",
     "SubscriptionPattern",
@@ -184,6 +217,8 @@ __all__ = [
     "UnknownTopicError",
     "UnresolvedNameError",
     "UnsupportedApiError",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
     "__version__",
     "aio",
     "kernel",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from enum import Enum
 from importlib import import_module
 from typing import Any
 
@@ -40,7 +41,7 @@ def public_objects() -> Iterator[tuple[str, Any]]:
         module = import_module(package)
         for name in python_api.names(package):
             value = getattr(module, name)
-            if callable(value):
+            if callable(value) and not (inspect.isclass(value) and issubclass(value, Enum)):
                 yield f"{package}.{name}", value
     yield from ((f"{each.__module__}.{each.__qualname__}", each) for each in MORE)
 

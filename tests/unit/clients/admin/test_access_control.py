@@ -4,13 +4,20 @@ import asyncio
 
 import pytest
 
-from bowstring import Admin, AuthenticationError, AuthorizationError, Broker, BrokerError, Producer, aio
-from bowstring.clients.admin.acls import AclBinding, AclBindingFilter
-from bowstring.clients.admin.scram_users import (
+from bowstring import (
+    AclBinding,
+    AclBindingFilter,
+    Admin,
+    AuthenticationError,
+    AuthorizationError,
+    Broker,
+    BrokerError,
+    Producer,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
+    aio,
 )
 from tests.support.access import STANDARD
 from tests.support.waiting import HANG_S, wait_until
@@ -146,7 +153,9 @@ def test_quotas(admin):
 
 
 def test_delegation_tokens(broker, admin):
-    token = admin.create_delegation_token(owner="User:alice", renewers=["User:admin"], max_lifetime_ms=600_000)
+    token = admin.create_delegation_token(
+        owner="User:alice", renewers=["User:admin"], max_lifetime_ms=600_000
+    )
     assert (token.owner, token.requester, token.renewers) == ("User:alice", "User:admin", ("User:admin",))
     assert token.max_timestamp_ms - token.issue_timestamp_ms == 600_000
     assert token.password not in repr(token)
