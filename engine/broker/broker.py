@@ -28,6 +28,7 @@ from bowstring.engine.broker.node import (
     behind,
     caught_up,
     check_formatted,
+    check_listener_configs,
     make_plane,
     new_authentication,
     new_log_directories,
@@ -232,6 +233,7 @@ class Broker:
             check_metadata_log_is_here(self.directory.path, [each.path for each in self.directories.all])
         if not only_to_recover:
             self._refuse_unenforced()
+            check_listener_configs(self.configs)
             check_connection_limits(self.configs)
         wanted = client_listeners(self.configs)
         if "broker" not in self.configs.value("process.roles"):

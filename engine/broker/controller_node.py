@@ -16,6 +16,7 @@ from bowstring.engine.broker.node import (
     behind,
     caught_up,
     check_formatted,
+    check_listener_configs,
     make_plane,
     new_authentication,
     new_log_directories,
@@ -281,6 +282,7 @@ class ControllerNode:
         """
         if reasons := self.configs.unenforced():
             raise ConfigError("\n".join(reasons))
+        check_listener_configs(self.configs)
         check_connection_limits(self.configs)
         check_peer_security(self.configs, self.quorum.listener, is_broker=False)
         raise_file_limit()

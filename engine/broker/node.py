@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from bowstring._native.server.data_plane import DataPlane
+from bowstring.engine import event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.configs.listener_configs import misnamed
 from bowstring.engine.requests.listeners import Listener, is_loopback
 from bowstring.engine.storage.directory_lock import DataDirectoryError
 from bowstring.engine.storage.log_directories import LogDirectories
@@ -70,6 +72,19 @@ def check_formatted(directories: LogDirectories) -> None:
             f"{path} is not formatted, so it is not known which cluster this node belongs to; run bowstring "
             "format --config FILE --cluster-id ID with the cluster's id on each of its nodes"
         )
+
+
+def check_listener_configs(configs: BrokerConfigs) -> None:
+    """Refuses protecting configs of a listener that has no such name, and warns of others.
+
+    Raises:
+        ConfigError: The message has all of them, and the names that exist.
+    """
+    refusals, warnings = misnamed(configs)
+    if refusals:
+        raise ConfigError("\n".join(refusals))
+    for each in warnings:
+        event_log.warning("a config of a listener has no effect; correct its name", detail=each)
 
 
 def make_plane(configs: BrokerConfigs, offered: tuple[int, ...], *, is_controller: bool = False) -> DataPlane:

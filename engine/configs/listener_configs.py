@@ -4,11 +4,15 @@ from typing import Any, Final
 
 from bowstring.engine.configs.broker_configs import BrokerConfigs
 from bowstring.engine.configs.config_key import ConfigError
-from bowstring.engine.configs.table import broker_key
+from bowstring.engine.configs.table import BROKER_CONFIGS, broker_key
+from bowstring.engine.configs.table_security import SECURITY
 
 PLAINTEXT: Final = "PLAINTEXT"
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Ids of security protocols in registrations, by name."""
+
+MECHANISMS: Final = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer", "gssapi")
+"""SASL mechanisms, as they stand in names of configs."""
 
 _MAP: Final = "listener.security.protocol.map"
 
@@ -36,6 +40,59 @@ def listener_value(configs: BrokerConfigs, listener: str, name: str, *, mechanis
     """Returns the typed value in force of a config at a listener, as `listener_text` finds it."""
     text = listener_text(configs, listener, name, mechanism=mechanism)
     return None if text is None else broker_key(name).parse(text)
+
+
+def misnamed(configs: BrokerConfigs) -> tuple[list[str], list[str]]:
+    """Returns why configs of single listeners have no effect: reasons to refuse those that protect, and
+    warnings of others. Each has a name of a listener or a mechanism that is nowhere, or not in lower case.
+
+    Names count that occur in a config of listeners, also those of other nodes in
+    listener.security.protocol.map: nodes may share a file.
+    """
+    own = [name for name in configs.static if name.startswith("listener.name.")]
+    if not own:
+        return [], []
+    known = _listener_names(configs)
+    refusals: list[str] = []
+    warnings: list[str] = []
+    for name in own:
+        reason = _why_misnamed(name, known)
+        if reason is not None:
+            protects = broker_key(name).name in SECURITY
+            (refusals if protects else warnings).append(f"{name} would have no effect: {reason}")
+    return sorted(refusals), sorted(warnings)
+
+
+def _listener_names(configs: BrokerConfigs) -> list[str]:
+    """Returns the names of listeners that the configs have, in lower case."""
+    value = configs.value
+    found = [*value("controller.listener.names")]
+    for setting in ("listeners", "advertised.listeners"):
+        found += (text.partition("://")[0] for text in value(setting) or ())
+    found.append(value("inter.broker.listener.name") or "")
+    if _MAP in configs.static:
+        found += (pair.partition(":")[0] for pair in value(_MAP).split(","))
+    return list(dict.fromkeys(name.strip().lower() for name in found if name.strip()))
+
+
+def _why_misnamed(name: str, known: list[str]) -> str | None:
+    """Returns what is wrong with the listener or the mechanism in the name of a config; None: nothing."""
+    for listener in known:
+        prefix = listener_prefix(listener)
+        if name.startswith(prefix):
+            mechanism, _, rest = name.removeprefix(prefix).partition(".")
+            if name.removeprefix(prefix) in BROKER_CONFIGS:
+                return None
+            if mechanism in MECHANISMS and rest in BROKER_CONFIGS and not rest.startswith("ssl."):
+                return None
+            return (
+                f"{mechanism} is not a SASL mechanism in lower case; write {prefix}MECHANISM.{rest} with "
+                f"{', '.join(MECHANISMS)}"
+            )
+    lower = name.lower()
+    if any(lower.startswith(listener_prefix(listener)) for listener in known):
+        return "the name of the listener must be in lower case"
+    return f"no listener has that name; the listeners are {', '.join(known)}"
 
 
 def listener_protocols(configs: BrokerConfigs) -> dict[str, str]:
