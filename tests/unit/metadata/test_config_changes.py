@@ -90,7 +90,7 @@ def test_what_changes_nothing_writes_nothing():
             Change("listener.name.external.ssl.engine.factory.class", SET, "com.example.E"),
             Errors.INVALID_CONFIG,
         ),
-        (THIS_BROKER, Change("sasl.kerberos.service.name", SET, "kafka"), Errors.INVALID_CONFIG),
+        (THIS_BROKER, Change("principal.builder.class", SET, "com.example.B"), Errors.INVALID_CONFIG),
         (THIS_BROKER, Change("authorizer.class.name", SET, "x"), Errors.INVALID_REQUEST),
         ((99, "x"), Change("a", SET, "1"), Errors.INVALID_REQUEST),
     ],
