@@ -77,7 +77,7 @@ class GssapiServer:
     def _take_choice(self, choice: bytes) -> None:
         if len(choice) < len(_OFFER):
             raise AuthenticationFailedError("the client's choice of a security layer is malformed")
-        if choice[0] != _NO_LAYER:
+        if not choice[0] & _NO_LAYER:
             raise AuthenticationFailedError(
                 f"the client chooses the security layer {choice[0]}; Kafka's protocol has none: use SASL_SSL"
             )

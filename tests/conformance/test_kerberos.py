@@ -20,10 +20,13 @@ from tests.conformance.drivers import Driver, DriverError, Json, Session
 from tests.support.kerberos_packages import NoKerberosError
 from tests.support.kerberos_realm import FOREIGN, MODULE, REALM, Realm, realm
 from tests.support.serving import steady_port
+from tests.support.target import KafkaBroker, kafka_java
 from tests.support.waiting import HANG_S
 
 # Those of the others lack Kerberos: confluent-kafka's wheels, KafkaJS, and franz-go without a further module.
 CLIENTS = ("java", "kafka-python", "aiokafka", "sarama")
+SERVICES = [f"{name}/{host}" for name in ("kafka", "nokafka") for host in ("localhost", "127.0.0.1")]
+PRINCIPALS = (*SERVICES, "alice", f"eve@{FOREIGN}")
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,7 @@ def kerberized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kerberized]
     folder = tmp_path_factory.mktemp("kerberos")
     port = steady_port()
     try:
-        with realm(
-            folder, "kafka/localhost", "nokafka/localhost", "alice", f"eve@{FOREIGN}", gone=["mallory"]
-        ) as found:
+        with realm(folder, *PRINCIPALS, gone=["mallory"]) as found:
             settings = {
                 "listeners": f"K://127.0.0.1:{port},INNER://127.0.0.1:0",
                 "advertised.listeners": f"K://localhost:{port}",
@@ -229,6 +230,31 @@ def test_ours_with_a_keytab_and_with_tickets(kerberized: Kerberized, topic_name:
     ) as consumer:
         consumer.assign([(topic_name, 0)])
         assert [record.value for record in consumer.poll(timeout=60)] == [b"secured"]
+
+
+def test_ours_on_kafka(kerberized: Kerberized, tmp_path: Path, topic_name: str) -> None:
+    of = kerberized.realm
+    settings = {
+        "listener.name.k.sasl.enabled.mechanisms": "GSSAPI",
+        "listener.name.k.gssapi.sasl.jaas.config": of.jaas(f"kafka/127.0.0.1@{REALM}", serviceName="kafka"),
+    }
+    kafka = KafkaBroker(
+        tmp_path,
+        settings,
+        [*kafka_java(), f"-Djava.security.krb5.conf={of.folder}/krb5.conf"],
+        listeners={"K": "SASL_PLAINTEXT"},
+    )
+    kafka.start()
+    try:
+        where = f"127.0.0.1:{kafka.ports['K']}"
+        security = ours(kerberized, sasl_kerberos_keytab=of.keytab("alice"))
+        with Admin(where, security=security) as admin, Producer(where, security=security) as producer:
+            admin.create_topics([NewTopic(topic_name, 1)])
+            assert producer.send(topic_name, b"secured").result().offset == 0
+        with pytest.raises(AuthenticationError, match="refuses the login with GSSAPI"):
+            Admin(where, security=security | {"sasl.kerberos.service.name": "nokafka"}).describe_cluster()
+    finally:
+        kafka.kill()
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,15 @@ def test_several_rounds():
     assert [gssapi.step(each) for each in (b"1", b"2", b"")] == [b"", b"3", OFFER]
 
 
+@pytest.mark.parametrize("choice", [b"<\1\1\1\1>", b"<\3\0\0\0>"])
+def test_sizes_do_not_count_nor_further_layers(choice):
+    """As in Kafka: it only asks whether the choice has a layer that it offers."""
+    gssapi = server(answers=[b""])
+    gssapi.step(b"request")
+    gssapi.step(choice)
+    assert gssapi.is_complete
+
+
 def test_the_name_a_client_wants_to_act_as_does_not_count():
     gssapi = server(answers=[b""])
     gssapi.step(b"request")
