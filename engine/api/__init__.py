@@ -4,6 +4,6 @@
 
 Imported by: broker.
 May import: _native.log, _native.protocol, _native.record, _native.share, configs, controller, coordinators,
-engine, groups, metadata, protocol, quorum, requests, security, share, share.coordinator,
+engine, groups, local, metadata, protocol, quorum, requests, security, share, share.coordinator,
 share.leader, share.persister, storage, transactions.
 """

@@ -5,7 +5,6 @@ Counters live in the data plane and the dispatcher. They are read here without l
 """
 
 import gzip
-import importlib.metadata
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +28,7 @@ from bowstring.engine.broker.quota_metrics import QuotaMetrics
 from bowstring.engine.broker.request_counters import EXPORTED_BUCKETS
 from bowstring.engine.storage.descriptor_reserve import descriptor_counters
 from bowstring.protocol import API_VERSIONS
+from bowstring.version import __version__
 
 if TYPE_CHECKING:
     from bowstring.engine.broker.broker import Broker
@@ -567,7 +567,7 @@ class _Build(Collector):
     """Which program runs."""
 
     def collect(self) -> Iterable[Metric]:
-        versions = (importlib.metadata.version("bowstring"), platform.python_version())
+        versions = (__version__, platform.python_version())
         build = GaugeMetricFamily(
             "bowstring_build_info",
             "Versions of Bowstring and of Python; always 1.",

@@ -82,10 +82,10 @@ ENGINE_PACKAGES = {
     },
     "engine.api": {
         *("engine", "engine.configs", "engine.controller", "engine.coordinators", "engine.groups"),
-        *("engine.metadata", "protocol", "engine.quorum", "engine.requests", "engine.security"),
-        *("engine.share", "engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
-        *("engine.storage", "engine.transactions", "_native.log", "_native.protocol"),
-        *("_native.record", "_native.share"),
+        *("engine.local", "engine.metadata", "protocol", "engine.quorum", "engine.requests"),
+        *("engine.security", "engine.share", "engine.share.coordinator", "engine.share.leader"),
+        *("engine.share.persister", "engine.storage", "engine.transactions", "_native.log"),
+        *("_native.protocol", "_native.record", "_native.share"),
     },
     "engine.broker": {
         *("engine", "engine.api", "engine.configs", "engine.controller", "engine.coordinators"),
@@ -93,7 +93,7 @@ ENGINE_PACKAGES = {
         *("engine.quorum", "engine.raft", "engine.replication", "engine.requests", "engine.security"),
         *("engine.share", "engine.share.coordinator", "engine.share.leader", "engine.share.persister"),
         *("engine.storage", "engine.transactions", "protocol", "_native.log", "_native.protocol"),
-        *("_native.record", "_native.server"),
+        *("_native.record", "_native.server", "version"),
     },
     "engine.migration": {
         *("engine.broker", "engine.configs", "engine.metadata", "engine.metadata.store", "protocol"),
