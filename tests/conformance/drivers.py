@@ -2,6 +2,7 @@
 
 Operations (arguments beside `bootstrap`; answers):
     secure           security: {[ca certificate key (files)] [mechanism username password token]}: of what is opened later;
+                     is_token: username and password are of a delegation token (Java and franz-go);
                      with GSSAPI {mechanism username realm service krb5 keytab cache (files) jaas site (folder)}
     greet            brokers, over a connection of its own
     produce_open     handle acks compression idempotent [large] [linger_ms]; large: records over 1 MB follow
@@ -9,7 +10,8 @@ Operations (arguments beside `bootstrap`; answers):
                      outcomes (Java and confluent-kafka): {error: {kind message}} in the place of what failed
     flood            handle topic partitions count size [rate_per_s]     acked; generated records, see `flooded`
     produce_close    handle
-    transact         topic id timeout_ms     one record in a transaction of a producer with that transactional id
+    transact         topic id timeout_ms [for_ms]  one record in a transaction of a producer with that transactional
+                     id; with for_ms another one so much later
     consume          topic partitions offset count timeout_ms [summary]  records | count bytes crc ordered
     offsets_for_times  topic partition timestamps            offsets, null where no record is that young
     bounds           topic partition                         earliest latest

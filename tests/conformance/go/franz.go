@@ -133,6 +133,13 @@ func franzTransact(a Args) (Answer, error) {
 	if err := client.ProduceSync(ctx, record).FirstErr(); err != nil {
 		return nil, err
 	}
+	if a.ForMs > 0 {
+		time.Sleep(time.Duration(a.ForMs) * time.Millisecond)
+		again := &kgo.Record{Topic: a.Topic, Value: []byte("in a transaction")}
+		if err := client.ProduceSync(ctx, again).FirstErr(); err != nil {
+			return nil, err
+		}
+	}
 	return nil, client.EndTransaction(ctx, kgo.TryCommit)
 }
 

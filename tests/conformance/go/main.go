@@ -32,6 +32,7 @@ type Args struct {
 	RatePerS         int               `json:"rate_per_s"`
 	Offset           json.RawMessage   `json:"offset"`
 	TimeoutMs        int               `json:"timeout_ms"`
+	ForMs            int               `json:"for_ms"`
 	Summary          bool              `json:"summary"`
 	Timestamps       []int64           `json:"timestamps"`
 	Group            string            `json:"group"`

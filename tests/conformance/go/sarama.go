@@ -123,6 +123,12 @@ func saramaTransact(a Args) (Answer, error) {
 	if _, _, err := producer.SendMessage(message); err != nil {
 		return nil, err
 	}
+	if a.ForMs > 0 {
+		time.Sleep(time.Duration(a.ForMs) * time.Millisecond)
+		if _, _, err := producer.SendMessage(message); err != nil {
+			return nil, err
+		}
+	}
 	return nil, producer.CommitTxn()
 }
 

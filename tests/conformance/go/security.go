@@ -34,6 +34,7 @@ type Security struct {
 	Keytab      string `json:"keytab"`
 	Realm       string `json:"realm"`
 	Service     string `json:"service"`
+	IsToken     bool   `json:"is_token"`
 }
 
 var security Security
@@ -68,9 +69,9 @@ func franzOptions(a Args, options ...kgo.Opt) []kgo.Opt {
 	case "PLAIN":
 		mechanism = plain.Auth{User: security.Username, Pass: security.Password}.AsMechanism()
 	case "SCRAM-SHA-256":
-		mechanism = scram.Auth{User: security.Username, Pass: security.Password}.AsSha256Mechanism()
+		mechanism = scram.Auth{User: security.Username, Pass: security.Password, IsToken: security.IsToken}.AsSha256Mechanism()
 	case "SCRAM-SHA-512":
-		mechanism = scram.Auth{User: security.Username, Pass: security.Password}.AsSha512Mechanism()
+		mechanism = scram.Auth{User: security.Username, Pass: security.Password, IsToken: security.IsToken}.AsSha512Mechanism()
 	case "OAUTHBEARER":
 		mechanism = oauth.Auth{Token: security.Token}.AsMechanism()
 	default:
@@ -141,7 +142,9 @@ func secureSarama(config *sarama.Config) {
 
 type token string
 
-func (t token) Token() (*sarama.AccessToken, error) { return &sarama.AccessToken{Token: string(t)}, nil }
+func (t token) Token() (*sarama.AccessToken, error) {
+	return &sarama.AccessToken{Token: string(t)}, nil
+}
 
 // conversation is sarama's view of one SCRAM log-in.
 type conversation struct {

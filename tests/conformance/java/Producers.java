@@ -115,6 +115,11 @@ final class Producers {
             producer.initTransactions();
             producer.beginTransaction();
             producer.send(new ProducerRecord<>(args.get("topic").asText(), "in a transaction".getBytes()));
+            if (args.has("for_ms")) {
+                producer.flush();
+                Thread.sleep(args.get("for_ms").asLong());
+                producer.send(new ProducerRecord<>(args.get("topic").asText(), "in a transaction".getBytes()));
+            }
             producer.commitTransaction();
         } finally {
             producer.close(Duration.ZERO);

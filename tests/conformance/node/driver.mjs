@@ -36,7 +36,8 @@ const CRC_TABLE = Int32Array.from({ length: 256 }, (_, byte) => {
 let security = {}
 function secured() {
   const { ca, certificate, key, mechanism, username, password, token } = security
-  const options = {}
+  // It authenticates again so long before the end of a session: by default ten seconds, which short ones do not have.
+  const options = { reauthenticationThreshold: 300 }
   if (ca) {
     options.ssl = { ca: [readFileSync(ca)] }
     if (certificate) Object.assign(options.ssl, { cert: readFileSync(certificate), key: readFileSync(key) })
@@ -137,6 +138,10 @@ async function transact(args) {
   try {
     const transaction = await producer.transaction()
     await transaction.send({ topic: args.topic, messages: [{ value: 'in a transaction' }] })
+    if (args.for_ms) {
+      await new Promise((resolve) => setTimeout(resolve, args.for_ms))
+      await transaction.send({ topic: args.topic, messages: [{ value: 'in a transaction' }] })
+    }
     await transaction.commit()
   } finally {
     await producer.disconnect()

@@ -102,6 +102,9 @@ async def transact(args: Json) -> None:
             await producer.start()
             async with producer.transaction():
                 await producer.send_and_wait(args["topic"], b"in a transaction")
+                if "for_ms" in args:
+                    await asyncio.sleep(args["for_ms"] / 1000)
+                    await producer.send_and_wait(args["topic"], b"in a transaction")
     finally:
         await producer.stop()
 

@@ -41,7 +41,8 @@ def greet(args: Json) -> Json:
     until = time.monotonic() + HANG_S
     while time.monotonic() < until:
         client.poll(0.05)
-        fatal = [each for each in errors if each.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL)]
+        ends = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._ALL_BROKERS_DOWN)
+        fatal = [each for each in errors if each.code() in ends]
         if fatal:
             raise client_error(fatal[0])
         try:
@@ -136,6 +137,10 @@ def transact(args: Json) -> Json:
         producer.init_transactions(timeout_s)
         producer.begin_transaction()
         producer.produce(args["topic"], b"in a transaction")
+        if "for_ms" in args:
+            producer.flush(timeout_s)
+            time.sleep(args["for_ms"] / 1000)
+            producer.produce(args["topic"], b"in a transaction")
         producer.commit_transaction(timeout_s)
     except KafkaException as error:
         raise client_error(error.args[0]) from error

@@ -1,5 +1,6 @@
 """kafka-python for the driver protocol."""
 
+import time
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -95,7 +96,11 @@ def transact(args: Json) -> Json:
     try:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(args["topic"], value=b"in a transaction")
+        sent = producer.send(args["topic"], value=b"in a transaction")
+        if "for_ms" in args:
+            sent.get(args["timeout_ms"] / 1000)
+            time.sleep(args["for_ms"] / 1000)
+            producer.send(args["topic"], value=b"in a transaction")
         producer.commit_transaction()
     finally:
         producer.close(timeout=0)
@@ -300,7 +305,7 @@ def committed(admin: KafkaAdminClient, args: Json) -> Json:
 
 def greet(args: Json) -> Json:
     # A refused log-in is tried again until the bootstrap's time is over.
-    where = {"bootstrap_servers": args["bootstrap"], "bootstrap_timeout_ms": 2000}
+    where = {"bootstrap_servers": args["bootstrap"], "bootstrap_timeout_ms": 500}
     admin = KafkaAdminClient(**security.kafka_python(), **where)
     try:
         return {"brokers": len(admin.describe_cluster()["brokers"])}
