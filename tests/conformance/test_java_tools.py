@@ -14,6 +14,7 @@ from bowstring.protocol.messages.share_group_heartbeat import (
 from tests.conformance.drivers import CLIENTS, CODECS, Driver, Session
 from tests.support.first_levels import write_first_levels
 from tests.support.java_tools import TOOLS, java_tool
+from tests.support.secured_nodes import key_files
 from tests.support.target import BowstringBroker, Broker, target_class
 from tests.support.waiting import wait_until
 from tests.support.wire import wait_for_leaders
@@ -376,33 +377,32 @@ def test_kafka_configs_of_users_clients_and_addresses(at: list[str], topic_name:
 
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-# The listener has the name that both targets give it; everyone logs in there, and `admin` may do everything.
+# `admin` may do everything, and logs in through TLS.
 GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin;User:ANONYMOUS",  # who the controller listener lets in
-    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
     "delegation.token.secret.key": "known to all brokers",
     "sasl.enabled.mechanisms": "PLAIN",
-    "sasl.mechanism.inter.broker.protocol": "PLAIN",
-    "listener.name.plaintext.plain.sasl.jaas.config": (
-        f'{PLAIN_MODULE} required username="admin" password="admin-secret" '
-        'user_admin="admin-secret" user_alice="alice-secret";'
+    "listener.name.guarded.plain.sasl.jaas.config": (
+        f'{PLAIN_MODULE} required user_admin="admin-secret" user_alice="alice-secret";'
     ),
 }
 
 
-@pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[list[str]]:
-    """The options of tools for a broker with an authorizer, as the user `admin`."""
-    broker = target_class()(tmp_path / "broker", GUARDED)
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """The options of tools for a broker with an authorizer behind TLS, as the user `admin`."""
+    folder = tmp_path_factory.mktemp("guarded")
+    broker = target_class()(folder / "broker", GUARDED | key_files(folder), listeners={"GUARDED": "SASL_SSL"})
     broker.start()
-    client = tmp_path / "client.properties"
+    client = folder / "client.properties"
     login = f'{PLAIN_MODULE} required username="admin" password="admin-secret";'
     client.write_text(
-        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n",
+        f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={folder / 'trust.pem'}\n",
         encoding="utf-8",
     )
-    yield ["--bootstrap-server", broker.bootstrap, "--command-config", str(client)]
+    yield ["--bootstrap-server", f"{broker.host}:{broker.ports['GUARDED']}", "--command-config", str(client)]
     broker.kill()
 
 
@@ -441,6 +441,10 @@ def test_kafka_acls_and_scram_users(guarded: list[str]) -> None:
     matching = acls("--list", "--topic", "audit-1", "--resource-pattern-type", "match")
     assert "name=audit-, patternType=PREFIXED" in matching and "permissionType=DENY" in matching, matching
     assert "operation=IDEMPOTENT_WRITE" in acls("--list", "--cluster")
+    of_alice = acls("--list", "--principal", "User:alice")
+    assert "name=orders" in of_alice and "permissionType=DENY" not in of_alice, of_alice
+    acls("--remove", "--force", *alice, "--operation", "Write", "--topic", "orders")
+    assert "operation=WRITE" not in acls("--list", "--topic", "orders")
     acls("--remove", "--force", "--topic", "orders")
     assert "name=orders" not in acls("--list")
 
@@ -451,8 +455,33 @@ def test_kafka_acls_and_scram_users(guarded: list[str]) -> None:
     described = java_tool(CONFIGS, *guarded, "--describe", *user)
     assert "SCRAM-SHA-256=iterations=8192" in described and "SCRAM-SHA-512=iterations=4096" in described
     java_tool(CONFIGS, *guarded, "--alter", *user, "--delete-config", "SCRAM-SHA-256")
-    described = java_tool(CONFIGS, *guarded, "--describe", *user)
-    assert "SCRAM-SHA-256" not in described and "SCRAM-SHA-512=iterations=4096" in described
+    java_tool(CONFIGS, *guarded, "--alter", *user, "--add-config", "producer_byte_rate=1024")
+    described = java_tool(CONFIGS, *guarded, "--describe", "--entity-type", "users")
+    assert "Quota configs for user-principal 'bob' are producer_byte_rate=1024.0" in described
+    assert "SCRAM credential configs for user-principal 'bob' are SCRAM-SHA-512=iterations=4096" in described
+    java_tool(CONFIGS, *guarded, "--alter", *user, "--delete-config", "producer_byte_rate")
+    java_tool(CONFIGS, *guarded, "--alter", *user, "--delete-config", "SCRAM-SHA-512")
+    assert "bob" not in java_tool(CONFIGS, *guarded, "--describe", "--entity-type", "users")
+
+
+@pytest.mark.parametrize(
+    ("entity", "shown", "name"),
+    [
+        (["--user-defaults"], "the default user-principal", "consumer_byte_rate"),
+        (["--client-defaults"], "the default client-id", "request_percentage"),
+        (["--user-defaults", "--client-defaults"], "the default user-principal, the default client-id", ""),
+        (["--user", "bob", "--client-defaults"], "user-principal 'bob', the default client-id", ""),
+        (["--ip-defaults"], "the default ip", "connection_creation_rate"),
+    ],
+    ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else None,
+)
+def test_kafka_configs_of_defaults(guarded: list[str], entity: list[str], shown: str, name: str) -> None:
+    name = name or "producer_byte_rate"
+    java_tool(CONFIGS, *guarded, "--alter", *entity, "--add-config", f"{name}=7")
+    described = java_tool(CONFIGS, *guarded, "--describe", *entity)
+    assert f"Quota configs for {shown} are {name}=7.0" in described
+    java_tool(CONFIGS, *guarded, "--alter", *entity, "--delete-config", name)
+    assert name not in java_tool(CONFIGS, *guarded, "--describe", *entity)
 
 
 def test_kafka_delegation_tokens(guarded: list[str]) -> None:
@@ -469,3 +498,8 @@ def test_kafka_delegation_tokens(guarded: list[str]) -> None:
     assert "Completed expire operation" in tokens("--expire", "--expiry-time-period", "-1", *hmac)
     of_admin = ("--describe", "--owner-principal", "User:admin")
     wait_until(lambda: "Total number of tokens : 0" in tokens(*of_admin), "the token is still there")
+    of_alice = ("--owner-principal", "User:alice")
+    created = tokens("--create", "--max-life-time-period", "60000", *of_alice)
+    (row,) = [line.split() for line in created.splitlines() if "User:alice" in line]
+    assert row[2:4] == ["User:alice", "User:admin"], created
+    wait_until(lambda: row[0] in tokens("--describe", *of_alice), "the token of alice is missing")
