@@ -4,8 +4,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from confluent_kafka import (
@@ -133,16 +134,22 @@ class BowstringOn(BowstringBroker):
     """Bowstring on a given directory; a new one is made at the start."""
 
     def __init__(
-        self, directory: Path, data: Path, port: int, settings: dict[str, str] | None = None
+        self,
+        directory: Path,
+        data: Path,
+        port: int,
+        settings: dict[str, str] | None = None,
+        listeners: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        super().__init__(directory, settings)
+        super().__init__(directory, settings, listeners=listeners)
         self.data, self.port = data, port
 
 
-def hand_over(data: Path, to: str, into: Path) -> Path:
-    """Runs `bowstring migrate-dir`; returns the server.properties that it wrote."""
+def hand_over(data: Path, to: str, into: Path, config: Path | None = None) -> Path:
+    """Runs `bowstring migrate-dir`; returns the server.properties that it wrote, with the settings of `config`."""
     properties = into / f"{to}.properties"
     options = ["--to", to, "--properties", str(properties), "--controller-port", str(steady_port()), "--json"]
+    options += [] if config is None else ["--config", str(config)]
     command = [sys.executable, "-m", "bowstring", "migrate-dir", str(data), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

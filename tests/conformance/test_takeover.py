@@ -22,6 +22,7 @@ from tests.conformance.takeover import (
     write_topics,
     write_transactions,
 )
+from tests.conformance.takeover_security import LISTENERS, SETTINGS, Guard
 from tests.support.java_tools import java_tool
 from tests.support.serving import steady_port
 from tests.support.share_offsets import alter_at, offsets_at
@@ -40,8 +41,12 @@ SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "500"}
 
 def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
     port, data = steady_port(), tmp_path / "data"
-    bowstring = BowstringOn(tmp_path / "bowstring", data, port, {"bowstring.durability": "commit"})
+    settings = {"bowstring.durability": "commit", **SETTINGS}
+    bowstring = BowstringOn(tmp_path / "bowstring", data, port, settings, LISTENERS)
     bowstring.start()
+    guard = Guard(bowstring.bootstrap, bowstring.ports["SASL"])
+    old = guard.add("old")
+    protected = guard.view()
     write_topics(bowstring.bootstrap)
     commit_offsets(bowstring.bootstrap, "by-bowstring", "codecs", 7)
     create(bowstring.bootstrap, "sequence", 1)
@@ -53,8 +58,18 @@ def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
     assert shared == {("codecs", 0): 3, ("codecs", 1): 4}
     assert bowstring.stop() == 0
 
-    kafka = KafkaOn(tmp_path / "kafka", data, port, properties=hand_over(data, "kafka", tmp_path))
+    kafka = KafkaOn(
+        tmp_path / "kafka",
+        data,
+        port,
+        properties=hand_over(data, "kafka", tmp_path, bowstring.directory / "server.properties"),
+    )
     kafka.start()
+    assert guard.view() == protected
+    assert guard.lets_in("old", old) == (True, True)
+    new = guard.add("changed")
+    guard.remove("old", old)
+    protected = guard.view()
     assert differences(view(kafka.bootstrap, GROUPS), before) == []
     assert offsets_at(kafka.bootstrap, "share-a") == shared
     alter_at(kafka.bootstrap, "share-b", "codecs", {1: 5})
@@ -67,6 +82,9 @@ def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
     kafka.stop()
 
     bowstring.start()
+    assert guard.view() == protected
+    assert guard.lets_in("changed", new) == (True, True)
+    assert guard.lets_in("old", old) == (False, False)
     assert differences(view(bowstring.bootstrap, GROUPS), before) == []
     assert offsets_at(bowstring.bootstrap, "share-a") == shared
     assert offsets_at(bowstring.bootstrap, "share-b") == {("codecs", 1): 5}
