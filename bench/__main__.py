@@ -18,6 +18,7 @@ from typing import TypeVar
 from bench import machine, report
 from bench.bars import judge_all
 from bench.cases import (
+    access,
     clients,
     cluster,
     cluster_failures,
@@ -26,6 +27,7 @@ from bench.cases import (
     durability,
     exactly_once,
     footprint,
+    greedy,
     latency,
     logins,
     native_security,
@@ -150,6 +152,15 @@ SECURED: dict[str, Case] = {
     "tls-handshakes": lambda lab, _, name: logins.handshakes(lab, name, "Handshakes of TLS 1.3"),
     "scram-logins": lambda lab, _, name: logins.logins(lab, name, "Log-ins with SCRAM-SHA-256"),
 }
+# Brokers with rules or quotas, which the case starts itself.
+GUARDED: dict[str, Case] = {
+    "access": lambda lab, _, name: access.rules_and_quotas(
+        lab, name, "10,000 rules and quotas that allow everything, against none"
+    ),
+    "greedy": lambda lab, _, name: greedy.beside_another(
+        lab, name, "A paced producer beside a greedy client, with a quota and without"
+    ),
+}
 # Three brokers each, which the case starts itself.
 CLUSTERS: dict[str, Case] = {
     "cluster-latency": lambda lab, _, name: cluster.latency(
@@ -179,7 +190,7 @@ SPARK: dict[str, Callable[[spark.SparkBench, str], CaseResult]] = {
     "spark-sink": lambda bench, name: spark.sink(bench, name, "Spark: rows into a topic"),
     "spark-latency": lambda bench, name: spark_latency.latency(bench, name, "Spark: latency of streams"),
 }
-ALL = [*FRESH, *LOADED, *COORDINATORS, *SPARK, *SECURED, *LAST, *CLUSTERS]
+ALL = [*FRESH, *LOADED, *COORDINATORS, *SPARK, *SECURED, *GUARDED, *LAST, *CLUSTERS]
 
 
 def measure(size: Size, work: Path, only: list[str]) -> Run:
@@ -203,7 +214,7 @@ def measure(size: Size, work: Path, only: list[str]) -> Run:
                 for name, spark_case in spark_cases.items():
                     run.cases[name] = spark_case(bench, name)
         lab.stop_peers()
-        _run_cases(run, lab, topics, _chosen(SECURED | LAST | CLUSTERS, only))
+        _run_cases(run, lab, topics, _chosen(SECURED | GUARDED | LAST | CLUSTERS, only))
     run.duration_seconds = time.monotonic() - began
     return run
 

@@ -207,6 +207,36 @@ BARS = (
         "rec/s",
         (above_in_the_clear("plain_records_per_second"),),
     ),
+    *(
+        Bar(
+            f"10,000 rules and quotas: {verb}, share of that without",
+            "access",
+            f"{verb}_share",
+            "×",
+            (at_least(0.97, "×"),),
+        )
+        for verb in ("produce", "fetch")
+    ),
+    *(
+        Bar(
+            f"the same, {cut} of a paced producer: times that without",
+            "access",
+            f"{cut}_over_off",
+            "×",
+            (at_most(1.05, "×"),),
+        )
+        for cut in ("p50", "p99")
+    ),
+    *(
+        Bar(
+            f"p99 of a paced producer beside a greedy client with a quota that {what}: times the quiet one",
+            "greedy",
+            f"beside_{verb}_p99_over_quiet",
+            "×",
+            (at_most(1.5, "×"),),
+        )
+        for verb, what in (("produce", "produces"), ("consume", "reads"))
+    ),
     Bar(
         "full handshakes of TLS 1.3, on one core",
         "tls-handshakes",

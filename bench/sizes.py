@@ -36,6 +36,8 @@ class Size:
         copied_records: 1 KiB records of the exactly-once copy.
         shared_records: records that a share group acknowledges one by one.
         handshakes: of TLS, and log-ins, of a round.
+        access_pairs: runs with access control and without it, of a round.
+        greedy_seconds: how long a client is measured beside a greedy one.
         loop_mib: what a bare loop moves in a round (see bench/limits).
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
     """
@@ -76,6 +78,8 @@ class Size:
     copied_records: int
     shared_records: int
     handshakes: int
+    access_pairs: int
+    greedy_seconds: float
     loop_mib: int
     warm_memory: bool = True
 
@@ -119,6 +123,8 @@ SMOKE = Size(
     copied_records=2_000,
     shared_records=10_000,
     handshakes=20,
+    access_pairs=2,
+    greedy_seconds=0.3,
     loop_mib=8,
     warm_memory=False,
 )
@@ -160,6 +166,8 @@ SHORT = Size(
     copied_records=1_000_000,
     shared_records=100_000,
     handshakes=3_000,
+    access_pairs=30,
+    greedy_seconds=11.0,
     loop_mib=2048,
 )
 
@@ -200,6 +208,8 @@ FULL = Size(
     copied_records=5_000_000,
     shared_records=500_000,
     handshakes=10_000,
+    access_pairs=100,
+    greedy_seconds=33.0,
     loop_mib=4096,
 )
 

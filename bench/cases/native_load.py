@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bench.cases.produce import limit_seconds
 from bench.kreps.loads import Order, ProcessLoad
 from bench.lab import RECORD_BYTES
+from bench.peers.peer import Peer
+from bowstring import Producer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PRODUCERS = 3
+BATCH_ROWS = 40_000
 CLIENT = "send_arrow of 4 MiB batches, a process for each producer"
 
 
@@ -56,3 +63,19 @@ def produce_together(
             load.kill()
     total = sum(each.records for each in done)
     return Together(total, max(each.seconds for each in done), sum(each.cpu_seconds for each in done))
+
+
+def values() -> pa.RecordBatch:
+    """Returns BATCH_ROWS records for `send_arrow`."""
+    import pyarrow as pa
+
+    return pa.record_batch({"value": pa.array([b"x" * RECORD_BYTES] * BATCH_ROWS, pa.binary())})
+
+
+def fill(peer: Peer, topic: str, records: int) -> None:
+    """Produces `records` records by a producer of this process, without measuring."""
+    batch = values()
+    with Producer(peer.bootstrap, acks=1) as producer:
+        for at in range(0, records, BATCH_ROWS):
+            producer.send_arrow(topic, batch.slice(0, min(BATCH_ROWS, records - at)))
+        producer.flush()

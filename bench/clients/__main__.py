@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench.clients import consumers, producers, transactions
+from bench.clients import consumers, greedy, producers, transactions
 
 # (bootstrap, topic, records) -> the call to time, which returns the number of acknowledged or read records.
 Client = Callable[[str, str, int], Callable[[], int]]
@@ -17,6 +17,8 @@ CLIENTS: dict[str, Client] = {
     "confluent-produce": producers.confluent_produce,
     "confluent-produce-tuned": producers.confluent_produce_tuned,
     "kafka-python-send": producers.kafka_python_send,
+    "bowstring-greedy-produce": greedy.bowstring_greedy_produce,
+    "bowstring-greedy-consume": greedy.bowstring_greedy_consume,
     "bowstring-transactions": transactions.bowstring_transactions,
     "confluent-transactions": transactions.confluent_transactions,
     "bowstring-poll-arrow": consumers.bowstring_poll_arrow,
