@@ -1,5 +1,6 @@
 """Reads configuration files: Kafka's server.properties unchanged, or TOML with the same keys."""
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -7,7 +8,7 @@ from bowstring.engine.configs.config_key import ConfigError
 from bowstring.engine.configs.table import broker_key, may_be_a_plugins, nearest_config
 from bowstring.security.properties_file import parse_properties
 
-__all__ = ["UnknownConfig", "load", "load_with_unknown", "parse_properties", "parse_toml"]
+__all__ = ["UnknownConfig", "load", "load_with_unknown", "parse_properties", "parse_toml", "with_places"]
 
 
 class UnknownConfig(NamedTuple):
@@ -72,6 +73,39 @@ def load_with_unknown(path: str | Path) -> dict[str, str]:
     """
     unknown: list[UnknownConfig] = []
     return load(path, unknown) | {each.name: each.value for each in unknown}
+
+
+def with_places(message: str, path: str | Path | None) -> str:
+    """Returns an error with the places in a properties file of the configs that it names: by their names, or
+    by files and addresses in their values.
+    """
+    if path is None or Path(path).suffix == ".toml" or f"{path}:" in message:
+        return message
+    try:
+        entries = parse_properties(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return message
+    found = [
+        f"{path}:{line} ({name})"
+        for name, value, line in entries
+        if _names(message, name) or any(_has_word(message, each) for each in _places_in(value))
+    ]
+    return f"{message}\n  see {', '.join(dict.fromkeys(found))}" if found else message
+
+
+def _names(message: str, name: str) -> bool:
+    """Whether a message is about a config; a name such as "listeners" is also a word."""
+    return _has_word(message, name) and ("." in name or f"{name}:" in message or f"{name}=" in message)
+
+
+def _places_in(value: str) -> list[str]:
+    """Returns the paths and addresses in a value."""
+    parts = (re.split("://|@", each.strip())[-1] for each in value.split(","))
+    return [each for each in parts if each.startswith("/") or re.fullmatch(r".+:\d+", each)]
+
+
+def _has_word(text: str, word: str) -> bool:
+    return re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w/-]|\.\w)", text) is not None
 
 
 def parse_toml(text: str, path: Path) -> list[tuple[str, str]]:

@@ -68,7 +68,11 @@ class JwtValidator:
             self.keys.read()
         except (OSError, ValueError) as error:
             if not url.startswith("https:") and not url.startswith("http:"):
-                raise ConfigError(f"sasl.oauthbearer.jwks.endpoint.url: {error}") from None
+                reason = getattr(getattr(error, "reason", None), "strerror", None) or error
+                raise ConfigError(
+                    f"listener {listener}: sasl.oauthbearer.jwks.endpoint.url={url} cannot be read: "
+                    f"{reason}; name a file with the provider's keys (JWKS) that this node may read"
+                ) from None
             event_log.error(
                 "the signing keys of the identity provider cannot be read, so its tokens are refused until "
                 "then; trying again",

@@ -136,8 +136,8 @@ def _server_maker(
 
         return gssapi_server(configs, listener, login)
     raise ConfigError(
-        f"{_ENABLED} of listener {listener}: {name} is not a mechanism of this broker; use PLAIN, "
-        "SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI"
+        f"{_ENABLED} of listener {listener}: {name} is not a mechanism of this broker; use, in upper case, "
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI"
     )
 
 

@@ -19,7 +19,7 @@ from bowstring.engine import background, event_log
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.configs.files import UnknownConfig, load
+from bowstring.engine.configs.files import UnknownConfig, load, with_places
 from bowstring.engine.quorum.settings import BROKER
 from bowstring.engine.requests.listeners import ALL_INTERFACES, client_listeners, parse_listener
 from bowstring.engine.storage.directory_lock import DataDirectoryError
@@ -209,7 +209,7 @@ def main(argv: Sequence[str]) -> int:
             notify(STATUS="opening the logs")
             broker.open()
         except (ConfigError, DataDirectoryError, LogError, OSError) as error:
-            print(f"bowstring: {error}", file=sys.stderr)
+            print(f"bowstring: {with_places(str(error), arguments.config)}", file=sys.stderr)
             return 1
         _warn(settings)
         loop = uvloop.new_event_loop()
@@ -218,7 +218,7 @@ def main(argv: Sequence[str]) -> int:
         try:
             loop.run_until_complete(run(broker, signals))
         except (ConfigError, DataDirectoryError) as error:
-            print(f"bowstring: {error}", file=sys.stderr)
+            print(f"bowstring: {with_places(str(error), arguments.config)}", file=sys.stderr)
             return 1
         except (LogError, OSError) as error:
             event_log.error(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _JKS: Final = b"\xfe\xed\xfe\xed"
 _JCEKS: Final = b"\xce\xce\xce\xce"
+_DER: Final = b"\x30\x82"
 _PEM_TYPE: Final = "PEM"
 _STORE_TYPES: Final = ("JKS", "PKCS12", _PEM_TYPE)
 
@@ -31,9 +32,10 @@ class KeyMaterial:
         key_password: Of an encrypted private key.
         trusted: The authorities that peers' certificates must come from.
         files: What was read, to notice changes.
+        own_files: Those of them that have its own certificate and key.
     """
 
-    __slots__ = ("certificate_chain", "files", "key_password", "private_key", "trusted")
+    __slots__ = ("certificate_chain", "files", "key_password", "own_files", "private_key", "trusted")
 
     def __init__(
         self,
@@ -41,13 +43,16 @@ class KeyMaterial:
         private_key: bytes | None = None,
         key_password: str | None = None,
         trusted: bytes | None = None,
+        *,
         files: tuple[str, ...] = (),
+        own_files: tuple[str, ...] = (),
     ) -> None:
         self.certificate_chain = certificate_chain
         self.private_key = private_key
         self.key_password = key_password
         self.trusted = trusted
         self.files = files
+        self.own_files = own_files
 
     def __repr__(self) -> str:
         """Shows no secret."""
@@ -66,7 +71,9 @@ class KeyMaterial:
         given = {name: value for name, value in settings.items() if value is not None}
         files: list[str] = []
         chain, key, password = _identity(given, files)
-        return cls(chain, key, password, _trusted(given, files), tuple(files))
+        own = tuple(files)
+        trusted = _trusted(given, files)
+        return cls(chain, key, password, trusted, files=tuple(files), own_files=own)
 
     def context(
         self,
@@ -97,9 +104,16 @@ class KeyMaterial:
                 verify=verify,
             )
         except TlsError as error:
-            if not self.files:
+            files = self._files_of(str(error))
+            if not files:
                 raise
-            raise type(error)(f"{', '.join(self.files)}: {error}") from error
+            raise type(error)(f"{', '.join(files)}: {error}") from error
+
+    def _files_of(self, error: str) -> tuple[str, ...]:
+        """Returns the files that an error of a context is about; none: it is about other settings."""
+        if "ssl." in error and "password" not in error:
+            return ()
+        return self.files[len(self.own_files) :] if "trust store" in error else self.own_files
 
 
 def _read(location: str, setting: str, files: list[str]) -> bytes:
@@ -122,6 +136,15 @@ def _store_type(given: Mapping[str, str], store: str, data: bytes | None) -> str
     if not kind and (data is None or b"-----BEGIN " in data):
         return _PEM_TYPE
     return kind or "JKS"
+
+
+def _check_pem(given: Mapping[str, str], store: str, data: bytes) -> None:
+    """Refuses a binary store of which the settings say that it is PEM."""
+    where = f"ssl.{store}.location={given[f'ssl.{store}.location']}"
+    if data.startswith((_JKS, _JCEKS)):
+        _open_store(given, store, data)  # says how to convert it
+    if data.startswith(_DER):
+        raise TlsError(f"{where} is no PEM file; if it is a PKCS12 store, set ssl.{store}.type=PKCS12")
 
 
 def _open_store(
@@ -161,6 +184,7 @@ def _identity(given: Mapping[str, str], files: list[str]) -> tuple[bytes | None,
         return _text(inline_chain), _text(inline_key), password
     data = _read(location, "ssl.keystore.location", files)
     if _store_type(given, "keystore", data) == _PEM_TYPE:
+        _check_pem(given, "keystore", data)
         if given.get("ssl.keystore.password"):
             raise TlsError(
                 "a PEM file has no ssl.keystore.password; the password of its key is ssl.key.password"
@@ -208,6 +232,7 @@ def _trusted(given: Mapping[str, str], files: list[str]) -> bytes | None:
         return _text(inline)
     data = _read(location, "ssl.truststore.location", files)
     if _store_type(given, "truststore", data) == _PEM_TYPE:
+        _check_pem(given, "truststore", data)
         if given.get("ssl.truststore.password"):
             raise TlsError("a PEM file has no ssl.truststore.password; remove it")
         return data

@@ -13,7 +13,7 @@ from bowstring.engine.configs import (
     validate_topic_configs,
 )
 from bowstring.engine.configs.config_key import INT, LONG, broker_config, is_typo, topic_config
-from bowstring.engine.configs.files import load, parse_properties
+from bowstring.engine.configs.files import load, parse_properties, with_places
 from bowstring.engine.configs.scoped import (
     group_origins,
     validate_client_metrics,
@@ -470,3 +470,35 @@ def test_client_patterns_that_cannot_be_are_refused(match):
 
 def test_client_patterns_are_javas():
     validate_client_metrics({"match": r"client_id=\p{Alpha}+-\Qa[\E.*,client_software_name=kafka=x"})
+
+
+@pytest.mark.parametrize(
+    ("message", "lines"),
+    [
+        ("super.users names 'alice'", [3]),
+        ("super.users.more is unknown, as is my-super.users", []),
+        ("/etc/keys.pem: the private key does not belong to the certificate", [4]),
+        ("/etc/keys.pem.old cannot be read", []),
+        ("cannot listen on 127.0.0.1:9092: Address already in use", [1]),
+        ("listeners: two listeners are called A", [1]),
+        ("all listeners have it; see ssl.*", []),
+        ("it has super.users and /etc/keys.pem", [3, 4]),
+    ],
+)
+def test_errors_get_the_places_of_what_they_name(tmp_path, message, lines):
+    path = tmp_path / "server.properties"
+    path.write_text(
+        "listeners=A://127.0.0.1:9092\n\nsuper.users=alice\nssl.keystore.location=/etc/keys.pem\n"
+    )
+    names = {1: "listeners", 3: "super.users", 4: "ssl.keystore.location"}
+    places = ", ".join(f"{path}:{line} ({names[line]})" for line in lines)
+    assert with_places(message, path) == (f"{message}\n  see {places}" if lines else message)
+
+
+def test_errors_that_have_a_place_already(tmp_path):
+    path = tmp_path / "server.properties"
+    path.write_text("super.users=alice\n")
+    for message in (f"{path}:1: super.users", "super.users"):
+        assert with_places(message, None) == message
+    assert with_places(f"{path}:1: super.users", path) == f"{path}:1: super.users"
+    assert with_places("super.users", tmp_path / "none.properties") == "super.users"

@@ -138,6 +138,8 @@ def test_nothing_is_set():
             r"ssl\.key\.password",
         ),
         ({"ssl.keystore.key": "x"}, b"", "exclude each other"),
+        ({"ssl.keystore.type": "PEM"}, key_store(), r"no PEM file; .* set ssl\.keystore\.type=PKCS12"),
+        ({"ssl.keystore.type": "PEM"}, b"\xfe\xed\xfe\xed\0\0\0\2", "is a JKS store, .* keytool"),
     ],
 )
 def test_bad_stores(write, settings, content, why):
@@ -159,6 +161,33 @@ def test_errors_of_the_content_name_the_file(write):
         material.context(server=True)
 
 
+@pytest.mark.parametrize(
+    ("server", "settings", "named", "why"),
+    [
+        (server_identity().key + client_identity().certificate, {}, ["server.pem"], "does not belong"),
+        (None, {"ciphers": ["NONSENSE"]}, [], "NONSENSE is unknown"),
+        (None, {"protocols": ["TLSv1.1"]}, [], "'TLSv1.1' is not offered"),
+    ],
+)
+def test_errors_name_only_the_file_that_they_are_about(write, server, settings, named, why):
+    own = write("server.pem", server or server_identity().key + server_identity().certificate)
+    trusted = write("ca.pem", authority().certificate)
+    material = KeyMaterial.of({"ssl.keystore.location": own, "ssl.truststore.location": trusted})
+    with pytest.raises(TlsError, match=why) as caught:
+        material.context(server=True, **settings)
+    assert [name for name in ("server.pem", "ca.pem") if name in str(caught.value)] == named
+
+
+def test_errors_of_trust_name_the_trust_store(write):
+    own = write("server.pem", server_identity().key + server_identity().certificate)
+    trusted = write("ca.pem", b"nonsense")
+    material = KeyMaterial.of(
+        {"ssl.keystore.location": own, "ssl.truststore.type": "PEM", "ssl.truststore.location": trusted}
+    )
+    with pytest.raises(TlsError, match=r"^\S*ca.pem: the trust store has no certificate"):
+        material.context(server=True)
+
+
 def test_secrets_are_not_shown():
-    material = KeyMaterial(b"chain", b"key", "password", b"trusted", ("file",))
+    material = KeyMaterial(b"chain", b"key", "password", b"trusted", files=("file",))
     assert repr(material) == "KeyMaterial(files=('file',))"
