@@ -28,6 +28,10 @@ CommandConfig = Annotated[
 _OPTION = "command_config"
 _BOOTSTRAP = "bootstrap"
 
+_PROTECTING = ("security.", "ssl.", "sasl.")
+_CLOSE = 0.9
+"""Of a name to be a misspelling; no two settings of Kafka are as similar."""
+
 _file: dict[str, str] = {}
 
 
@@ -54,9 +58,26 @@ def _read(path: Path | None) -> None:
     except (OSError, ValueError) as error:
         raise ConfigError(f"--command-config: cannot read {path}: {error}") from error
     found, others = security_of_properties({name: value for name, value, _ in entries})
+    lines = {name: line for name, _, line in entries}
+    for name in others:
+        if meant := _meant(name):
+            raise ConfigError(
+                f"--command-config: {path}:{lines[name]}: {name} is unknown; did you mean {meant}?"
+            )
     _file.update(found)
     if others:
         print_error(f"{path}: no effect on commands: {', '.join(others)}")
+
+
+def _meant(name: str) -> str | None:
+    """Returns the setting of which an unknown one is a misspelling; it would protect nothing."""
+    if not name.startswith(_PROTECTING):
+        return None
+    import difflib
+
+    from bowstring.security.security_names import CANONICAL
+
+    return next(iter(difflib.get_close_matches(name, list(CANONICAL), 1, _CLOSE)), None)
 
 
 def connecting(app: typer.Typer) -> typer.Typer:

@@ -105,7 +105,7 @@ def check_use(settings: Mapping[str, Any]) -> None:
     ]
     if unused:
         told = "is PLAINTEXT, the default," if "security.protocol" not in settings else f"is {protocol}"
-        meant = "SASL_SSL" if any(name.startswith("sasl.") for name in unused) else "SSL"
+        meant = "SASL_SSL" if has_sasl or any(name.startswith("sasl.") for name in unused) else "SSL"
         raise SecuritySettingsError(
             f"{', '.join(sorted(unused))} given, but security.protocol {told} and does not use it: set "
             f"security.protocol={meant}, or remove the setting"
@@ -271,8 +271,11 @@ def _password(given: Mapping[str, Any], options: Mapping[str, str], mechanism: s
     username = _one(given, "sasl.username", options, "username")
     password = _one(given, "sasl.password", options, "password")
     if not username or password is None:
-        missing = "sasl.username" if not username else "sasl.password"
-        raise SecuritySettingsError(f"{missing} is missing: {mechanism} needs a user name and a password")
+        missing = "username" if not username else "password"
+        inner = f", and sasl.jaas.config has no {missing}=" if given.get("sasl.jaas.config") else ""
+        raise SecuritySettingsError(
+            f"sasl.{missing} is missing{inner}: {mechanism} needs a user name and a password"
+        )
     if "\0" in username or "\0" in password:
         raise SecuritySettingsError("sasl.username and sasl.password must not have a NUL character")
     if mechanism == "PLAIN":

@@ -77,3 +77,27 @@ def test_settings_without_effect(tmp_path, capsys):
     assert run(["topics", "list", "--command-config", str(path)]) == 2
     told = capsys.readouterr().err
     assert "security.protocol=SASL_SSL" in told and SECRET not in told
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("security.protocl", "security.protocol"),
+        ("ssl.trustore.location", "ssl.truststore.location"),
+        ("sasl.jass.config", "sasl.jaas.config"),
+    ],
+)
+def test_a_misspelt_setting_that_protects_is_refused(broker, properties, capsys, wrong, meant):
+    properties.write_text(properties.read_text().replace(meant, wrong))
+    assert run(["topics", "list", "-b", broker.bootstrap, "--command-config", str(properties)]) == 2
+    told = capsys.readouterr().err
+    line = properties.read_text()[: properties.read_text().index(wrong)].count("\n") + 1
+    assert f"{properties}:{line}: {wrong} is unknown; did you mean {meant}?" in told.replace("\n", " ")
+    assert SECRET not in told
+
+
+def test_settings_of_java_that_mean_nothing_here_are_only_told(broker, properties, capsys):
+    tuning = "sasl.login.refresh.window.factor=0.8\nssl.secure.random.implementation=x\n"
+    properties.write_text(properties.read_text() + tuning)
+    assert run(["topics", "list", "-b", broker.bootstrap, "--command-config", str(properties)]) == 0
+    assert "no effect on commands" in capsys.readouterr().err

@@ -67,6 +67,14 @@ def test_a_line_of_jaas():
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "LOGIN"}, "must be one of PLAIN"),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.username is missing"),
         (
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": 'a.PlainLoginModule required usrname="a" password="b";',
+            },
+            "sasl.username is missing, and sasl.jaas.config has no username=: PLAIN needs",
+        ),
+        (
             {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "a"},
             "sasl.password is missing",
         ),
@@ -200,3 +208,8 @@ def test_the_end_of_a_json_web_token():
 def test_only_https_and_files_are_endpoints():
     with pytest.raises(ValueError, match="https://"):
         oauth_tokens.ClientCredentials("ftp://x", "id", SECRET)
+
+
+def test_settings_of_tls_with_a_login_in_the_clear():
+    with pytest.raises(SecuritySettingsError, match=r"set security\.protocol=SASL_SSL, or remove"):
+        check_use(canonical({"security.protocol": "SASL_PLAINTEXT", "ssl.ca.location": "x"}))
