@@ -48,8 +48,9 @@ SERVER = _rows((
      "Replicas of a topic that is created without a count."),
     ("delete.records.purgatory.purge.interval.requests", INT, "1", "", MEDIUM, READ_ONLY, STORED,
      "Size of Kafka's purgatory for DeleteRecords; Bowstring has none."),
-    ("early.start.listeners", LIST, None, "", HIGH, READ_ONLY, STORED,
-     "Listeners opened before the authorizer is ready."),
+    ("early.start.listeners", LIST, None, "", HIGH, READ_ONLY, APPLIED,
+     "Listeners that open before the authorizer is ready. Those of controllers always do, those of brokers "
+     "never, so with an authorizer anything else is refused."),
     ("fetch.max.bytes", INT, "57671680", "1024..", MEDIUM, READ_ONLY, APPLIED,
      "Largest fetch response."),
     ("fetch.purgatory.purge.interval.requests", INT, "1000", "", MEDIUM, READ_ONLY, STORED,

@@ -53,9 +53,13 @@ class Authorizer:
         """Reads the configs.
 
         Raises:
-            ConfigError: Another authorizer is configured than Kafka's own, or super.users is malformed.
+            ConfigError: Another authorizer is configured than Kafka's own, or a setting does not fit.
         """
         self.is_on = bool(configs.value("authorizer.class.name"))
+        if configs.value("early.start.listeners") is not None:
+            from bowstring.engine.security.early_listeners import check_early_listeners
+
+            check_early_listeners(configs, has_authorizer=self.is_on)
         if not self.is_on:
             _check_nothing_is_wanted(configs)
         self.rules: AccessRules | None = None

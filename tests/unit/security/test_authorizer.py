@@ -163,6 +163,38 @@ def test_settings_that_cannot_hold_are_refused(settings, said):
         Authorizer(BrokerConfigs(settings))
 
 
+NODE = {
+    "process.roles": "broker,controller",
+    "listeners": "OUTER://:9092,CONTROLLER://:9093",
+    "controller.listener.names": "CONTROLLER",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"early.start.listeners": "OTHER"}, "names OTHER, which neither"),
+        (STANDARD | {"early.start.listeners": "CONTROLLER,outer"}, "names OUTER, but listeners of brokers"),
+        (STANDARD | {"early.start.listeners": ""}, "leaves out CONTROLLER"),
+    ],
+)
+def test_early_listeners_that_a_node_does_not_have_are_refused(settings, said):
+    with pytest.raises(ConfigError, match=said):
+        Authorizer(BrokerConfigs(NODE | settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"early.start.listeners": "OUTER"},
+        STANDARD | {"early.start.listeners": "controller"},
+        STANDARD | {"process.roles": "broker", "listeners": "OUTER://:9092", "early.start.listeners": ""},
+    ],
+)
+def test_early_listeners_that_hold_are_accepted(settings):
+    assert Authorizer(BrokerConfigs(NODE | settings))
+
+
 def test_an_audit_file_that_cannot_be_written_is_refused(source, tmp_path):
     authorizer = Authorizer(BrokerConfigs(STANDARD | {"bowstring.audit.file": str(tmp_path / "no" / "file")}))
     with pytest.raises(ConfigError, match="cannot be written"):
