@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bowstring.engine.quorum.service import QuorumService
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
+    from bowstring.engine.security.tls_listeners import TlsListeners
 
 _PRINCIPAL_VERSION: Final = 0
 _RETRY_S: Final = 0.05
@@ -34,6 +35,7 @@ async def handle(
     changes: "ClusterChanges",
     time_slices: "TimeSlices",
     authorizer: "Authorizer",
+    tls: "TlsListeners | None",
 ) -> Response:
     """Sends the request on, and the answer back. What this node's own controller has committed is carried out
     here when the answer is sent: a client that goes on finds its topic open.
@@ -42,7 +44,8 @@ async def handle(
     request waited so long behind others. One request of a client is on its way at a time. With too many that
     wait it is refused with THROTTLING_QUOTA_EXCEEDED. After a connection that ended without an answer it is
     sent again, as in Kafka: what the first time did, the second one may refuse. Log levels are this broker's
-    own, and stay here; configs of another broker are refused here. The controller checks the client's
+    own, and stay here; configs of another broker, and key stores that this one cannot use, are refused
+    here. The controller checks the client's
     permissions, for which it gets its principal.
 
     Versions: the controller gets that of the request, because the answer must fit it.
@@ -53,9 +56,11 @@ async def handle(
         response = await _ask_controller(quorum, request, body, timeout_ms, time_slices)
         await changes.carried_out()
         return response
+    from bowstring.engine.api.key_changes import refused_keys
     from bowstring.engine.api.own_resources import OwnResources
 
-    own = OwnResources(request, node_id, authorizer)
+    refused = await refused_keys(request, node_id, quorum.image, tls, authorizer)
+    own = OwnResources(request, node_id, authorizer, refused)
     if own.rest is None:
         return own.response
     answer: Any = await _ask_controller(quorum, request, own.rest, timeout_ms, time_slices)

@@ -2,7 +2,9 @@
 levels, which only it has, and configs of other brokers, which it refuses. All else is the controller's.
 """
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from bowstring.engine.api import broker_loggers
@@ -33,7 +35,14 @@ class OwnResources:
         rest: The request for the controller; None if nothing is left for it. It checks what that needs.
     """
 
-    def __init__(self, request: "Request", node_id: int, authorizer: "Authorizer") -> None:
+    def __init__(
+        self,
+        request: "Request",
+        node_id: int,
+        authorizer: "Authorizer",
+        refused: Mapping[int, KafkaError] = MappingProxyType({}),
+    ) -> None:
+        """`refused`: why resources are refused, by their place."""
         body: AlterConfigsRequest | IncrementalAlterConfigsRequest = request.body
         operation = AclOperation.ALTER_CONFIGS
         self._logger_denial = partial(denial, authorizer, request, operation, BROKER_LOGGER)
@@ -45,13 +54,15 @@ class OwnResources:
             if (kind == BROKER_LOGGER and not self._is_replacing) or (
                 kind == BROKER_RESOURCE and resource.resource_name
             ):
-                self._answer(place, resource, body, node_id)
+                self._answer(place, resource, body, node_id, refused.get(place))
         self.rest: Any = body
         if self._own:
             rest = [each for place, each in enumerate(resources) if place not in self._own]
             self.rest = type(body)(resources=rest, validate_only=body.validate_only) if rest else None
 
-    def _answer(self, place: int, resource: Any, body: Any, node_id: int) -> None:
+    def _answer(
+        self, place: int, resource: Any, body: Any, node_id: int, refused_for: KafkaError | None
+    ) -> None:
         """Answers a resource, unless it is this broker's own configs."""
         error: KafkaError | None = None
         try:
@@ -60,6 +71,8 @@ class OwnResources:
             ):
                 raise KafkaError(refusal)
             _check_name(resource.resource_name, node_id)
+            if refused_for is not None:
+                raise refused_for
             if resource.resource_type == BROKER_RESOURCE:
                 return
             changes = [Change(each.name, each.config_operation, each.value) for each in resource.configs]

@@ -42,4 +42,5 @@ async def handle(
         changes=changes,
         time_slices=time_slices,
         authorizer=authorizer,
+        tls=None,
     )

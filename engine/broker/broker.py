@@ -132,6 +132,7 @@ class Broker:
         healer: Returns logs to service after errors that pass.
         lost: Set when the node cannot continue with its log directories: its process ends, as Kafka's does.
         local: Gives segment files to readers on this machine; None when it is switched off.
+        tls: The keys of TLS listeners; None without such listeners.
     """
 
     configs: BrokerConfigs
@@ -165,11 +166,12 @@ class Broker:
     scrubber: Scrubber
     healer: LogHealer
     local: "LocalSocket | None"
+    tls: "TlsListeners | None"
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.configs = BrokerConfigs(settings)
         self.authentication: Authentication | None = None
-        self.tls: TlsListeners | None = None
+        self.tls = None
         self.authorizer = Authorizer(self.configs)
         self.node_id = node_id_of(self.configs)
         self.directories = new_log_directories(self.configs)

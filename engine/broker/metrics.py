@@ -223,6 +223,12 @@ class BrokerMetrics(Collector):
             "When the certificate of a listener expires, in seconds since 1970.",
             labels=["listener"],
         )
+        if self._broker.peer_security is not None:
+            yield CounterMetricFamily(
+                "bowstring_peer_keys_refused",
+                "Changes of keys or settings for connections to other brokers that could not be used.",
+                self._broker.peer_security.failed_reloads,
+            )
         for listener, until_ms in self._broker.tls.valid_until_ms().items():
             expires.add_metric([listener], until_ms / 1000)
         yield expires

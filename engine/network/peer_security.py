@@ -53,6 +53,7 @@ class PeerSecurity:
 
     Attributes:
         listener: Its name.
+        failed_reloads: Changes of settings or files that could not be used.
     """
 
     def __init__(self, listener: str, protocol: str, mechanism: str, configs: BrokerConfigs) -> None:
@@ -62,6 +63,8 @@ class PeerSecurity:
         self._configs = configs
         self._made: ClientSecurity | None = None
         self._made_from: object = None
+        self._refused_from: object = None
+        self.failed_reloads = 0
         self._failing: dict[tuple[str, int], _Failure] = {}
 
     # ------------------------------------------------------------ settings
@@ -81,9 +84,11 @@ class PeerSecurity:
 
     def client(self) -> "ClientSecurity":
         """Returns what connections use. It is made again when a setting, or a file named by one, has changed.
+        While the changed ones cannot be used, the earlier ones stay in force; they are tried again with each
+        connection.
 
         Raises:
-            ConfigError: A setting is wrong, or is missing.
+            ConfigError: A setting is wrong, or is missing, and there are no earlier ones.
         """
         from bowstring.security.client_settings import ClientSecurity
 
@@ -93,9 +98,27 @@ class PeerSecurity:
             try:
                 self._made = ClientSecurity.of(settings)
             except ValueError as error:
-                raise ConfigError(f"connections to {self.listener} listeners: {error}") from error
+                if self._made is None:
+                    raise ConfigError(f"connections to {self.listener} listeners: {error}") from error
+                self._note_refused(made_from, str(error))
+                return self._made
             self._made_from = made_from
+            self._refused_from = None
         return self._made
+
+    def _note_refused(self, made_from: object, detail: str) -> None:
+        """Counts and logs settings or files that cannot be used, once for each change."""
+        if self._refused_from == made_from:
+            return
+        self._refused_from = made_from
+        self.failed_reloads += 1
+        event_log.error(
+            "changed keys or settings for connections to other nodes cannot be used, so the earlier ones "
+            "stay in force; this is tried again",
+            listener=self.listener,
+            detail=detail,
+            look_at=self._where(),
+        )
 
     def check(self) -> None:
         """Raises a ConfigError for settings with which no connection could be made."""

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from bowstring._native.tls.certificate import Certificate
@@ -77,8 +77,10 @@ class _Keys:
 
     def __init__(self, configs: BrokerConfigs, listener: Listener) -> None:
         self.settings = _settings_of(configs, listener)
+        # Before they are read: a change in between is seen as one, and they are read again.
+        states = {path: _state(path) for name, path in self.settings.items() if name.endswith(".location")}
         material = KeyMaterial.of(self.settings)
-        self.files = {path: _state(path) for path in material.files}
+        self.files = {path: states.get(path) for path in material.files}
         self.terms = auth, protocols, ciphers = _terms_of(configs, listener)
         self.context = material.context(server=True, client_auth=auth, protocols=protocols, ciphers=ciphers)
         assert self.context.certificate is not None
@@ -109,6 +111,21 @@ def _settings_of(configs: BrokerConfigs, listener: Listener) -> dict[str, str]:
         if text is not None and not (name.endswith(".type") and text == "JKS"):
             found[name] = text
     return found
+
+
+def _compare(configs: BrokerConfigs, listener: Listener, old: Certificate, new: Certificate) -> None:
+    """As Kafka: clients that check names must not be surprised by another certificate (KIP-226)."""
+    for setting, before, after in (
+        ("ssl.allow.dn.changes", old.subject, new.subject),
+        ("ssl.allow.san.changes", old.names - new.names, frozenset()),
+    ):
+        if before != after and not listener_value(configs, listener.name, setting):
+            what = (
+                f"its name is {after} instead of {before}"
+                if setting == "ssl.allow.dn.changes"
+                else f"it lacks the names {', '.join(sorted(before))}"
+            )
+            raise ConfigError(f"the new certificate differs: {what}; to allow that, set {setting}=true")
 
 
 class TlsListeners:
@@ -188,11 +205,39 @@ class TlsListeners:
                 self._replace(plane, index, listener)
             self._warn(index, listener)
 
+    def check_change(self, broker: Mapping[str, str], default: Mapping[str, str]) -> None:
+        """Checks whether the keys could be used with other dynamic configs. May be called on any thread.
+
+        Args:
+            broker: Those of this broker.
+            default: Those of all brokers.
+
+        Raises:
+            ConfigError: Of a listener, the keys are not acceptable.
+        """
+        configs = BrokerConfigs(self._configs.static)
+        configs.set_dynamic(broker, default)
+        for index, listener in self._listeners.items():
+            if self._keys[index].has_changed(configs, listener):
+                try:
+                    self._acceptable(configs, index, listener)
+                except (TlsError, ConfigError) as error:
+                    raise ConfigError(f"listener {listener.name}: {error}") from error
+
+    def _acceptable(self, configs: BrokerConfigs, index: int, listener: Listener) -> _Keys:
+        """Returns the keys of a listener as they are now.
+
+        Raises:
+            TlsError, ConfigError: They are not acceptable.
+        """
+        keys = _Keys(configs, listener)
+        _compare(configs, listener, self._keys[index].certificate, keys.certificate)
+        self._check_authentication(index, keys)
+        return keys
+
     def _replace(self, plane: Plane, index: int, listener: Listener) -> None:
         try:
-            keys = _Keys(self._configs, listener)
-            self._compare(listener, self._keys[index].certificate, keys.certificate)
-            self._check_authentication(index, keys)
+            keys = self._acceptable(self._configs, index, listener)
         except (TlsError, ConfigError) as error:
             if self._failing.get(index) != str(error):
                 self._failing[index] = str(error)
@@ -211,20 +256,6 @@ class TlsListeners:
             listener=listener.name,
             subject=keys.certificate.subject,
         )
-
-    def _compare(self, listener: Listener, old: Certificate, new: Certificate) -> None:
-        """As Kafka: clients that check names must not be surprised by another certificate (KIP-226)."""
-        for setting, before, after in (
-            ("ssl.allow.dn.changes", old.subject, new.subject),
-            ("ssl.allow.san.changes", old.names - new.names, frozenset()),
-        ):
-            if before != after and not listener_value(self._configs, listener.name, setting):
-                what = (
-                    f"its name is {after} instead of {before}"
-                    if setting == "ssl.allow.dn.changes"
-                    else f"it lacks the names {', '.join(sorted(before))}"
-                )
-                raise ConfigError(f"the new certificate differs: {what}; to allow that, set {setting}=true")
 
     def _check_authentication(self, index: int, new: _Keys) -> None:
         """As at a start: a change opens no listener to everyone whose machine can reach it."""

@@ -8,7 +8,10 @@ import subprocess
 import pytest
 from confluent_kafka import Consumer, Producer
 
+import bowstring
 from bowstring import Broker
+from bowstring.clients.errors import BrokerError
+from bowstring.protocol.errors import Errors
 from tests.support.certificates import authority, client_identity, foreign_authority, server_identity
 from tests.support.embedded import engine_of
 from tests.support.waiting import HANG_S, wait_until
@@ -159,3 +162,18 @@ def test_new_keys_without_a_restart(broker, files):
 
     expected = ssl.PEM_cert_to_DER_cert(new.certificate.decode())
     wait_until(lambda: served() == expected, "the broker presents its new certificate")
+
+
+def test_keys_that_cannot_be_used_are_refused_in_the_answer(broker, files):
+    setting = "listener.name.ssl.ssl.keystore.location"
+    (files / "broken.pem").write_bytes(server_identity().certificate)
+    (files / "good.pem").write_bytes(server_identity().certificate + server_identity().key)
+    with bowstring.Admin(f"127.0.0.1:{port_of(broker, 'PLAINTEXT')}") as admin:
+        for wrong, why in (("broken.pem", "private key"), ("missing.pem", "cannot be read")):
+            with pytest.raises(BrokerError, match=why) as caught:
+                admin.alter_configs("broker", "1", set={setting: str(files / wrong)})
+            assert caught.value.code == Errors.INVALID_REQUEST.code
+        assert setting not in engine_of(broker).configs.dynamic_broker
+        admin.alter_configs("broker", "1", set={setting: str(files / "good.pem")})
+        assert engine_of(broker).configs.dynamic_broker[setting] == str(files / "good.pem")
+        admin.alter_configs("broker", "1", delete=[setting])

@@ -257,3 +257,22 @@ def test_a_login_without_a_user_is_refused_with_the_setting():
 def test_contradictions_are_refused(settings, complaint):
     with pytest.raises(ConfigError, match=complaint):
         check_peer_security(BrokerConfigs(settings), "CONTROLLER", is_broker=True)
+
+
+def test_key_files_that_become_unusable_leave_the_last_ones_in_force(tmp_path, caplog):
+    store = tmp_path / "node.pem"
+    whole = client_identity().certificate + client_identity().key
+    store.write_bytes(whole)
+    keys = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(store)}
+    security = inter_broker_security(configs("SSL", **TRUST, **keys))
+    used = security.client()
+    store.write_bytes(whole[: len(whole) // 2])
+    with caplog.at_level(logging.ERROR, "bowstring"):
+        assert security.client() is used
+        assert security.client() is used
+    assert security.failed_reloads == 1
+    (record,) = caplog.records
+    assert "node.pem" in record.facts["detail"]
+    store.write_bytes(whole + b"\n")
+    assert security.client() is not used
+    assert security.failed_reloads == 1

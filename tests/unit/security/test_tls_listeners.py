@@ -7,6 +7,7 @@ import pytest
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.security.tls_listeners import TlsListeners, client_auth
+from bowstring.security.key_material import KeyMaterial
 from tests.support.certificates import DAY, authority, server_identity
 
 DAY_MS = 86_400_000
@@ -170,6 +171,45 @@ class TestReload:
         assert [("leave it at required" in line.facts["detail"]) for line in refused] == [
             True
         ] * must_authenticate
+
+    def test_a_change_while_the_file_is_read_is_seen(self, key_file, plane, monkeypatch):
+        read = KeyMaterial.of
+
+        def read_and_replaced(settings):
+            found = read(settings)
+            key_file.write_bytes(pem(authority().identity()))
+            monkeypatch.undo()
+            return found
+
+        monkeypatch.setattr(KeyMaterial, "of", read_and_replaced)
+        _, found = made(key_file)
+        before = found.context(1).certificate
+        found.check(plane)
+        assert found.context(1).certificate != before
+
+    @pytest.mark.parametrize(
+        ("content", "why"),
+        [
+            (None, "cannot be read"),
+            (b"half a file", "no PKCS12 key store"),
+            (lambda: server_identity().certificate + authority().identity().key, "does not belong"),
+            (lambda: pem(authority().identity("renamed")), "ssl.allow.dn.changes"),
+            (lambda: pem(authority().identity(names=("localhost",))), "ssl.allow.san.changes"),
+        ],
+    )
+    def test_a_wanted_change_is_checked_before_it_is_made(self, key_file, plane, tmp_path, content, why):
+        _, found = made(key_file)
+        other = tmp_path / "other.pem"
+        if content is not None:
+            other.write_bytes(content if isinstance(content, bytes) else content())
+        wanted = {"listener.name.secure.ssl.keystore.location": str(other)}
+        with pytest.raises(ConfigError, match=f"listener SECURE: .*{why}"):
+            found.check_change(wanted, {})
+        other.write_bytes(pem(authority().identity()))
+        found.check_change(wanted, {})
+        found.check_change({"log.retention.ms": "5"}, {})
+        found.check(plane)
+        assert plane.given == []
 
     def test_other_names_may_be_allowed(self, key_file, plane):
         _, found = made(key_file, ssl__allow__dn__changes="true", ssl__allow__san__changes="true")
