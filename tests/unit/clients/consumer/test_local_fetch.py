@@ -12,6 +12,7 @@ from bowstring.clients.consumer import local_fetch
 from bowstring.clients.errors import ConfigError, LocalReadsUnavailableError, OffsetOutOfRangeError
 from bowstring.clients.local import discovery as local_discovery
 from bowstring.clients.records import TopicPartition
+from bowstring.protocol.local_reads import INSTANCE_CONFIG, SOCKET_CONFIG
 from tests.support.local_files import Files, transaction
 from tests.support.waiting import FOR_EVER_S, HANG_S
 
@@ -150,8 +151,8 @@ def test_auto_passes_over_another_broker(files, without, monkeypatch):
     topic = without.topic()
     without.fill(topic, 3)
     told = {
-        local_discovery.SOCKET_CONFIG: str(files.directory / "bowstring.local.sock"),
-        local_discovery.INSTANCE_CONFIG: "another",
+        SOCKET_CONFIG: str(files.directory / "bowstring.local.sock"),
+        INSTANCE_CONFIG: "another",
     }
     monkeypatch.setattr(local_discovery, "told_by", lambda *arguments: told)
     with consumer(without, topic, "auto") as reader:
@@ -192,7 +193,7 @@ def test_auto_reads_from_whichever_broker_there_is(bootstrap, new_topic):
     assert bowstring.read(topic, bootstrap_servers=bootstrap, local="auto").num_rows == 100
     with bowstring.Admin(bootstrap) as admin:
         node = str(next(iter(admin.describe_cluster().brokers)).id)
-        configs = admin.describe_configs("broker", node, names=[local_discovery.SOCKET_CONFIG])
+        configs = admin.describe_configs("broker", node, names=[SOCKET_CONFIG])
     if configs:
         assert bowstring.read(topic, bootstrap_servers=bootstrap, local=True).num_rows == 100
     else:

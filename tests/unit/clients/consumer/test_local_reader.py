@@ -24,6 +24,7 @@ from bowstring.clients.errors import (
 from bowstring.clients.local import discovery as local_discovery
 from bowstring.clients.local import local_connection
 from bowstring.clients.records import TopicPartition
+from bowstring.protocol.local_reads import SOCKET_CONFIG
 from tests.support.local_files import NOW_MS, Files, plain, transaction
 from tests.support.waiting import error_in_time, pause, wait_until
 
@@ -306,7 +307,7 @@ def test_another_broker_at_the_same_path(fresh, monkeypatch):
     elsewhere = str(second.directory / "bowstring.local.sock")
 
     def as_if_there(*arguments):
-        return ask(*arguments) | {local_discovery.SOCKET_CONFIG: elsewhere}
+        return ask(*arguments) | {SOCKET_CONFIG: elsewhere}
 
     monkeypatch.setattr(local_discovery, "told_by", as_if_there)
     with pytest.raises(LocalReadsUnavailableError, match="another broker"):
@@ -318,9 +319,7 @@ def test_something_else_at_that_path(fresh, tmp_path, monkeypatch):
     topic = files.topic()
     path = tmp_path / "other.sock"
     ask = local_discovery.told_by
-    monkeypatch.setattr(
-        local_discovery, "told_by", lambda *a: ask(*a) | {local_discovery.SOCKET_CONFIG: str(path)}
-    )
+    monkeypatch.setattr(local_discovery, "told_by", lambda *a: ask(*a) | {SOCKET_CONFIG: str(path)})
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))
         other.listen()
