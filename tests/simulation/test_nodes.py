@@ -21,10 +21,6 @@ SEEDS_FOR_A_FAULT = 100
 SEEDS_AT_A_TIME, SEEDS_THAT_ASK = 20, 120
 NOT_ASKED = {
     "controller:59": "FetchSnapshot: a life is too short for a log that no longer has its beginning",
-    **dict.fromkeys(
-        ("broker:48", "broker:49", "controller:49"),
-        "client quotas: no rule looks at them yet, and throttled clients would do less in a life",
-    ),
 }
 
 

@@ -1,6 +1,7 @@
 """Clients that send random requests of every kind to random nodes, with so few names that they collide."""
 
 from inspect import iscoroutinefunction
+from itertools import count
 
 from bowstring.engine.api.table import BY_CONTROLLER
 from bowstring.engine.network.connection import NoAnswerError, PeerConnection, UnsupportedByPeerError
@@ -15,6 +16,7 @@ from tests.simulation.nodes.loop import NodeLoop
 from tests.simulation.nodes.node import CONTROLLER_PORT, LISTENER_PORT
 from tests.simulation.nodes.pace import Instant
 from tests.simulation.nodes.replicas import REPLICAS
+from tests.simulation.nodes.settings import SETTINGS
 from tests.simulation.nodes.transactions import PRODUCERS
 from tests.simulation.nodes.voters import VOTERS
 from tests.support.waiting import pause_async
@@ -37,6 +39,7 @@ class Clients:
 
     Attributes:
         waiting: By client: its request, where, and since when.
+        numbers: No two changes of settings have the same.
     """
 
     def __init__(self, world):
@@ -46,6 +49,7 @@ class Clients:
         self.loop.owner = None
         self.waiting: dict[int, tuple[str, str, int]] = {}
         self.answers: dict[str, int] = {}
+        self.numbers = count(1)
         self.is_calm = False
         self.calm_at = 0
         self._running = 0
@@ -53,9 +57,10 @@ class Clients:
 
     def start(self):
         """Starts the clients; each has one request at a time."""
-        for number in range(self.world.plan.clients):
+        plan = self.world.plan
+        for number in range(plan.clients + plan.settings):
             self._running += 1
-            self._all.append(Client(self, number))
+            self._all.append(Client(self, number, only=SETTINGS if number >= plan.clients else None))
             self.loop.call_soon(self._begin, self._all[-1])
 
     def _begin(self, client):
@@ -96,10 +101,11 @@ class Clients:
 
 
 class Client:
-    """One client."""
+    """One client; `only` has its requests, if it sends no others."""
 
-    def __init__(self, clients, number):
+    def __init__(self, clients, number, only=None):
         self.clients = clients
+        self.only = only
         self.world = clients.world
         self.number = number
         self.random = clients.kernel.random(f"client {number}")
@@ -120,6 +126,7 @@ class Client:
             kind = usual if self.random.random() < 0.8 else self.random.choice(kinds)
             if self.random.random() < RARE:
                 kind = VOTERS if plan.voters_in_log and self.random.random() < 0.5 else RARELY
+            kind = self.only or kind
             ((_, work),) = self.random.choices(kind, [weight for weight, _ in kind])
             if iscoroutinefunction(work):
                 await work(self)

@@ -13,11 +13,15 @@ from bowstring.engine.broker.coordination import Coordination
 from bowstring.engine.broker.dispatcher import Dispatcher
 from bowstring.engine.broker.image_follower import _NOTHING, ImageFollower
 from bowstring.engine.broker.lifecycle import BrokerLifecycle
+from bowstring.engine.broker.quota_publisher import QuotaPublisher
 from bowstring.engine.broker.replication import Replication, _ServedLogs
 from bowstring.engine.broker.transaction_checks import TransactionChecks
 from bowstring.engine.controller.service import QuorumController
+from bowstring.engine.coordinators.committed_appends import CommittedAppends
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.service import GroupCoordinatorService
+from bowstring.engine.metadata.client_quotas_image import ClientQuotasImage
+from bowstring.engine.metadata.scram_image import ScramImage
 from bowstring.engine.network.connection import PeerConnection
 from bowstring.engine.quorum import forwards
 from bowstring.engine.quorum.connections import Connections
@@ -40,12 +44,12 @@ from tests.support.waiting import pause_async
 FAULTS: list[Fault] = []
 fault = into(FAULTS)
 
-FILES_OPEN = {"without": ("no_descriptors",), "commit_mode": False, "disks": 0}
+FILES_OPEN = {"without": ("no_descriptors",), "commit_mode": False, "disks": 0, "settings": 0}
 ADMINISTRATION = {"mostly": "administration", "stall": 0.03, "think_ms": 5, "names": 4, **FILES_OPEN}
-DESCRIPTORS = {"mostly": "administration", "names": 4, "commit_mode": False, "disks": 0}
+DESCRIPTORS = {"mostly": "administration", "names": 4, "commit_mode": False, "disks": 0, "settings": 0}
 PRODUCERS = {"mostly": "producers", **FILES_OPEN}
 MEMBERS = {"mostly": "members", **FILES_OPEN}
-IN_COMMIT_MODE = {"without": ("no_descriptors",), "commit_mode": True, "disks": 0}
+IN_COMMIT_MODE = {"without": ("no_descriptors",), "commit_mode": True, "disks": 0, "settings": 0}
 BROKEN_CONNECTIONS = {**PRODUCERS, "without": tuple(each for each in TROUBLES if each != "break_connections")}
 ISOLATED = {
     **PRODUCERS,
@@ -54,13 +58,15 @@ ISOLATED = {
     "session_ms": 300,
 }
 # Nothing but disks that fail.
-DISKS = {"without": tuple(TROUBLES), "disks": 1.0}
+DISKS = {"without": tuple(TROUBLES), "disks": 1.0, "settings": 0}
+SETTINGS = {**ADMINISTRATION, "clients": 1, "settings": 4}
 # Nothing but many clients.
 CROWD = {
     "mostly": "administration",
     "without": tuple(TROUBLES),
     "disks": 0,
     "clients": 40,
+    "settings": 0,
     "think_ms": 1,
     "session_ms": 300,
 }
@@ -548,7 +554,7 @@ def failed_load_ends_others(patches):
     **PRODUCERS,
 )
 def written_markers_are_kept(patches):
-    change(patches, MarkerWriter, "advanced", "del self._waiting[key]", "pass")
+    change(patches, CommittedAppends, "advanced", "del self._waiting[key]", "pass")
 
 
 @fault(
@@ -564,6 +570,36 @@ def metadata_counts_before_it_is_synced(patches):
         "    self._on_disk(lambda: self._log.sync(end, cuts), flushed)",
         "    self._loop.call_soon(flushed, None)",
     )
+
+
+# ---------------------------------------------------------------- credentials and quotas
+
+
+@fault(
+    "A SCRAM credential that was removed stays",
+    "CredentialsAreKept",
+    **SETTINGS,
+)
+def removed_credentials_stay(patches):
+    patches.set(ScramImage, "remove", lambda self, record: None)
+
+
+@fault(
+    "A quota that is removed takes the others of its entity with it",
+    "QuotasAreKept",
+    **SETTINGS,
+)
+def removed_quotas_take_others(patches):
+    change(patches, ClientQuotasImage, "apply", "if key != record.key", "if False")
+
+
+@fault(
+    "Reactors follow the first client quotas only",
+    "QuotasAreKept",
+    **SETTINGS,
+)
+def first_quotas_only(patches):
+    change(patches, QuotaPublisher, "_look", "image.version != self._version", "self._version == 0")
 
 
 # ---------------------------------------------------------------- disks

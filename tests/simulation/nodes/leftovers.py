@@ -79,7 +79,7 @@ def what_waits(broker):
     if (transactions := broker.coordination.coordinators.get(TRANSACTIONS_TOPIC)) is not None:
         verifier, sender = transactions.verifier, transactions._sender
         yield "ends of transactions", len(transactions._ends)
-        yield "markers that are written", len(transactions.writer._waiting)
+        yield "markers that are written", len(transactions.writer._appends._waiting)
         yield "markers that are sent", len(sender._queues) + len(sender._busy) + len(sender._tasks)
         yield "questions about transactions", len(verifier._queues) + len(verifier._serving)
 

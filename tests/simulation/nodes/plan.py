@@ -44,6 +44,7 @@ class NodesPlan:
     session_ms: int = 1000
     names: int = 4
     clients: int = 6
+    settings: int = 2  # more clients, which change users and quotas
     think_ms: int = 30
     mostly: str = "everything"
     without: tuple[str, ...] = ()

@@ -106,6 +106,7 @@ class NodePlane:
     def __init__(self, node, *, apis, is_controller=False, **_):
         self.node = node
         self.is_controller = is_controller
+        self.quotas = None
         self.control_fd = self
         self.connections: dict[int, Connection] = {}
         self.reactors = Reactors(self, node)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from bowstring._native.log import many_logs
-from bowstring._native.server import replica_swap
+from bowstring._native.server import plane_quotas, replica_swap
 from bowstring.engine.broker import dispatcher, image_follower, replication
 from bowstring.engine.broker import node as node_module
 from bowstring.engine.groups import service as group_service
@@ -22,6 +22,7 @@ from tests.simulation.engine_modules import simulated_sources
 from tests.simulation.nodes.kernel import MONOTONIC_NS, WALL_NS
 from tests.simulation.nodes.logs import DURABILITY, SimulatedLog, SimulatedWal, SimulatedWriteAheadLog
 from tests.simulation.nodes.plane import LogWaiters, NodePlane, NodeReplicas, VerifiedBatch
+from tests.simulation.nodes.settings import SimulatedQuotas
 
 LOGGER = logging.getLogger("bowstring")
 # A life is short.
@@ -42,6 +43,7 @@ def simulated_process(world):
         put(group_service, "uuid", uuids)
         put(quorum_service, "_CLOCK_MS", (WALL_NS - MONOTONIC_NS) // 1_000_000)
         put(node_module, "DataPlane", _plane_of_running_node)
+        put(plane_quotas, "PlaneQuotas", SimulatedQuotas)
         put(replication, "Replicas", NodeReplicas)
         put(share_partitions, "LogWaiters", LogWaiters)
         put(dispatcher, "SlowBatch", VerifiedBatch)

@@ -9,6 +9,7 @@ import tempfile
 import traceback
 import warnings
 
+from tests.simulation.nodes.acknowledged_changes import CredentialsAreKept, QuotasAreKept
 from tests.simulation.nodes.clients import Clients
 from tests.simulation.nodes.disk_rules import (
     EndsWithItsDisks,
@@ -29,6 +30,7 @@ from tests.simulation.nodes.process import simulated_process
 from tests.simulation.nodes.watchdog import EndlessError, watchdog
 from tests.simulation.quorum.invariants import Violation
 
+OF_CHANGES = (CredentialsAreKept, QuotasAreKept)
 START_MS = 10_000
 CALM_MS = 30_000
 LOOK_MS = 20
@@ -65,7 +67,9 @@ class World:
         self._syncs = self.kernel.random("syncs")
         self._power_cuts = self.kernel.random("power")
         of_disks = (EndsWithItsDisks, LeadersLeaveFailedDirectories) if self.disks.is_on else ()
-        self.rules = [rule(self) for rule in (*of_disks, *RULES, CommittedMetadataIsKept, NothingIsLeft)]
+        self.rules = [
+            rule(self) for rule in (*of_disks, *RULES, *OF_CHANGES, CommittedMetadataIsKept, NothingIsLeft)
+        ]
         self._calls: dict[str, list] = {}
         self.clients = Clients(self)
 
