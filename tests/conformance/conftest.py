@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.drivers import CLIENTS, Driver, Session
+from tests.conformance.guard import settings_of
+from tests.support.secured_nodes import key_files
 from tests.support.target import BowstringBroker, Broker, KafkaBroker, target_class
 from tests.support.wire import wait_for_leaders
 
@@ -28,15 +30,28 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="package", params=[KafkaBroker, BowstringBroker])
-def where(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """host:port of a broker of each kind in turn, for tests of our own clients on both."""
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of each kind in turn, for tests of our own clients on both; at SECURED with TLS and SASL."""
     quick = {f"group.{kind}.min.heartbeat.interval.ms": "100" for kind in ("consumer", "share")}
     share_state = {f"share.coordinator.state.topic.{name}": "1" for name in ("replication.factor", "min.isr")}
-    settings = {"log.retention.ms": "-1", **quick, **share_state}
-    broker = request.param(tmp_path_factory.mktemp("clients"), settings)
+    folder = tmp_path_factory.mktemp("clients")
+    settings = {
+        "log.retention.ms": "-1",
+        **quick,
+        **share_state,
+        **settings_of("SECURED"),
+        **key_files(folder),
+    }
+    broker = request.param(folder, settings, listeners={"SECURED": "SASL_SSL"})
     broker.start()
-    yield broker.bootstrap
+    yield broker
     broker.stop()
+
+
+@pytest.fixture(scope="package")
+def where(both: Broker) -> str:
+    """host:port of its listener in the clear."""
+    return both.bootstrap
 
 
 @pytest.fixture

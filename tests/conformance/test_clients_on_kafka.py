@@ -13,8 +13,22 @@ import kafka
 import pyarrow as pa
 import pytest
 
-from bowstring import Admin, Consumer, Producer, TopicPartition, aio
+from bowstring import (
+    Admin,
+    AuthenticationError,
+    Consumer,
+    Producer,
+    ShareConsumer,
+    TlsError,
+    TopicPartition,
+    aio,
+)
 from bowstring.cli.cluster_status import MIN_ISR, collect
+from bowstring.clients.admin.scram_users import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from bowstring.clients.choices import Compression
 from bowstring.clients.errors import (
     GroupError,
@@ -23,6 +37,9 @@ from bowstring.clients.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
+from tests.conformance.guard import PASSWORD, Guard, login
+from tests.support.certificates import foreign_authority
+from tests.support.target import Broker
 from tests.support.topics import made
 from tests.support.waiting import HANG_S, wait_until, wait_until_async
 
@@ -348,3 +365,70 @@ def test_status_of_a_cluster(where: str, topic: str) -> None:
     (node,) = found["nodes"]
     assert (node["roles"], node["fenced"], node["quorum"]) == (["broker", "controller"], False, "leader")
     assert found["quorum"]["leader_id"] == node["id"] and found["troubled"] == []
+
+
+# ------------------------------------------------------------ TLS and SASL
+
+
+@pytest.fixture
+def trust(both: Broker) -> dict[str, str]:
+    """Security of clients that trust the listener's certificate."""
+    return {"security.protocol": "SASL_SSL", "ssl.ca.location": str(both.directory / "trust.pem")}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_clients_that_log_in(both: Broker, trust: dict[str, str], mechanism: str, topic: str) -> None:
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512)
+    with Admin(both.bootstrap) as admin:
+        admin.alter_user_scram_credentials([UserScramCredentialUpsertion("alice", info, PASSWORD)])
+        admin.alter_configs("group", f"s-{topic}", set={"share.auto.offset.reset": "earliest"})
+        wait_until(lambda: "alice" in admin.describe_user_scram_credentials())
+    where = f"localhost:{both.ports['SECURED']}"
+    alice = trust | login(mechanism, "alice", PASSWORD)
+    with Producer(where, security=alice) as producer:
+        for i in range(100):
+            producer.send(topic, b"%d" % i)
+        producer.flush(HANG_S)
+    with Consumer(where, security=alice, group_id=f"g-{topic}", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        found: list[Any] = []
+        while len(found) < 100:
+            found += consumer.poll(HANG_S)
+        assert [record.value for record in found] == [b"%d" % i for i in range(100)]
+    with ShareConsumer(where, security=alice, group_id=f"s-{topic}") as sharer:
+        sharer.subscribe(topic)
+        assert sharer.poll(HANG_S)[0].value == b"0"
+
+    async def awaited() -> None:
+        async with aio.Producer(where, security=alice) as producer:
+            assert (await producer.send(topic, b"last")).offset == 100
+        async with aio.Admin(where, security=alice) as admin:
+            assert topic in await admin.topics()
+
+    asyncio.run(awaited())
+    with (
+        pytest.raises(AuthenticationError),
+        Admin(where, security=trust | login(mechanism, "alice", "no")) as no,
+    ):
+        no.topics()
+    foreign = both.directory / "foreign.pem"
+    foreign.write_bytes(foreign_authority().certificate)
+    with pytest.raises(TlsError), Admin(where, security=alice | {"ssl.ca.location": str(foreign)}) as no:
+        no.topics()
+
+
+def test_administration_of_security(both: Broker, trust: dict[str, str]) -> None:
+    guard = Guard(both.ports["SECURED"], **{name.replace(".", "_"): value for name, value in trust.items()})
+    before = guard.view()
+    token = guard.add("guarded")
+    view = guard.view()
+    assert len(view.rules) == len(before.rules) + 2
+    assert view.users["guarded"] == [ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)]
+    assert view.quotas[frozenset({("user", "guarded"), ("client-id", None)})] == {"producer_byte_rate": 1e6}
+    assert view.tokens[token.token_id] == token
+    assert (token.owner, token.renewers) == ("User:alice", ("User:guarded",))
+    assert guard.lets_in("guarded", token) == (True, True)
+    guard.remove("guarded", token)
+    assert guard.lets_in("guarded", token) == (False, False)
+    after = guard.view()
+    assert (after.rules, after.users, after.tokens) == (before.rules, before.users, before.tokens)

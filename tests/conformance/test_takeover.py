@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from tests.conformance.guard import Guard, settings_of
 from tests.conformance.takeover import (
     BowstringOn,
     KafkaOn,
@@ -22,7 +23,6 @@ from tests.conformance.takeover import (
     write_topics,
     write_transactions,
 )
-from tests.conformance.takeover_security import LISTENERS, SETTINGS, Guard
 from tests.support.java_tools import java_tool
 from tests.support.serving import steady_port
 from tests.support.share_offsets import alter_at, offsets_at
@@ -41,10 +41,10 @@ SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "500"}
 
 def test_kafka_takes_over_from_bowstring_and_gives_back(tmp_path: Path) -> None:
     port, data = steady_port(), tmp_path / "data"
-    settings = {"bowstring.durability": "commit", **SETTINGS}
-    bowstring = BowstringOn(tmp_path / "bowstring", data, port, settings, LISTENERS)
+    settings = {"bowstring.durability": "commit", **settings_of("SASL")}
+    bowstring = BowstringOn(tmp_path / "bowstring", data, port, settings, {"SASL": "SASL_PLAINTEXT"})
     bowstring.start()
-    guard = Guard(bowstring.bootstrap, bowstring.ports["SASL"])
+    guard = Guard(bowstring.ports["SASL"])
     old = guard.add("old")
     protected = guard.view()
     write_topics(bowstring.bootstrap)
