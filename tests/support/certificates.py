@@ -10,7 +10,7 @@ from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 DAY: Final = datetime.timedelta(days=1)
@@ -65,9 +65,10 @@ class CertificateAuthority:
         *,
         valid_from: datetime.timedelta = -DAY,
         valid_for: datetime.timedelta = 365 * DAY,
+        key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None,
     ) -> Identity:
         """Returns a new certificate for `names` with its key; `valid_from` counts from now."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = key or ec.generate_private_key(ec.SECP256R1())
         signed = self._sign(_name(common_name), key, names, valid_from, valid_for, is_authority=False)
         return Identity(
             signed.public_bytes(serialization.Encoding.PEM),
@@ -81,7 +82,7 @@ class CertificateAuthority:
     def _sign(
         self,
         name: x509.Name,
-        key: ec.EllipticCurvePrivateKey,
+        key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey,
         names: tuple[str, ...],
         valid_from: datetime.timedelta,
         valid_for: datetime.timedelta,

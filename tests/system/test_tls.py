@@ -4,9 +4,11 @@ import re
 import socket
 import ssl
 import subprocess
+import warnings
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 import bowstring
 from bowstring import Broker
@@ -17,8 +19,8 @@ from tests.support.embedded import engine_of
 from tests.support.waiting import HANG_S, wait_until
 
 LISTENERS = {
-    "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,MUTUAL://127.0.0.1:0",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,MUTUAL:SSL",
+    "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,RSA://127.0.0.1:0,MUTUAL://127.0.0.1:0",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,RSA:SSL,MUTUAL:SSL",
     "listener.name.mutual.ssl.client.auth": "required",
     "listener.name.mutual.ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/",
 }
@@ -27,10 +29,12 @@ LISTENERS = {
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("certificates")
+    rsa_identity = authority().identity(key=rsa.generate_private_key(65537, 2048))
     for name, content in {
         "ca.pem": authority().certificate,
         "foreign.pem": foreign_authority().certificate,
         "server.pem": server_identity().certificate + server_identity().key,
+        "rsa.pem": rsa_identity.certificate + rsa_identity.key,
         "client.pem": client_identity().certificate,
         "client.key": client_identity().key,
     }.items():
@@ -42,6 +46,7 @@ def files(tmp_path_factory):
 def broker(files, tmp_path_factory):
     config = LISTENERS | {
         "ssl.keystore.location": str(files / "server.pem"),
+        "listener.name.rsa.ssl.keystore.location": str(files / "rsa.pem"),
         "ssl.keystore.type": "PEM",
         "ssl.truststore.location": str(files / "ca.pem"),
         "ssl.truststore.type": "PEM",
@@ -135,6 +140,78 @@ def test_what_is_offered(broker, files, options, accepted):
         input=b"", capture_output=True, timeout=HANG_S, check=False,
     )  # fmt: skip
     assert (b"Verify return code: 0 (ok)" in ran.stdout and b"Cipher is (NONE)" not in ran.stdout) is accepted
+
+
+def takes(port, version, cipher=None):
+    """Whether the listener agrees to a version of TLS, and before 1.3 to one cipher."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the old versions
+        context.set_ciphers(f"{cipher or 'ALL:COMPLEMENTOFALL'}:@SECLEVEL=0")
+        context.minimum_version = context.maximum_version = version
+    with socket.create_connection(("127.0.0.1", port), timeout=HANG_S) as plain:
+        try:
+            with context.wrap_socket(plain) as secured:
+                return secured.cipher()[0] if cipher is None else True
+        except (ssl.SSLError, ConnectionError):
+            return None
+
+
+def every_cipher():
+    """The names of all ciphers before TLS 1.3 that OpenSSL here can offer."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
+    return sorted(each["name"] for each in context.get_ciphers() if each["protocol"] != "TLSv1.3")
+
+
+@pytest.mark.parametrize(
+    ("listener", "offered"),
+    [
+        (
+            "SSL",
+            {
+                "ECDHE-ECDSA-AES128-GCM-SHA256",
+                "ECDHE-ECDSA-AES256-GCM-SHA384",
+                "ECDHE-ECDSA-CHACHA20-POLY1305",
+            },
+        ),
+        (
+            "RSA",
+            {
+                "ECDHE-RSA-AES128-GCM-SHA256",
+                "ECDHE-RSA-AES256-GCM-SHA384",
+                "ECDHE-RSA-CHACHA20-POLY1305",
+            },
+        ),
+    ],
+)
+def test_the_whole_list_of_ciphers(broker, listener, offered):
+    """Asks for each cipher by itself: ephemeral keys and AEAD only, whatever the certificate's key is."""
+    port, names = port_of(broker, listener), every_cipher()
+    assert len(names) > 40 and offered <= set(names)
+    assert {name for name in names if takes(port, ssl.TLSVersion.TLSv1_2, name)} == offered
+
+
+@pytest.mark.parametrize("listener", ["SSL", "RSA"])
+def test_the_whole_list_of_versions(broker, listener):
+    versions = [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+    found = [each.name for each in versions if takes(port_of(broker, listener), each)]
+    assert found == ["TLSv1_2", "TLSv1_3"]
+
+
+@pytest.mark.parametrize("version", [b"\3\0", b"\3\1", b"\3\2", b"\2\0", b"\0\2"])
+def test_a_greeting_of_an_old_version(broker, version):
+    """SSL 2 and 3, which OpenSSL here cannot speak, and the oldest of TLS: an alert or the end, and no server's hello."""
+    body = version + bytes(32) + b"\0" + b"\0\4\0\x2f\0\x35" + b"\1\0"
+    hello = b"\1" + len(body).to_bytes(3, "big") + body
+    with socket.create_connection(("127.0.0.1", port_of(broker, "SSL")), timeout=HANG_S) as plain:
+        plain.sendall(b"\x16" + version + len(hello).to_bytes(2, "big") + hello)
+        plain.shutdown(socket.SHUT_WR)
+        answer = b""
+        while piece := plain.recv(4096):
+            answer += piece
+    assert answer[:1] in (b"", b"\x15")
 
 
 def test_renegotiation_is_refused(broker, files):
