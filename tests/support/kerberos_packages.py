@@ -110,6 +110,7 @@ def _build(found: Kerberos) -> None:
             *(sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation"),
             *("--no-binary", "gssapi", "--target", str(found.site), GSSAPI),
         ],
+        LD_LIBRARY_PATH=str(libraries),
         GSSAPI_MAIN_LIB=str(libraries / "libgssapi_krb5.so.2"),
         GSSAPI_COMPILER_ARGS=f"-O0 -g0 -DHAS_GSSAPI_EXT_H -I{found.root}/usr/include",
         GSSAPI_LINKER_ARGS=linking,
