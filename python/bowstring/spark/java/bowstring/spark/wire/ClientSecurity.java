@@ -29,7 +29,8 @@ public final class ClientSecurity implements Serializable {
   private static final Logger LOG = LoggerFactory.getLogger(ClientSecurity.class);
 
   private static final Set<String> PROTOCOLS = Set.of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL");
-  private static final Set<String> MECHANISMS = Set.of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER");
+  private static final Set<String> MECHANISMS = Set.of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER",
+      "GSSAPI");
 
   /** Names of librdkafka and kafka-python, and what they are here. */
   private static final Map<String, String> OTHERS = Map.ofEntries(
@@ -48,7 +49,8 @@ public final class ClientSecurity implements Serializable {
       "ssl.keystore.certificate.chain", "ssl.enabled.protocols", "ssl.cipher.suites", "sasl.mechanism", "sasl.username",
       "sasl.password", "sasl.jaas.config", "sasl.oauthbearer.token", "sasl.oauthbearer.token.endpoint.url",
       "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.scope",
-      "sasl.oauthbearer.method", "sasl.oauthbearer.extensions");
+      "sasl.oauthbearer.method", "sasl.oauthbearer.extensions", "sasl.kerberos.service.name",
+      "sasl.kerberos.domain.name", "sasl.kerberos.keytab", "sasl.kerberos.principal");
 
   /** What programs give in any case, whatever the protocol. */
   private static final Set<String> HARMLESS = Set.of("enable.ssl.certificate.verification", "ssl.check.hostname",
@@ -61,6 +63,7 @@ public final class ClientSecurity implements Serializable {
   private final String protocol;
   private transient volatile SSLContext context;
   private transient volatile BearerTokens tokens;
+  private transient volatile KerberosTickets tickets;
 
   private ClientSecurity(Map<String, String> options) {
     for (Map.Entry<String, String> option : options.entrySet()) {
@@ -80,7 +83,7 @@ public final class ClientSecurity implements Serializable {
     }
     refuseUnused();
     if (hasSasl()) {
-      exchange(); // a mistake is reported on the driver
+      exchange("localhost"); // a mistake is reported on the driver
     }
   }
 
@@ -166,12 +169,13 @@ public final class ClientSecurity implements Serializable {
 
   // ---------------------------------------------------------------- SASL
 
-  /** A new exchange of the mechanism. */
-  SaslExchange exchange() {
+  /** A new exchange of the mechanism with a host. */
+  SaslExchange exchange(String host) {
     Map<String, String> jaas = new LinkedHashMap<>();
     String module = readJaas(jaas);
     String mechanism = settings.getOrDefault("sasl.mechanism",
-        module.endsWith("PlainLoginModule") ? "PLAIN" : module.endsWith("OAuthBearerLoginModule") ? "OAUTHBEARER" : "")
+        module.endsWith("PlainLoginModule") ? "PLAIN" : module.endsWith("OAuthBearerLoginModule") ? "OAUTHBEARER"
+            : module.endsWith("Krb5LoginModule") ? "GSSAPI" : "")
         .toUpperCase(Locale.ROOT);
     if (!MECHANISMS.contains(mechanism)) {
       throw new IllegalArgumentException("Option 'kafka.sasl.mechanism' is '" + mechanism + "': give one of "
@@ -179,6 +183,10 @@ public final class ClientSecurity implements Serializable {
     }
     if (mechanism.equals("OAUTHBEARER")) {
       return SaslExchange.bearer(tokens(jaas)::token, extensions(jaas));
+    }
+    if (mechanism.equals("GSSAPI")) {
+      String service = value("sasl.kerberos.service.name", jaas.getOrDefault("serviceName", "kafka"));
+      return SaslExchange.gssapi(tickets(jaas), service, value("sasl.kerberos.domain.name", host));
     }
     String user = value("sasl.username", jaas.get("username"));
     String password = value("sasl.password", jaas.get("password"));
@@ -247,6 +255,36 @@ public final class ClientSecurity implements Serializable {
       String scope = value("sasl.oauthbearer.scope", jaas.get("scope"));
       made = token != null ? new BearerTokens(token) : new BearerTokens(URI.create(url), id, secret, scope);
       tokens = made;
+    }
+    return made;
+  }
+
+  private KerberosTickets tickets(Map<String, String> jaas) {
+    KerberosTickets made = tickets;
+    if (made == null) {
+      Map<String, String> options = new TreeMap<>(jaas);
+      options.remove("serviceName");
+      String keytab = settings.get("sasl.kerberos.keytab");
+      if (keytab != null) {
+        options.putAll(Map.of("useKeyTab", "true", "keyTab", keytab));
+      }
+      if (settings.containsKey("sasl.kerberos.principal")) {
+        options.put("principal", settings.get("sasl.kerberos.principal"));
+      }
+      if (jaas.isEmpty() && keytab == null) {
+        options.put("useTicketCache", "true");
+      }
+      boolean usesKeytab = Boolean.parseBoolean(options.get("useKeyTab"));
+      if (!usesKeytab && !Boolean.parseBoolean(options.get("useTicketCache"))) {
+        throw new IllegalArgumentException("Option 'kafka.sasl.jaas.config' has no credentials: give useKeyTab=true "
+            + "with keyTab and principal, or useTicketCache=true");
+      }
+      if (usesKeytab && (options.get("keyTab") == null || options.get("principal") == null)) {
+        throw new IllegalArgumentException("Options 'kafka.sasl.kerberos.keytab' and 'kafka.sasl.kerberos.principal' "
+            + "(or keyTab and principal in kafka.sasl.jaas.config) must be specified together");
+      }
+      made = new KerberosTickets(options);
+      tickets = made;
     }
     return made;
   }

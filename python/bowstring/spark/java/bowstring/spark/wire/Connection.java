@@ -100,7 +100,7 @@ public final class Connection implements Closeable {
     if (security.hasSasl()) {
       loggingIn = true;
       try {
-        long lifetimeMs = Login.run(this, security.exchange());
+        long lifetimeMs = Login.run(this, security.exchange(address.host()));
         sessionEnds = lifetimeMs > 0;
         double part = FIRST_RENEWAL + RENEWAL_SPREAD * ThreadLocalRandom.current().nextDouble();
         renewAtNanos = System.nanoTime() + (long) (TimeUnit.MILLISECONDS.toNanos(lifetimeMs) * part);

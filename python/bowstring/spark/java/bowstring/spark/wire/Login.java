@@ -46,7 +46,7 @@ final class Login {
       String told = answer.string();
       if (code != 0) {
         throw new WireException.AuthenticationFailed("Logging in at " + where + " failed: "
-            + (told != null ? told : "error " + code) + ". Check user name and password, or the token", null);
+            + (told != null ? told : "error " + code) + ". Check user name and password, the token, or the broker's log", null);
       }
       byte[] challenge = answer.bytes();
       long lifetimeMs = answer.version() >= 1 ? answer.int64() : 0;

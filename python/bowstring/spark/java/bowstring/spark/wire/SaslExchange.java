@@ -13,6 +13,8 @@ import javax.crypto.Mac;
 import javax.crypto.SecretKeyFactory;
 import javax.crypto.spec.PBEKeySpec;
 import javax.crypto.spec.SecretKeySpec;
+import javax.security.sasl.Sasl;
+import javax.security.sasl.SaslClient;
 
 /** The client's side of one exchange of a SASL mechanism. */
 abstract class SaslExchange {
@@ -64,6 +66,35 @@ abstract class SaslExchange {
       @Override
       byte[] next(byte[] challenge) {
         return challenge.length == 0 ? null : new byte[] {1}; // asks for the broker's final word
+      }
+    };
+  }
+
+  /** RFC 4752: Kerberos, without a security layer. */
+  static SaslExchange gssapi(KerberosTickets tickets, String service, String host) {
+    return new SaslExchange("GSSAPI") {
+      private SaslClient client;
+
+      @Override
+      byte[] first() throws IOException {
+        return tickets.with(() -> {
+          client = Sasl.createSaslClient(new String[] {mechanism}, null, service, host, Map.of(Sasl.QOP, "auth"), null);
+          return client.evaluateChallenge(new byte[0]);
+        });
+      }
+
+      @Override
+      byte[] next(byte[] challenge) throws IOException {
+        if (!client.isComplete()) {
+          return tickets.with(() -> {
+            byte[] answer = client.evaluateChallenge(challenge);
+            return answer == null ? new byte[0] : answer;
+          });
+        }
+        if (challenge.length > 0) {
+          throw refused("the broker sent a message after the end of the exchange");
+        }
+        return null;
       }
     };
   }
