@@ -62,7 +62,7 @@ COUNTED = {
 
 
 def setup() -> None:
-    """Skips with a reason if there is no counter; asv then shows n/a."""
+    """Skips with a reason if there is no counter: asv shows n/a for a bench whose setup raises this error."""
     if counter() is None:
         raise NotImplementedError(NO_COUNTER)
 

@@ -35,7 +35,8 @@ PREFIX = "bowstring-spark-"
 # Local properties that Spark gives to the tasks of a streaming query.
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
-# Spark repeats a task spark.task.maxFailures times; later attempts than these end by their timeouts.
+# The driver aborts what this many attempts of a task left open, Spark's default of spark.task.maxFailures.
+# With a higher setting, what later attempts left open ends by kafka.transaction.timeout.ms.
 USUAL_ATTEMPTS = 4
 TIMEOUT_S = 60.0
 FORM = "2:"

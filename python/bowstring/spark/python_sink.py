@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -134,8 +135,9 @@ class _Tasks:
     def __init__(self, options: WriteOptions):
         self.options = options
 
+    @abstractmethod
     def _task(self) -> Task:
-        raise NotImplementedError
+        """Returns which task of which write this is."""
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Sends all rows; returns when they are acknowledged, and prepared if there is a transaction.
