@@ -257,7 +257,7 @@ cdef class TlsChannel:
         raise OSError(failure, os.strerror(failure))
 
     def end(self):
-        """Says that nothing more follows (close_notify), if the socket has room."""
+        """Sends close_notify (RFC 8446, section 6.1), if the socket has room."""
         self.stream.calls.close(self.stream)
         try:
             self.write_unsent(True)

@@ -1,4 +1,4 @@
-"""Measures what clients use, and says how long they wait then (KIP-13, KIP-124, KIP-219).
+"""Measures what clients use, and computes how long they wait then (KIP-13, KIP-124, KIP-219).
 
 Each request finds its QuotaClient, which its connection keeps; with other rules, or another client id, it is made anew.
 """

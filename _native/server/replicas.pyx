@@ -53,7 +53,7 @@ cdef class Replicas:
         backoff_ms: ``replica.fetch.backoff.ms``.
         socket_timeout_ms: ``replica.socket.timeout.ms``.
         lag_max_ms: ``replica.lag.time.max.ms``.
-        is_secured: Leaders' listeners have TLS or SASL: :meth:`take_dials` says when to connect to one.
+        is_secured: Leaders' listeners have TLS or SASL: :meth:`take_dials` returns those to connect to.
     """
 
     cdef DataPlane owner
@@ -504,7 +504,7 @@ cdef class Replicas:
         self._post_link(dial, link)
 
     def refuse_dial(self, tuple dial not None, str why not None):
-        """Says why there is no connection. The follower pauses, and asks again.
+        """Sets why there is no connection. The follower pauses, and requests one again.
 
         Args:
             dial: Of :meth:`take_dials`.

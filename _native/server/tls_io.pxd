@@ -15,7 +15,7 @@ cdef enum SendResult:
 
 # Prepares a new connection: a TLS listener's waits for the handshake. False when memory or descriptors ran out.
 cdef bint tls_expect(Connection *c) noexcept nogil
-# Says good-bye to the peer and frees what the connection has of TLS, if anything.
+# Sends close_notify and frees what the connection has of TLS, if anything.
 cdef void tls_end(Connection *c) noexcept nogil
 # Receives and decrypts to the end of the buffer, and returns the number of bytes that came. `ended`: no more will come.
 cdef int64_t tls_receive(Connection *c, bint *ended) noexcept nogil

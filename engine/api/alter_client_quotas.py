@@ -56,7 +56,7 @@ def _is_address(text: str) -> bool:
 
 
 def _unknown(hosts: Iterable[str]) -> set[str]:
-    """Returns the hosts without an address. Slow: asks the resolver."""
+    """Returns the hosts without an address. Slow: looks them up by DNS."""
     unknown = set()
     for host in hosts:
         try:

@@ -144,7 +144,7 @@ def refused(request: "Request", error: Error, time_ms: int = -1) -> Response:
     """Returns the answer with an error.
 
     Args:
-        time_ms: The answer's times. Kafka's controller says 0 for tokens, and -1 to senders that may not ask.
+        time_ms: The answer's times. Kafka's controller has 0 for tokens, -1 for senders without the right.
     """
     if request.api_key != ApiKeys.CREATE_DELEGATION_TOKEN:
         is_renewal = request.api_key == ApiKeys.RENEW_DELEGATION_TOKEN

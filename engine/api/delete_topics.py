@@ -51,7 +51,7 @@ async def handle(
 
     Behaviour: clients no longer find the topic when the answer is sent. Its directories are renamed at once
     and unlinked after file.delete.delay.ms. A topic named twice, by name or id, is not deleted and is
-    answered once. A client without permission gets TOPIC_AUTHORIZATION_FAILED, and learns nothing about a
+    answered once. A client without permission gets TOPIC_AUTHORIZATION_FAILED, and nothing about a
     topic that it may not describe. NOT_CONTROLLER, REQUEST_TIMED_OUT and quotas as from CreateTopics.
 
     Versions: 5 adds error messages, and refuses topics beyond a quota (KIP-599); 6 topic ids (KIP-516). With

@@ -47,7 +47,7 @@ def hides(
 def denials_of_topics(
     authorizer: "Authorizer", request: "Sender", operation: AclOperation
 ) -> Callable[[str], bool]:
-    """Returns a function that says whether the sender may not do an operation on a topic; each topic is
+    """Returns a function of whether the sender may not do an operation on a topic; each topic is
     looked up once.
     """
     if not authorizer.is_on:

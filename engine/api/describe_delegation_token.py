@@ -33,7 +33,7 @@ async def handle(
 ) -> DescribeDelegationTokenResponse:
     """Returns the tokens that the sender owns or may renew, and those that it may see.
 
-    Behaviour: null owners ask for every token, an empty list for none. Others' tokens need DESCRIBE on the
+    Behaviour: null owners mean every token, an empty list none. Others' tokens need DESCRIBE on the
     token, or DESCRIBE_TOKENS on its owner.
 
     Versions: 3 has the requester (KIP-373).

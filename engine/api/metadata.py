@@ -102,7 +102,7 @@ async def handle(
         wanted = await _missing_names(metadata, time_slices, body, denied)
     refused = _Refused(denied, await _uncreatable(authorizer, request, wanted, time_slices))
     count = len(wanted) - len(refused.uncreatable)
-    # As in Kafka, which asks its controller for all at once: if there are too many, none is created.
+    # As in Kafka, which sends one request for all: if there are too many, none is created.
     if 0 < count * configs.value("num.partitions") <= MAX_PARTITIONS_PER_REQUEST:
         distinct = await time_slices.different(_names(body))
         ask = partial(ask_for_client, request, quorum=quorum, configs=configs, time_slices=time_slices)
@@ -149,7 +149,7 @@ class _Refused(NamedTuple):
     uncreatable: Set[str]
 
     def answers(self, names: Iterable[str]) -> Iterator[MetadataResponseTopic]:
-        """Yields the answers for those of the names that are refused. They say nothing else."""
+        """Yields the answers for those of the names that are refused, with the error alone."""
         error = Errors.TOPIC_AUTHORIZATION_FAILED.code
         if self.uncreatable:
             for name in dict.fromkeys(name for name in names if name in self.uncreatable):

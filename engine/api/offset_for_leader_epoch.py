@@ -29,7 +29,7 @@ async def handle(
 ) -> OffsetForLeaderEpochResponse:
     """Finds the largest epoch not above the requested one, and the offset at which it ends.
 
-    Behaviour: both are -1 when the log has no such epoch. Brokers may ask for every topic. Those that the
+    Behaviour: both are -1 when the log has no such epoch. Brokers may read every topic. Those that the
     client may not describe come last.
 
     Versions: 3 adds the replica id; 4 changes only the encoding.

@@ -83,7 +83,7 @@ async def handle(
     if answer.missing:
         denied = await _uncreatable(authorizer, request, answer.missing, time_slices=time_slices)
         if denied:
-            _say_denied(answer.response, denied)
+            _add_denied_status(answer.response, denied)
         else:
             ask = partial(ask_for_client, request, quorum=quorum, configs=configs, time_slices=time_slices)
             knows_clients = authorizer.is_on or metadata.image.client_quotas.entities
@@ -179,8 +179,8 @@ async def _uncreatable(
     return await denied_among(authorizer, request, operation, kind, names, time_slices=time_slices)
 
 
-def _say_denied(response: messages.StreamsGroupHeartbeatResponse, denied: Set[str]) -> None:
-    """Says in the status of the answer, as Kafka does, that no missing topic is created."""
+def _add_denied_status(response: messages.StreamsGroupHeartbeatResponse, denied: Set[str]) -> None:
+    """Writes into the status of the answer, as Kafka does, that no missing topic is created."""
     detail = f"Unauthorized to CREATE on topics {', '.join(sorted(denied))}."
     for status in response.status or ():
         if status.status_code == Status.MISSING_INTERNAL_TOPICS:

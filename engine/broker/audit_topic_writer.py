@@ -140,7 +140,7 @@ class AuditTopicWriter:
         not accept one as large as the first one.
 
         Raises:
-            AuditWriteError: None is known to be written.
+            AuditWriteError: Perhaps none is written.
         """
         if not records:
             return 0
@@ -199,7 +199,7 @@ class AuditTopicWriter:
         try:
             answer: Any = await self._peers.exchange(
                 *(_PURPOSE, leader, request, _VERSIONS),
-                timeout_s=self._timeout_s() + _LATE_S,  # the broker says itself that its time is over
+                timeout_s=self._timeout_s() + _LATE_S,  # the broker answers first when its time is over
                 is_wanted=lambda: self._leader(partition) == leader,
             )
         except (NoAnswerError, UnsupportedByPeerError, OSError) as failure:

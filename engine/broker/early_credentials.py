@@ -1,8 +1,8 @@
-"""Finds the SCRAM credentials with which controllers log in to one another while no leader is known.
+"""Finds the SCRAM credentials with which controllers log in to one another while there is no leader.
 
-Credentials are records of the metadata log, and count once they are committed. A quorum that starts knows of
-no committed record before its controllers have reached one another, which takes credentials. Until it knows
-of one, a controller also uses what formatting has left (KIP-900) and what its own log has.
+Credentials are records of the metadata log, and count once they are committed. A quorum that starts has no
+committed record before its controllers have reached one another, which takes credentials. Until it has one,
+a controller also uses what formatting has left (KIP-900) and what its own log has.
 """
 
 from bowstring.engine.metadata.image import ClusterImage

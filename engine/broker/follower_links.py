@@ -1,6 +1,6 @@
 """Connects followers to leaders whose listeners have TLS or SASL.
 
-The data plane says when it needs a connection. The control loop connects and logs in as for its own
+The data plane has a list of connections that it needs. The control loop connects and logs in as for its own
 requests, and gives socket and TLS session to the reactor of the fetcher, also to replace one whose login is
 about to end (KIP-368): the fetcher goes on meanwhile with the one that it has.
 """

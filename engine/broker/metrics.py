@@ -598,7 +598,7 @@ def _register_access(made: CollectorRegistry, authorizer: "Authorizer") -> None:
 
 
 def exposition(metrics: CollectorRegistry, accept: str, accept_encoding: str) -> tuple[bytes, dict[str, str]]:
-    """Formats the metrics as the scraper wants them: OpenMetrics or Prometheus's text, with gzip or without.
+    """Formats the metrics as the scraper accepts them: OpenMetrics or Prometheus's text, perhaps with gzip.
 
     Args:
         metrics: What to format.

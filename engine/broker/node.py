@@ -140,7 +140,7 @@ def behind(quorum: "QuorumService") -> str | None:
 
 
 def caught_up(quorum: "QuorumService") -> Callable[[], bool]:
-    """Returns what says whether this node has had all committed metadata once since now."""
+    """Returns a function of whether this node has had all committed metadata once since now."""
     begun = quorum.high_watermark
 
     def ask() -> bool:

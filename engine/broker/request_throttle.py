@@ -22,7 +22,7 @@ _EXEMPT: Final = frozenset({ApiKeys.SASL_HANDSHAKE, ApiKeys.SASL_AUTHENTICATE, A
 
 
 class RequestThrottle:
-    """Says how long clients wait after requests to the control thread.
+    """Computes how long clients wait after requests to the control thread.
 
     Args:
         quotas: Those of the data plane.

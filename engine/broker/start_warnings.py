@@ -11,7 +11,7 @@ from bowstring.engine.security.principals import ANONYMOUS
 
 
 def warn_of_anonymous_nodes(configs: BrokerConfigs, authorizer: Authorizer) -> None:
-    """Logs a warning for each listener through which nodes reach one another without being known, although
+    """Logs a warning for each listener through which nodes reach one another without a principal, although
     the authorizer does not allow everyone everything. They are User:ANONYMOUS there, as in Kafka.
     """
     if authorizer.rules is None or authorizer.rules.is_super_user(ANONYMOUS):

@@ -79,7 +79,7 @@ class LocalClient:
         self.peer = ""
 
     def log_in(self, login: Login) -> None:
-        """Takes over what a token says."""
+        """Takes over the principal and the end of a token."""
         self.login, self.principal, self.peer = login, login.principal, login.peer
 
 

@@ -106,7 +106,7 @@ class LocalSocket:
 
         Args:
             peer: Its address.
-            listener: Name of the listener through which it asks.
+            listener: Name of the listener that its request came through.
         """
         if self.tokens is None or not self._instance:
             return {}

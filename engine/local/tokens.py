@@ -21,7 +21,7 @@ class Login(NamedTuple):
     """Who a token was given to.
 
     Attributes:
-        peer: The address that it asked from, ``host:port``.
+        peer: The address that its request came from, ``host:port``.
         until_s: End of the login, by the clock of `LocalTokens`.
     """
 
@@ -33,7 +33,7 @@ class Login(NamedTuple):
 class LocalTokens:
     """The tokens that nobody has presented yet. Used on the control loop only.
 
-    Only hashes are kept. A principal that asks again and again replaces its own oldest token.
+    Only hashes are kept. A principal's newest token replaces its oldest one when it has too many.
     """
 
     def __init__(self, configs: BrokerConfigs, clock: Callable[[], float] = time.monotonic) -> None:

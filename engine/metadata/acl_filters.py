@@ -14,7 +14,7 @@ RESOURCE_TYPES: Final = range(ANY, 8)
 PATTERN_TYPES: Final = range(ANY, 5)
 OPERATIONS: Final = range(ANY, 16)
 PERMISSIONS: Final = range(ANY, 4)
-"""Numbers that Kafka 4.4 knows; others are UNKNOWN."""
+"""Numbers of Kafka 4.4; others are UNKNOWN."""
 
 
 class AclFilter(NamedTuple):
@@ -30,7 +30,7 @@ class AclFilter(NamedTuple):
 
     @property
     def unknown(self) -> str | None:
-        """The part of the filter that has a number which Kafka does not know; None: there is none."""
+        """The part of the filter whose number Kafka does not have; None: there is none."""
         if self.resource_type not in RESOURCE_TYPES or self.pattern_type not in PATTERN_TYPES:
             return "patternFilter"
         if self.operation not in OPERATIONS or self.permission not in PERMISSIONS:

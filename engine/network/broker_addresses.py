@@ -52,7 +52,7 @@ def check_peer_security(configs: BrokerConfigs, controller_listener: str, *, is_
     names = {text.partition("://")[0].strip().upper() for text in configs.value("listeners")}
     if is_broker and both and listener not in names:
         raise ConfigError(
-            f"{both.pop()} asks for a listener {listener}, but listeners has only "
+            f"{both.pop()} names a listener {listener}, but listeners has only "
             f"{', '.join(sorted(names))}; add {listener}://HOST:PORT, or correct the setting"
         )
     for security in (

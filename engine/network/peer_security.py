@@ -128,7 +128,7 @@ class PeerSecurity:
             raise ConfigError(f"{error}; look at {self._where()}") from error
 
     def _where(self) -> str:
-        """Says which settings count, for errors."""
+        """Names the settings that count, for errors."""
         prefix = listener_prefix(self.listener)
         parts = [f"{prefix}ssl.* or ssl.*"] if self._protocol.endswith("SSL") else []
         if self._protocol.startswith("SASL"):

@@ -208,7 +208,7 @@ class SecureLink:
         self._unsent += self._session.outgoing()
 
     def _send_alert(self) -> None:
-        """Tells the other side what is wrong, if its socket has room."""
+        """Sends the TLS alert for what is wrong, if the socket has room."""
         assert self._session is not None
         with suppress(OSError, ValueError):  # the connection ends in any case
             self._sock.send(self._session.outgoing())
@@ -232,7 +232,7 @@ class SecureLink:
 
     @property
     def has_more(self) -> bool:
-        """Whether the other side sent more than was asked for."""
+        """Whether the other side sent more than was requested."""
         return bool(self._received)
 
     def detach(self) -> tuple[int, object, float]:

@@ -31,7 +31,7 @@ def decision_json(at_s: float, decided: Decided, **more: object) -> str:
 
 
 def dropped_json(at_s: float, count: int, **more: object) -> str:
-    """Returns a line that says how many decisions are missing before it."""
+    """Returns a line with the number of decisions that are missing before it."""
     return json.dumps({"time": _stamp(at_s), **more, "dropped": count})
 
 

@@ -57,7 +57,7 @@ class AuditWriter(Protocol):
         record as large as the first one.
 
         Raises:
-            AuditWriteError: None is known to be written.
+            AuditWriteError: Perhaps none is written.
         """
 
     def close(self) -> None:

@@ -212,7 +212,7 @@ class Authentication:
     def _certificate(self, message: Message) -> None:
         """Admits a client of a TLS listener by its certificate, which the data plane has verified."""
         listener = self._listeners[message.listener]
-        if listener.protocol != "SSL":  # as in Kafka, SASL says who the client of SASL_SSL is
+        if listener.protocol != "SSL":  # as in Kafka, SASL decides who the client of SASL_SSL is
             self._plane.admit(message.connection_id, message.principal)
             return
         try:
@@ -243,7 +243,7 @@ class Authentication:
             answer = SaslHandshakeResponse(
                 error_code=Errors.UNSUPPORTED_SASL_MECHANISM.code, mechanisms=names
             )
-            self._fail(message, "the client asks for a mechanism that the listener does not offer", answer)
+            self._fail(message, "the client has chosen a mechanism that the listener does not offer", answer)
             return
         if session.principal is None:
             session.mechanism = body.mechanism

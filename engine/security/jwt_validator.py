@@ -101,7 +101,7 @@ class JwtValidator:
             try:
                 key = self._jwt.PyJWK.from_dict(each)
             except (self._jwt.PyJWTError, ValueError, TypeError, KeyError):
-                continue  # of a kind that is not known, or for other uses
+                continue  # of another kind, or for other uses
             if key.algorithm_name in _ALGORITHMS:
                 found[str(each.get("kid", ""))] = key
         if not found:
@@ -109,7 +109,7 @@ class JwtValidator:
         return found
 
     def validated(self, token: str) -> Bearer:
-        """Returns what a token says.
+        """Returns the claims of a token.
 
         Raises:
             TokenRefusedError: It is not valid.

@@ -16,7 +16,7 @@ _ACKNOWLEDGED: Final = b"\x01"
 
 
 class Bearer(NamedTuple):
-    """What a valid token says.
+    """The claims of a valid token.
 
     Attributes:
         name: The subject.
@@ -70,7 +70,7 @@ class OAuthBearerServer:
             self._error = json.dumps({"status": "invalid_token"}, separators=(",", ":"))
             return self._error.encode()
         if found["authorization"] not in (None, valid.name):
-            raise AuthenticationFailedError("the client asks for another name than that of its token")
+            raise AuthenticationFailedError("the client gives another name than that of its token")
         self.name, self.expires_ms = valid.name, valid.expires_ms
         self.is_complete = True
         return b""

@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class AuthenticationFailedError(Exception):
-    """A client is not who it says to be, or does not follow the mechanism.
+    """A client cannot prove its name, or does not follow the mechanism.
 
     Args:
         answer: What the client may read; None for the same text whatever is wrong. It does not say whether a

@@ -171,7 +171,7 @@ def _leave_listeners_out(settings: dict[str, str], host: str | None) -> tuple[li
         for each in client_listeners(BrokerConfigs(settings | {"bowstring.listen.unauthenticated": "true"})):
             if each.protocol != "PLAINTEXT":
                 raise ConfigError(
-                    f"listeners: {each.name} asks for {each.protocol}; --host and --port would replace it "
+                    f"listeners: {each.name} has {each.protocol}; --host and --port would replace it "
                     "by PLAINTEXT; leave them out, and write host and port into the file's listeners"
                 )
         del settings["listeners"]

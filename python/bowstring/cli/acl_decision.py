@@ -1,4 +1,4 @@
-"""Decides as a broker does whether rules allow an operation, and says which rule decided.
+"""Decides as a broker does whether rules allow an operation, and by which rule.
 
 Rule for rule what Kafka's StandardAuthorizer does: super users may do everything; a rule that denies wins; a
 rule that allows is needed; without any rule for the resource, `allow.everyone.if.no.acl.found` decides.
@@ -24,7 +24,7 @@ EVERYONE = "User:*"
 
 
 class Action(NamedTuple):
-    """Who wants to do what to which resource. `host` is None for an address that no rule names."""
+    """Who does what to which resource. `host` is None for an address that no rule names."""
 
     principal: str
     operation: AclOperation

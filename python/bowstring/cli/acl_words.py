@@ -1,4 +1,4 @@
-"""Says in a sentence what a rule of access control means."""
+"""Writes a sentence for what a rule of access control means."""
 
 from __future__ import annotations
 

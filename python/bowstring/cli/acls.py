@@ -138,7 +138,7 @@ def _wanted(
               for each in table.get(kind, ())]  # fmt: skip
     if not wanted:
         noun = kind.name.lower().replace("_", "-")
-        raise typer.BadParameter(f"--{'producer' if producer else 'consumer'} says nothing about a {noun}")
+        raise typer.BadParameter(f"--{'producer' if producer else 'consumer'} has no operations for a {noun}")
     return list(dict.fromkeys(wanted))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bowstring.cluster.certificates import CertificateFacts
 
 HELP = """\
-Make certificates for development, and show what certificates say.
+Make certificates for development, and show what certificates contain.
 
 The authority's key lies in the directory, unencrypted: whoever has it can make certificates that your brokers
 trust. In production, take certificates from your own authority.

@@ -41,7 +41,7 @@ _WORDS = {
 
 
 class Whose(NamedTuple):
-    """Options that say whose quotas."""
+    """Options for whose quotas."""
 
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Quota of this user.")] = None
     user_defaults: Annotated[

@@ -38,7 +38,7 @@ _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 
 
 class CertificateFacts(NamedTuple):
-    """What a certificate says of itself.
+    """What a certificate contains.
 
     Attributes:
         subject, issuer: distinguished names, as in `User:CN=alice`.

@@ -254,7 +254,7 @@ def _login_module(given: Mapping[str, Any]) -> tuple[Login | None, tuple[str, ..
     module = login.module_name
     if module not in _OF_MODULE:
         raise SecuritySettingsError(
-            f"sasl.jaas.config names the login module {module}, known are {', '.join(_OF_MODULE)}"
+            f"sasl.jaas.config names the login module {module}; use one of {', '.join(_OF_MODULE)}"
         )
     return login, _OF_MODULE[module]
 

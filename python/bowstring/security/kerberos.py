@@ -38,7 +38,7 @@ class KerberosError(Exception):
     """Kerberos refuses, or cannot work.
 
     Args:
-        reason: What the library says, without secrets.
+        reason: The library's error, without secrets.
 
     Attributes:
         code: One of this module's; -1 when it is no error of Kerberos.
@@ -165,7 +165,7 @@ def default_realm() -> str:
 
 
 def check_keytab(keytab: str, principal: str) -> None:
-    """Checks that a keytab can be read and has a key of a principal. Does not ask a KDC.
+    """Checks that a keytab can be read and has a key of a principal. Sends nothing to a KDC.
 
     Args:
         keytab: A path.

@@ -1,4 +1,4 @@
-"""Reads what a JAAS line of Java's Krb5LoginModule says of keytab, ticket cache and principal."""
+"""Reads keytab, ticket cache and principal from a JAAS line of Java's Krb5LoginModule."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class SaslClient(ABC):
 
     @property
     def refusal(self) -> str | None:
-        """Why the server refuses, as far as it says so inside the mechanism."""
+        """Why the server refuses, if the mechanism has a message for it."""
         return None
 
 
@@ -162,7 +162,7 @@ class OAuthBearerClient(SaslClient):
             self._refusal = f"{told['status']}" + (f" (scope {told['scope']})" if told.get("scope") else "")
         except (ValueError, KeyError, TypeError, AttributeError):
             self._refusal = "the token"
-        return b"\1"  # asks the server for its final word (RFC 7628, section 3.2.3)
+        return b"\1"  # the server then ends the exchange (RFC 7628, section 3.2.3)
 
     @property
     def refusal(self) -> str | None:

@@ -233,7 +233,7 @@ class ScramClient:
         password: The user's, or the token's HMAC in Base64.
         token: The name is that of a delegation token.
         nonce: For tests.
-        max_iterations: A server that wants more is refused, because it could keep the client busy.
+        max_iterations: A server with more is refused, because it could keep the client busy.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class ScramClient:
         """Returns the last message, with the proof. Takes milliseconds.
 
         Raises:
-            ScramError: The server's first message is malformed, or asks for too few or too many iterations.
+            ScramError: The server's first message is malformed, or has too few or too many iterations.
         """
         text = challenge.decode("utf-8", "replace")
         found = _SERVER_FIRST.fullmatch(text)
@@ -277,7 +277,7 @@ class ScramClient:
             raise ScramError("the server's SCRAM message belongs to another exchange")
         if not self._mechanism.min_iterations <= iterations <= self._max_iterations:
             raise ScramError(
-                f"the server asks for {iterations} iterations of {self._mechanism.name}; "
+                f"the server requires {iterations} iterations of {self._mechanism.name}; "
                 f"{self._mechanism.min_iterations} to {self._max_iterations} are allowed"
             )
         salted = self._mechanism.salted_password(self._password, b64decode(found["salt"]), iterations)

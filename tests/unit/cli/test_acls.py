@@ -133,7 +133,7 @@ def test_settings_of_brokers_decide():
         ("acls add --allow a --topic t --operation raed", "'raed' is not an operation: all, read"),
         ("acls add --allow a --cluster --operation read", "the cluster has no operation read: alter,"),
         ("acls add --allow a --cluster --prefixed", "do not go together"),
-        ("acls add --allow a --group g --producer", "--producer says nothing about a group"),
+        ("acls add --allow a --group g --producer", "--producer has no operations for a group"),
         ("acls add --allow a --topic t --producer --operation read", "give --operation, or --producer"),
         ("acls remove --operation read", "say which rules"),
         ("acls explain a read orders", "'orders' is not a resource: topic:NAME"),

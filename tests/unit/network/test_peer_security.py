@@ -250,7 +250,7 @@ def test_a_login_without_a_user_is_refused_with_the_setting():
             {"inter.broker.listener.name": "INNER", "security.inter.broker.protocol": "SSL"},
             "set only one of",
         ),
-        ({"security.inter.broker.protocol": "SSL"}, "security.inter.broker.protocol asks for a listener SSL"),
+        ({"security.inter.broker.protocol": "SSL"}, "security.inter.broker.protocol names a listener SSL"),
         ({"inter.broker.listener.name": "INNER"}, "listeners has only PLAINTEXT"),
     ],
 )

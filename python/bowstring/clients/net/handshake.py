@@ -65,7 +65,7 @@ class TlsHandshake:
         try:
             self._plain += self._session.receive(data)
         except ValueError as error:
-            self._unsent = memoryview(self._session.outgoing())  # says to the broker what is wrong
+            self._unsent = memoryview(self._session.outgoing())  # the TLS alert
             self.flush()
             raise self._failure(error) from error
         self._unsent = memoryview(bytes(self._unsent) + self._session.outgoing())

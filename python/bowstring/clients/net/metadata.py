@@ -446,7 +446,7 @@ class ClusterMetadata:
 
     def check(self) -> None:
         """Raises BootstrapResolutionError, or once the AuthenticationError with which brokers refused
-        this client when it asked for metadata last.
+        this client in its last request for metadata.
         """
         self.resolution.check()
         denied, self.denied = self.denied, None
