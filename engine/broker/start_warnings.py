@@ -78,7 +78,8 @@ def warn_at_start(
 
 
 def _exposed_files(configs: BrokerConfigs) -> dict[str, str]:
-    if not any(name.endswith(("keystore.location", "private.key.file")) for name in configs.static):
+    endings = ("keystore.location", "private.key.file", "sasl.jaas.config")
+    if not any(name.endswith(endings) for name in configs.static):
         return {}
     from bowstring.engine.security.exposed_files import exposed_files  # which a plain broker does not need
 

@@ -5,7 +5,10 @@ import stat
 from collections.abc import Mapping
 from typing import Final
 
+from bowstring.security.jaas import JaasError, parse_login
+
 _KEY_FILES: Final = ("keystore.location", "private.key.file")
+_JAAS: Final = "sasl.jaas.config"
 
 
 def exposed_files(settings: Mapping[str, str]) -> dict[str, str]:
@@ -17,12 +20,21 @@ def exposed_files(settings: Mapping[str, str]) -> dict[str, str]:
         settings: of a broker or controller, by name; those of listeners count, too.
     """
     found = {}
-    for name, path in settings.items():
-        if name.endswith(_KEY_FILES) and path:
+    for name, text in settings.items():
+        path = _keytab(text) if name.endswith(_JAAS) else text.strip() if name.endswith(_KEY_FILES) else ""
+        if path:
             try:
-                mode = os.stat(path.strip()).st_mode
+                mode = os.stat(path).st_mode
             except OSError:
                 continue
             if mode & stat.S_IROTH:
-                found[name] = path.strip()
+                found[name] = path
     return found
+
+
+def _keytab(jaas: str) -> str:
+    """Returns the keytab that a JAAS line names; empty for none."""
+    try:
+        return parse_login(jaas).options.get("keyTab", "").removeprefix("FILE:")
+    except JaasError:
+        return ""

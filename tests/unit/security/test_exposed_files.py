@@ -17,3 +17,16 @@ def test_files_that_others_can_read(tmp_path):
     }
     assert exposed_files(settings) == {"listener.name.a.ssl.keystore.location": str(open_)}
     assert exposed_files({}) == {}
+
+
+def test_keytabs_that_others_can_read(tmp_path):
+    keytab = tmp_path / "kafka.keytab"
+    keytab.touch()
+    line = f'a.Krb5LoginModule required useKeyTab=true keyTab="{keytab}" principal=x;'
+    settings = {
+        "listener.name.a.gssapi.sasl.jaas.config": line,
+        "listener.name.b.sasl.jaas.config": "malformed",
+    }
+    for mode, found in ((0o600, {}), (0o644, {"listener.name.a.gssapi.sasl.jaas.config": str(keytab)})):
+        keytab.chmod(mode)
+        assert exposed_files(settings) == found

@@ -74,6 +74,7 @@ def test_principals_without_a_name(principal, rules):
 
 def test_the_realm_is_parameter_0_and_substitution_is_once_without_g():
     assert name_of("alice@OTHER.COM", "RULE:[1:$0.$1]") == "OTHER.COM.alice"
+    assert name_of("eve@X.COM", r"RULE:[1:$1@$0](.*@X\.COM)s/@.*/-x/") == "eve-x"
     assert name_of("aXbXc@REALM.COM", "RULE:[1:$1]s/X/-/") == "a-bXc"
     assert name_of("aXbXc@REALM.COM", "RULE:[1:$1]s/X/-/g") == "a-b-c"
     assert (
