@@ -1,6 +1,7 @@
 """Follows the access control entries of the image, and decides by them. Imported only with an authorizer."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
@@ -253,8 +254,9 @@ class AccessRules:
 
         def note(decided: Decided) -> None:
             if wants_all or not decided.allowed:
+                at_s = time.time()  # file and topic have the same time
                 for each in found:
-                    each.note(decided)
+                    each.note(decided, at_s)
 
         def note_lost(count: int) -> None:
             for each in found:

@@ -49,14 +49,18 @@ class AuditLog:
         self._thread = threading.Thread(target=self._run, name="bowstring-audit", daemon=True)
         self._thread.start()
 
-    def note(self, decided: Decided) -> None:
-        """Queues a decision. Never waits for the disk."""
+    def note(self, decided: Decided, at_s: float | None = None) -> None:
+        """Queues a decision. Never waits for the disk.
+
+        Args:
+            at_s: When it was made, in seconds since the epoch; None: now.
+        """
         with self._due:
             if len(self._queue) >= QUEUE_MAX:
                 self.dropped += 1
                 self._untold += 1
                 return
-            self._queue.append((time.time(), decided))
+            self._queue.append((time.time() if at_s is None else at_s, decided))
             if len(self._queue) == 1:
                 self._due.notify()
 

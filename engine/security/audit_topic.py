@@ -129,15 +129,19 @@ class AuditTopic:
 
     # ------------------------------------------------------------ decisions
 
-    def note(self, decided: Decided) -> None:
-        """Queues a decision."""
+    def note(self, decided: Decided, at_s: float | None = None) -> None:
+        """Queues a decision.
+
+        Args:
+            at_s: When it was made, in seconds since the epoch; None: now.
+        """
         if self._is_own_write(decided):
             return
         size = _ENTRY_BYTES + 2 * (len(decided.principal) + len(decided.name))
         if self._waiting >= QUEUE_MAX or self._waiting_bytes + size > QUEUE_BYTES_MAX:
             self.note_lost(1)
             return
-        self._add(_Entry(time.time(), decided, 0, size))
+        self._add(_Entry(time.time() if at_s is None else at_s, decided, 0, size))
 
     def note_lost(self, count: int) -> None:
         """Counts decisions that are dropped, or were lost before they came here."""
