@@ -8,6 +8,7 @@ from bowstring.engine.configs.broker_configs import BrokerConfigs, ConfigSource,
 from bowstring.engine.configs.config_key import ConfigError
 from bowstring.engine.configs.table import BROKER_CONFIGS
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
+from bowstring.protocol.whole_numbers import LONG_MAX, whole_number
 
 # Broker configs with these prefixes bound a group's config.
 _LOWEST: Final = "min"
@@ -21,8 +22,10 @@ _DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 _ASSIGNOR: Final = "streams.assignor.name"
 _BY_DURATION: Final = "by_duration:"
 _DURATION: Final = re.compile(
-    r"P(?=.)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{0,9})?S)?)?", re.IGNORECASE
+    r"P(?=.)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{0,9})?S)?)?", re.IGNORECASE | re.ASCII
 )
+_PART: Final = re.compile(r"(\d+)(?:\.\d*)?([DHMS])", re.IGNORECASE | re.ASCII)
+_SECONDS: Final = {"D": 86_400, "H": 3600, "M": 60, "S": 1}
 # Nested groups take a level of recursion each.
 _GROUPS_MAX: Final = 100
 _MATCHED: Final = (
@@ -91,11 +94,21 @@ def validate_group_configs(overrides: Mapping[str, str], configs: BrokerConfigs)
 
 def _check_reset(text: str) -> None:
     duration = text.removeprefix(_BY_DURATION) if text.startswith(_BY_DURATION) else None
-    if text not in ("earliest", "latest") and (duration is None or not _DURATION.fullmatch(duration)):
+    if text not in ("earliest", "latest") and (duration is None or not _is_duration(duration)):
         raise ConfigError(
             f"Invalid value {text} for configuration share.auto.offset.reset: must be earliest, latest or "
             "by_duration:PnDTnHnMn.nS"
         )
+
+
+def _is_duration(text: str) -> bool:
+    """Whether Java reads a duration, whose seconds are a LONG."""
+    if not _DURATION.fullmatch(text):
+        return False
+    parts = [(whole_number(digits, LONG_MAX), unit.upper()) for digits, unit in _PART.findall(text)]
+    return None not in (number for number, _ in parts) and (
+        sum((number or 0) * _SECONDS[unit] for number, unit in parts) <= LONG_MAX
+    )
 
 
 def validate_client_metrics(overrides: Mapping[str, str]) -> None:

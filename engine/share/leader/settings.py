@@ -16,6 +16,7 @@ _PARTS: Final = re.compile(
     re.IGNORECASE,
 )
 _TIMESTAMP_MIN: Final = -(1 << 63)
+_AGO_MAX_MS: Final = 1 << 64
 _MS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1000}
 
 
@@ -72,4 +73,4 @@ def reset_timestamp(offset_reset: str, now_ms: int) -> int:
     found = _PARTS.fullmatch(offset_reset.removeprefix(_BY_DURATION))
     assert found is not None, "the config was checked when it was set"
     ago_ms = sum(float(value) * _MS[unit] for unit, value in found.groupdict().items() if value)
-    return max(now_ms - int(ago_ms), _TIMESTAMP_MIN)
+    return max(now_ms - int(min(ago_ms, _AGO_MAX_MS)), _TIMESTAMP_MIN)

@@ -4,6 +4,7 @@ from typing import Final, NamedTuple, Protocol
 
 from bowstring.protocol.errors import Error
 from bowstring.protocol.ids import format_uuid, parse_uuid
+from bowstring.protocol.whole_numbers import whole_number
 
 UNINITIALIZED_START_OFFSET: Final = -1
 """The group has not read the share partition yet, so share.auto.offset.reset decides where it starts."""
@@ -33,9 +34,11 @@ def parse_coordinator_key(text: str) -> SharePartitionKey:
     group_id, topic_id, partition = text.rsplit(":", 2)
     if not group_id.strip():
         raise ValueError("the group id is empty")
-    number = int(partition)
-    if not -(1 << 31) <= number < 1 << 31:
-        raise ValueError(f"{partition} is not an int32")
+    number = whole_number(partition.removeprefix("-"), 1 << 31)
+    if number is None or (number == 1 << 31 and not partition.startswith("-")):
+        raise ValueError("the partition is no number")
+    if partition.startswith("-"):
+        number = -number
     return SharePartitionKey(group_id, parse_uuid(topic_id), number)
 
 

@@ -50,7 +50,7 @@ rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
 KEY = rsa.generate_private_key(65537, 2048)
 AUDITED = {"authorizer.class.name": STANDARD, "super.users": "User:a"}
 PEER = 'a.PlainLoginModule required username="a" password="b";'
-OPENING = [
+OPENING: list[tuple[object, str]] = [
     (DescriptorReserve, "keep"),
     (QuorumService, "open"),
     (broker_module, "make_plane"),
@@ -70,7 +70,7 @@ OPENING = [
     (Authorizer, "follow"),
     (CommittedConfigs, "load"),
 ]
-STARTING = [
+STARTING: list[tuple[object, str]] = [
     (QuorumService, "start"),
     (QuorumController, "start"),
     (ControllerRegistration, "start"),

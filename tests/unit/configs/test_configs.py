@@ -435,6 +435,10 @@ def test_groups_take_their_defaults_from_the_broker():
         ("share.auto.offset.reset", "by_duration:P", "must be earliest"),
         ("share.auto.offset.reset", "by_duration:PT", "must be earliest"),
         ("share.auto.offset.reset", "by_duration:-PT1H", "must be earliest"),
+        ("share.auto.offset.reset", "by_duration:PT٣S", "must be earliest"),
+        ("share.auto.offset.reset", f"by_duration:P{'9' * 400}D", "must be earliest"),
+        ("share.auto.offset.reset", "by_duration:P999999999999999999D", "must be earliest"),
+        ("share.auto.offset.reset", "by_duration:PT9223372036854775808S", "must be earliest"),
     ],
 )
 def test_group_configs_that_cannot_be_are_refused(name, text, message):

@@ -98,12 +98,13 @@ def test_inside_of_other_messages():
 
 
 @pytest.mark.parametrize(
-    ("message", "version"),
+    ("kind", "values", "version"),
     [
-        (SaslAuthenticateRequest(auth_bytes="a secret"), 2),
-        (ConfigRecord(value=b"a secret"), 0),
+        (SaslAuthenticateRequest, {"auth_bytes": "a secret"}, 2),
+        (ConfigRecord, {"value": b"a secret"}, 0),
     ],
 )
-def test_errors(message, version):
+def test_errors(kind, values, version):
+    message = kind(**values)
     with pytest.raises(ProtocolError, match=r"is (str|bytes) \[hidden\]$"):
         encode(message, version)

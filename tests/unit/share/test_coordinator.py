@@ -97,7 +97,9 @@ def test_deleting_what_is_not_there(served):
 def test_keys():
     key = SharePartitionKey("a:b", bytes(range(16)), 7)
     assert parse_coordinator_key(coordinator_key(key)) == key
-    for text in ("", "g", "g:t:0", f" :{'A' * 22}:0", f"g:{'A' * 22}:x", f"g:{'A' * 22}:{1 << 31}"):
+    assert parse_coordinator_key(f"g:{'A' * 22}:-1").partition == -1
+    numbers = ("x", "", "²", "1_0", " 1", str(1 << 31), "9" * 5000)
+    for text in ("", "g", "g:t:0", f" :{'A' * 22}:0", *(f"g:{'A' * 22}:{each}" for each in numbers)):
         with pytest.raises(ValueError):
             parse_coordinator_key(text)
 
