@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from bowstring.security.sasl_client import SaslError
@@ -26,6 +27,7 @@ RENEW_FROM = 0.8
 # A token that ends this soon is not sent any more.
 ENDS_SOON_S = 5.0
 ANSWER_BYTES_MAX = 1 << 20
+ERROR_CHARACTERS_MAX = 100
 
 
 class TokenUnavailableError(SaslError):
@@ -170,7 +172,7 @@ class ClientCredentials:
         client_id, client_secret: of this client at the authorization server.
         scope: what to request; empty for the server's default.
         ca_pem: certificates that the endpoint's must be signed by; None for the system's.
-        timeout_s: limit of one request.
+        timeout_s: limit of a request with its answer.
     """
 
     def __init__(
@@ -205,6 +207,28 @@ class ClientCredentials:
         Raises:
             TokenUnavailableError: the endpoint refuses or cannot be reached.
         """
+        # The limits of urllib are for each read: an endpoint that sends a byte now and then never ends.
+        outcome: SimpleQueue[Token | BaseException] = SimpleQueue()
+        threading.Thread(
+            target=self._ask, args=(outcome,), name="bowstring-token-endpoint", daemon=True
+        ).start()
+        try:
+            found = outcome.get(timeout=self._timeout_s)
+        except Empty:
+            raise TokenUnavailableError(
+                f"the token endpoint {self._url} has not answered within {self._timeout_s:g} s"
+            ) from None
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def _ask(self, outcome: SimpleQueue[Token | BaseException]) -> None:
+        try:
+            outcome.put(self._token(self._answer()))
+        except BaseException as error:  # for the thread that waits
+            outcome.put(error)
+
+    def _answer(self) -> bytes:
         form = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
         request = urllib.request.Request(
             self._url,
@@ -213,7 +237,8 @@ class ClientCredentials:
         )
         try:
             with self._opener().open(request, timeout=self._timeout_s) as answer:
-                body = answer.read(ANSWER_BYTES_MAX)
+                body: bytes = answer.read(ANSWER_BYTES_MAX)
+                return body
         except urllib.error.HTTPError as error:
             raise TokenUnavailableError(
                 f"the token endpoint {self._url} answers {self._told(error)}"
@@ -221,21 +246,28 @@ class ClientCredentials:
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise TokenUnavailableError(f"cannot reach the token endpoint {self._url}: {reason}") from error
+
+    def _token(self, body: bytes) -> Token:
         try:
             found = json.loads(body)
             value, seconds = found["access_token"], found.get("expires_in")
-            ends_at = time.time() + float(seconds) if seconds is not None else lifetime_of(value)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            value = None
+        if not isinstance(value, str) or not value:
+            raise TokenUnavailableError(f"the answer of the token endpoint {self._url} has no access_token")
+        try:
+            return Token(value, lifetime_of(value) if seconds is None else time.time() + float(seconds))
+        except (ValueError, TypeError):
             raise TokenUnavailableError(
-                f"the answer of the token endpoint {self._url} has no access_token"
+                f"the answer of the token endpoint {self._url} has an expires_in that is no number"
             ) from None
-        return Token(value, ends_at)
 
     @staticmethod
     def _told(error: urllib.error.HTTPError) -> str:
         """The error that the server names (RFC 6749, 5.2), which has no secret."""
         try:
-            told = json.loads(error.read(ANSWER_BYTES_MAX))
-            return f"{error.code} {told['error']}: check client id, secret and scope"
-        except (OSError, ValueError, KeyError, TypeError):
+            told = str(json.loads(error.read(ANSWER_BYTES_MAX))["error"])[:ERROR_CHARACTERS_MAX]
+        except (OSError, HTTPException, ValueError, KeyError, TypeError, RecursionError):
             return f"{error.code} {error.reason}"
+        shown = told if told.isprintable() else ascii(told)
+        return f"{error.code} {shown}: check client id, secret and scope"
