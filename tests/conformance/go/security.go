@@ -13,8 +13,12 @@ import (
 	"time"
 
 	"github.com/IBM/sarama"
+	krb "github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/kerberos"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -74,6 +78,8 @@ func franzOptions(a Args, options ...kgo.Opt) []kgo.Opt {
 		mechanism = scram.Auth{User: security.Username, Pass: security.Password, IsToken: security.IsToken}.AsSha512Mechanism()
 	case "OAUTHBEARER":
 		mechanism = oauth.Auth{Token: security.Token}.AsMechanism()
+	case "GSSAPI":
+		mechanism = kerberos.Auth{ClientFn: kerberosClient(security), Service: security.Service}.AsMechanism()
 	default:
 		return options
 	}
@@ -137,6 +143,16 @@ func secureSarama(config *sarama.Config) {
 			Realm:              security.Realm,
 			DisablePAFXFAST:    true,
 		}
+	}
+}
+
+func kerberosClient(s Security) func(context.Context) *krb.Client {
+	key, err := keytab.Load(s.Keytab)
+	must(err)
+	settings, err := config.Load(s.Krb5)
+	must(err)
+	return func(context.Context) *krb.Client {
+		return krb.NewWithKeytab(s.Username, s.Realm, key, settings, krb.DisablePAFXFAST(true))
 	}
 }
 
