@@ -32,11 +32,14 @@ class ConfigSource(IntEnum):
 
 
 class Origin(NamedTuple):
-    """One possible source of a value. In a list of origins the first is in force."""
+    """One possible source of a value, which may be a secret. In a list of origins the first is in force."""
 
     name: str
     text: str
     source: ConfigSource
+
+    def __repr__(self) -> str:
+        return f"Origin({self.name}, {self.source.name})"
 
 
 _OF_LISTENERS: Final = frozenset({"max.connections", "max.connection.creation.rate", *SECURITY})

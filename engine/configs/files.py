@@ -12,12 +12,15 @@ __all__ = ["UnknownConfig", "load", "load_with_unknown", "parse_properties", "pa
 
 
 class UnknownConfig(NamedTuple):
-    """An unknown entry of a properties file, probably of a plugin or vendor."""
+    """An unknown entry of a properties file, probably of a plugin or vendor. Its value may be a secret."""
 
     name: str
     value: str
     where: str
     nearest: str | None
+
+    def __repr__(self) -> str:
+        return f"UnknownConfig({self.name}, {self.where})"
 
 
 def load(path: str | Path, unknown: list[UnknownConfig] | None = None) -> dict[str, str]:

@@ -42,11 +42,14 @@ _MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 class Change(NamedTuple):
-    """One operation of IncrementalAlterConfigs on one config (KIP-339)."""
+    """One operation of IncrementalAlterConfigs on one config (KIP-339). Its value may be a secret."""
 
     name: str
     operation: int
     value: str | None
+
+    def __repr__(self) -> str:
+        return f"Change({self.name}, {self.operation})"
 
 
 def alter_incrementally(

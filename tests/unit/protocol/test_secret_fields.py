@@ -2,6 +2,10 @@
 
 import pytest
 
+from bowstring.clients.admin.scram_users import ScramCredentialInfo, UserScramCredentialUpsertion
+from bowstring.engine.configs import ConfigSource, Origin
+from bowstring.engine.configs.files import UnknownConfig
+from bowstring.engine.metadata.config_changes import Change
 from bowstring.protocol import ProtocolError, encode
 from bowstring.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -11,6 +15,9 @@ from bowstring.protocol.messages.incremental_alter_configs import (
 from bowstring.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from bowstring.protocol.records.cluster_metadata.settings import ConfigRecord
 from bowstring.protocol.schema import BYTES, STRING, fields_of
+from bowstring.security.jaas import parse_login
+from bowstring.security.oauth_tokens import Token
+from bowstring.security.scram import ScramCredential
 from tests.support.declared_messages import all_messages
 
 SECRET = {
@@ -108,3 +115,20 @@ def test_errors(kind, values, version):
     message = kind(**values)
     with pytest.raises(ProtocolError, match=r"is (str|bytes) \[hidden\]$"):
         encode(message, version)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        Change("ssl.key.password", 0, "a secret"),
+        Origin("ssl.key.password", "a secret", ConfigSource.STATIC_BROKER_CONFIG),
+        UnknownConfig("acme.password", "a secret", "server.properties:1", None),
+        Token("a secret", 1.0),
+        ScramCredential(b"a secret", b"a secret", b"a secret", 4096),
+        parse_login('a.PlainLoginModule required password="a secret";'),
+        UserScramCredentialUpsertion("alice", ScramCredentialInfo("SCRAM-SHA-256"), "a secret", b"a secret"),
+    ],
+    ids=lambda kept: type(kept).__name__,
+)
+def test_what_keeps_a_secret_does_not_show_it(kept):
+    assert "a secret" not in repr(kept) and "a secret" not in str(kept)
