@@ -33,6 +33,7 @@ cdef void connection_resume(Connection *c) noexcept nogil
 cdef void connection_mute(Connection *c, int64_t throttle_ms) noexcept nogil
 # Returns a connection whose time is over, which may be read from again; NULL: there is none.
 cdef Connection *connection_unmute(Reactor *r) noexcept nogil
+cdef void connection_hung_up(Connection *c) noexcept nogil
 cdef void connection_condemn(Connection *c) noexcept nogil
 # Closes the connection once the replies to its requests are sent, and handles no more requests.
 cdef void connection_finish(Connection *c) noexcept nogil

@@ -51,6 +51,8 @@ cdef extern from "server/sockets.h":
     ssize_t send(int fd, const void *data, size_t n, int flags) nogil
     int shutdown(int fd, int how) nogil
     int SHUT_RDWR
+    ssize_t recv(int fd, void *data, size_t n, int flags) nogil
+    int MSG_PEEK
     ssize_t sendmsg(int fd, const msghdr *m, int flags) nogil
     ssize_t sendfile(int out_fd, int in_fd, int64_t *offset, size_t n) nogil
     int MSG_NOSIGNAL, MSG_MORE, MSG_DONTWAIT
@@ -68,6 +70,8 @@ cdef enum:
     IOVECS = 32
     LOOK_BYTES = 256 * 1024             # of files to one connection, until it is looked whether others wait
     TURN_BYTES = 4 * 1024 * 1024        # of files to one connection, until timers and others go on in any case
+    UNREAD_BYTES = 64
+    CLOSE_NOTIFY_BYTES = 31             # at most, of a TLS client that says goodbye: less than any request takes
 
 # ---------------------------------------------------------------- receive buffers
 
@@ -415,13 +419,15 @@ cdef int epoll_of(const Connection *c) noexcept nogil:
 
 cdef void connection_watch(Connection *c) noexcept nogil:
     """Sets the events that epoll watches. A client that does not receive its replies is not read from. The end of a
-    connection whose Fetch waits must be seen although a request behind it stops the reading: that request is dropped."""
+    connection whose Fetch waits must be seen although a request behind it stops the reading: that request is dropped. So
+    must that of a muted one, which would keep its descriptor."""
     cdef bint reading = (not c.closing and not c.refusing and not c.parked and not c.stalled
                          and c.muted_until_ms == 0 and not connection_full(c)
                          and c.phase != PHASE_CERTIFICATE
                          and (c.tls == NULL or c.tls.unsent.end - c.tls.unsent.start < UNSENT_BYTES_MAX))
     cdef bint writing = (c.out_head != NULL or tls_unsent(c)) and not c.closing
-    cdef bint hangup = c.stalled == STALL_ORDER and c.fetch != NULL and not c.closing
+    cdef bint hangup = not c.closing and ((c.stalled == STALL_ORDER and c.fetch != NULL)
+                                          or (c.muted_until_ms != 0 and not c.ends_later))
     if reading != c.reading or writing != c.writing or hangup != c.watches_hangup:
         c.reading = reading
         c.writing = writing
@@ -638,9 +644,24 @@ cdef Connection *connection_unmute(Reactor *r) noexcept nogil:
         c = connection_find(r, timer.id)
         if c != NULL and c.muted_until_ms == timer.due_ms:
             c.muted_until_ms = 0
+            c.last_active_ms = r.now_ms                  # the time was the broker's
             if not c.closing:
                 return c
     return NULL
+
+
+cdef void connection_hung_up(Connection *c) noexcept nogil:
+    """The client has closed its side while it is not read from. A muted one that has sent requests before is read when
+    its time is over, as in Kafka: a producer without acks does not wait for answers."""
+    cdef uint8_t found[UNREAD_BYTES]
+    cdef ssize_t n
+    if c.muted_until_ms != 0:
+        n = recv(c.fd, found, UNREAD_BYTES, MSG_PEEK | MSG_DONTWAIT)
+        if c.end > c.start or n > (CLOSE_NOTIFY_BYTES if c.tls != NULL else 0):
+            c.ends_later = True
+            connection_watch(c)
+            return
+    connection_condemn(c)
 
 
 cdef void connection_condemn(Connection *c) noexcept nogil:

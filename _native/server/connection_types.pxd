@@ -94,6 +94,7 @@ cdef struct Connection:
     int64_t muted_until_ms          # its requests are not read until then, as a quota is exceeded; 0: they are
     int8_t alone                    # its unanswered request is not a Produce, and so the only one
     int8_t watches_hangup           # EPOLLRDHUP is on
+    int8_t ends_later               # the client has closed its side while muted, and sent requests before
     int32_t unappended              # its batches that the control thread checks, recompresses or verifies
     Partition *unappended_to        # NULL: several
     CommitQueue *unsynced           # where its batches with acks=0 wait for the medium; NULL: nowhere

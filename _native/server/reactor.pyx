@@ -22,8 +22,8 @@ from bowstring._native.server.commit_queue cimport (
 from bowstring._native.server.chunks cimport chunks_free
 from bowstring._native.server.connection cimport (
     buffer_pool_free, connection_answer, connection_borrow_buffer, connection_close, connection_condemn,
-    connection_fail, connection_find, connection_finish, connection_fit_buffer, connection_full, connection_mute,
-    connection_send, connection_set_phase, connection_stall, connection_touch, connection_unmute,
+    connection_fail, connection_find, connection_finish, connection_fit_buffer, connection_full, connection_hung_up,
+    connection_mute, connection_send, connection_set_phase, connection_stall, connection_touch, connection_unmute,
     connection_watch)
 from bowstring._native.server.fetch cimport (
     fetch_access_changed, fetch_connection_closed, fetch_serve_ready, fetch_timed_out, fetch_woken)
@@ -256,7 +256,8 @@ cdef void run_timers(Reactor *r) noexcept nogil:
 
 
 cdef void close_idle(Reactor *r) noexcept nogil:
-    """connections.max.idle.ms: closes connections without requests in flight and without traffic."""
+    """connections.max.idle.ms: closes connections without requests in flight and without traffic. A throttle is no
+    idle time."""
     cdef int32_t i
     cdef Connection *c
     for i in range(r.connections.used):
@@ -264,7 +265,8 @@ cdef void close_idle(Reactor *r) noexcept nogil:
         if c == NULL:
             continue
         if (0 < r.plane.connections_max_idle_ms < r.now_ms - c.last_active_ms
-                and c.head_slot == c.tail_slot and not c.parked and not c.stalled and c.fetcher == NULL):
+                and c.head_slot == c.tail_slot and not c.parked and not c.stalled and c.muted_until_ms == 0
+                and c.fetcher == NULL):
             connection_condemn(c)
         elif c.phase != PHASE_OPEN and r.now_ms - c.phase_from_ms > r.plane.authentication_max_ms:
             connection_fail(c, b"authentication-timeout",
@@ -464,8 +466,10 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
                 connection_send(c)
             if events[i].events & EPOLLIN:
                 receive(r, c)
-            elif events[i].events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP):
+            elif events[i].events & (EPOLLERR | EPOLLHUP):
                 connection_condemn(c)
+            elif events[i].events & EPOLLRDHUP:
+                connection_hung_up(c)
             if r.pending_bytes >= FLUSH_BYTES:
                 flush_pass(r, False)
     if mail:

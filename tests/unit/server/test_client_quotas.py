@@ -111,6 +111,41 @@ def test_a_producer_without_answers_waits_too(served):
     assert muted(client)
 
 
+def connections(served):
+    return served.plane.counters()["connections"]
+
+
+def test_a_muted_client_that_leaves_keeps_no_connection(served):
+    served.quotas.set([(PRODUCE, None, "greedy", 1.0)])
+    client = named(served, "greedy")
+    assert send(client) > HOUR_MS / 100
+    client.close()
+    wait_until(lambda: connections(served) == 0)
+
+
+def test_what_a_muted_client_has_sent_counts_although_it_leaves(served):
+    served.quotas.set([(PRODUCE, None, "greedy", 50_000.0)])
+    client = named(served, "greedy")
+    for _ in range(3):
+        client.send(produce(batch(VALUE), 9, acks=0), 9)
+    wait_until(lambda: served.logs["flights", 0].log_end_offset >= 1)
+    client.close()
+    wait_until(lambda: served.logs["flights", 0].log_end_offset == 3)
+    wait_until(lambda: connections(served) == 0)
+
+
+def test_a_throttle_is_no_idle_time(tmp_path):
+    served = Served(tmp_path, connections_max_idle_ms=50, quota_samples=2, quota_window_ms=100)
+    served.quotas = PlaneQuotas(served.plane)
+    served.quotas.set([(PRODUCE, None, "greedy", 20_000.0)])
+    client = named(served, "greedy")
+    assert send(client) > 200
+    assert muted(client)
+    assert only(client.receive(0, 9)).error_code == 0
+    assert client.closed(), "it is idle now"
+    served.close()
+
+
 def test_a_fetch_beyond_the_quota_is_answered_empty_and_reads_on_later(served):
     producer = named(served, "producer")
     for _ in range(4):
