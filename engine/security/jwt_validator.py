@@ -15,6 +15,16 @@ _ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
 )
+_CLOCKS: Final = "or the clocks differ by more than sasl.oauthbearer.clock.skew.seconds"
+_REASONS: Final = {
+    "ExpiredSignatureError": f"it has expired, {_CLOCKS}",
+    "ImmatureSignatureError": f"it is not valid yet, {_CLOCKS}",
+    "InvalidAudienceError": "its audience is not in sasl.oauthbearer.expected.audience",
+    "InvalidIssuerError": "its issuer is not sasl.oauthbearer.expected.issuer",
+    "InvalidSignatureError": "its signature is wrong",
+    "MissingRequiredClaimError": "a claim that is needed is missing (exp, iat, sub, aud or iss)",
+    "DecodeError": "it is no JWT",
+}
 _TOKEN_MAX: Final = 64 << 10
 _LONG_MAX: Final = (1 << 63) - 1
 
@@ -138,7 +148,8 @@ class JwtValidator:
             expires_ms = int(claims["exp"]) * 1000
         # RecursionError: clients choose how deep a header is.
         except (jwt.PyJWTError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            raise TokenRefusedError(type(error).__name__) from None
+            kind = type(error).__name__
+            raise TokenRefusedError(_REASONS.get(kind, kind)) from None
         if not isinstance(name, str) or not name.strip() or not isinstance(scope, str | list):
             raise TokenRefusedError("a claim has no value that can be used")
         return Bearer(name, min(expires_ms, _LONG_MAX))

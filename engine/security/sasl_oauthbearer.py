@@ -46,6 +46,7 @@ class OAuthBearerServer:
         self.expires_ms: int | None = None
         self._validated = validated
         self._error: str | None = None
+        self._reason = ""
 
     def step(self, token: bytes) -> bytes:
         """Takes the token; after one that is refused, the client's acknowledgement of the error.
@@ -55,7 +56,7 @@ class OAuthBearerServer:
         """
         if self._error is not None:
             raise AuthenticationFailedError(
-                "the token is refused", self._error if token == _ACKNOWLEDGED else None
+                f"the token is refused: {self._reason}", self._error if token == _ACKNOWLEDGED else None
             )
         found = _FIRST.fullmatch(token.decode("utf-8", "replace"))
         if found is None:
@@ -66,7 +67,8 @@ class OAuthBearerServer:
             raise AuthenticationFailedError("the client's first OAUTHBEARER message has no bearer token")
         try:
             valid = self._validated(bearer["token"])
-        except TokenRefusedError:
+        except TokenRefusedError as error:
+            self._reason = str(error)
             self._error = json.dumps({"status": "invalid_token"}, separators=(",", ":"))
             return self._error.encode()
         if found["authorization"] not in (None, valid.name):

@@ -104,6 +104,27 @@ def test_tokens_that_are_refused(validator, bad):
         validator().validated(token(**bad))
 
 
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ({"exp": 1}, "it has expired, or the clocks differ by more than sasl.oauthbearer.clock.skew"),
+        ({"nbf": 4_000_000_000}, "it is not valid yet, or the clocks differ"),
+        ({"iss": "https://other.example"}, "its issuer is not sasl.oauthbearer.expected.issuer"),
+        ({"aud": "other"}, "its audience is not in sasl.oauthbearer.expected.audience"),
+        ({"key": "second", "kid": "first"}, "its signature is wrong"),
+        ({"sub": None}, "a claim that is needed is missing"),
+    ],
+    ids=str,
+)
+def test_the_log_says_why_and_the_client_does_not_learn_it(validator, bad, reason):
+    server = OAuthBearerServer(validator().validated)
+    answer = server.step(f"n,,\x01auth=Bearer {token(**bad)}\x01\x01".encode())
+    assert answer == b'{"status":"invalid_token"}'
+    with pytest.raises(AuthenticationFailedError, match=f"the token is refused: {reason}") as failed:
+        server.step(b"\x01")
+    assert failed.value.answer == answer.decode()
+
+
 @pytest.mark.parametrize("text", ["", "a", "a.b.c", "x" * 100_000])
 def test_what_is_no_token(validator, text):
     with pytest.raises(TokenRefusedError):
