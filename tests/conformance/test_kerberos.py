@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from bowstring import Admin, AuthenticationError, Broker, ConfigError, Consumer, NewTopic, Producer
+from bowstring.protocol import encode_request
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest
+from bowstring.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from bowstring.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from bowstring.security.gssapi_client import GssapiClient
 from bowstring.security.kerberos import Initiator
@@ -144,26 +146,60 @@ def test_is_refused(
         secured(name, login).call("greet")
 
 
+class Frames:
+    """A connection to the broker, frame by frame."""
+
+    def __init__(self, kerberized: Kerberized) -> None:
+        host, _, port = kerberized.bootstrap.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=HANG_S)
+        self._answers = self._socket.makefile("rb")
+
+    def __enter__(self) -> Frames:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._answers.close()
+        self._socket.close()
+
+    def ask(self, frame: bytes) -> bytes:
+        """Sends a frame; returns the next one, b"" at the connection's end."""
+        self.send(frame)
+        size = self._answers.read(4)
+        return self._answers.read(*struct.unpack(">i", size)) if size else b""
+
+    def send(self, frame: bytes) -> None:
+        """Sends a frame."""
+        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+
+
+def handshake(version: int) -> bytes:
+    return encode_request(SaslHandshakeRequest(mechanism="GSSAPI"), version, 1, "raw")
+
+
+def of_alice(kerberized: Kerberized) -> GssapiClient:
+    initiator = Initiator("kafka", keytab=kerberized.realm.keytab("alice"))
+    return GssapiClient(lambda: initiator.context("localhost"), "kafka")
+
+
 def test_after_a_handshake_of_version_0_the_last_token_has_no_answer(kerberized: Kerberized) -> None:
-    host, _, port = kerberized.bootstrap.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=HANG_S) as sock, sock.makefile("rb") as answers:
+    with Frames(kerberized) as frames:
+        assert frames.ask(handshake(0))[4:6] == b"\0\0"
+        exchange = of_alice(kerberized)
+        answer = frames.ask(exchange.first())
+        while (message := exchange.next(answer)) is not None and not exchange.is_done:
+            answer = frames.ask(message)
+        assert message is not None
+        frames.send(message)
+        assert frames.ask(encode_request(ApiVersionsRequest(), 0, 77, "raw"))[:4] == struct.pack(">i", 77)
 
-        def send(frame: bytes) -> None:
-            sock.sendall(struct.pack(">i", len(frame)) + frame)
 
-        def receive() -> bytes:
-            return answers.read(*struct.unpack(">i", answers.read(4)))
-
-        send(struct.pack(">hhihh6s", SaslHandshakeRequest.api_key, 0, 1, -1, 6, b"GSSAPI"))
-        assert receive()[4:6] == b"\0\0"
-        exchange = GssapiClient(
-            lambda: Initiator("kafka", keytab=kerberized.realm.keytab("alice")).context("localhost"), "kafka"
-        )
-        send(exchange.first())
-        while not exchange.is_done:
-            send(exchange.next(receive()) or b"")
-        send(struct.pack(">hhih", ApiVersionsRequest.api_key, 0, 77, -1))
-        assert receive()[:4] == struct.pack(">i", 77)
+def test_a_replay_ends_the_connection_without_an_answer(kerberized: Kerberized) -> None:
+    """As in Kafka, so that a client whose ticket is only taken for a replay tries again."""
+    first = SaslAuthenticateRequest(auth_bytes=of_alice(kerberized).first())
+    for is_replay in (False, True):
+        with Frames(kerberized) as frames:
+            frames.ask(handshake(1))
+            assert (frames.ask(encode_request(first, 2, 2, "raw")) == b"") == is_replay
 
 
 @pytest.mark.parametrize(
