@@ -36,8 +36,12 @@ WITHIN: Final = Listener("", "", 0, is_controller=True)
 """That of requests of this process to its own controller."""
 
 
-def parse_listener(text: str) -> tuple[str, str, int]:
+def parse_listener(text: str, setting: str = "listeners") -> tuple[str, str, int]:
     """Returns name, host and port of ``NAME://host:port``; an IPv6 host is in brackets.
+
+    Args:
+        text: What `setting` has.
+        setting: For the error.
 
     Raises:
         ConfigError: The text does not have that form.
@@ -46,7 +50,9 @@ def parse_listener(text: str) -> tuple[str, str, int]:
     host, colon, port = address.rpartition(":")
     number = whole_number(port, 65535)
     if not (separator and name and colon) or number is None:
-        raise ConfigError(f"'{text}' is not a listener; write NAME://host:port, such as PLAINTEXT://:9092")
+        raise ConfigError(
+            f"{setting}: '{text}' is not a listener; write NAME://host:port, such as PLAINTEXT://:9092"
+        )
     return name.upper(), host.removeprefix("[").removesuffix("]"), number
 
 
@@ -166,7 +172,7 @@ def advertised_listeners(configs: BrokerConfigs, bound: list[Listener]) -> list[
     """
     given: dict[str, tuple[str, int]] = {}
     for text in configs.value("advertised.listeners") or []:
-        name, host, port = parse_listener(text)
+        name, host, port = parse_listener(text, "advertised.listeners")
         given[name] = (host, port)
     # Kafka's own example file advertises controllers too; no client requests them here.
     unknown = set(given) - {parse_listener(text)[0] for text in _wanted(configs)}

@@ -93,7 +93,9 @@ def format_directories(
         )
         _format(config, options)
     except (ConfigError, DataDirectoryError, OSError) as error:
-        print_error(str(error))
+        from bowstring.engine.configs.files import with_places
+
+        print_error(with_places(str(error), config))
         raise typer.Exit(1) from None
 
 

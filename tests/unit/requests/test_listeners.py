@@ -35,8 +35,10 @@ def test_a_listener_is_name_host_and_port():
     ],
 )
 def test_what_is_no_listener_is_named(text):
-    with pytest.raises(ConfigError, match="is not a listener"):
+    with pytest.raises(ConfigError, match=r"^listeners: '.*' is not a listener"):
         parse_listener(text)
+    with pytest.raises(ConfigError, match=r"^advertised.listeners: '.*' is not a listener"):
+        parse_listener(text, "advertised.listeners")
 
 
 def test_kafkas_own_example_file_has_one_client_listener():

@@ -135,7 +135,9 @@ class AdminAcls(AdminCalls):
         response = self._to_controller(CreateAclsRequest, CreateAclsRequest(creations=creations))
         for rule, result in zip(wanted, response.results, strict=True):
             if result.error_code:
-                raise broker_error(result.error_code, f"creating {rule}", result.error_message)
+                raise broker_error(
+                    result.error_code, f"creating an ACL of {rule.principal}", result.error_message
+                )
 
     def describe_acls(self, acl_filter: AclBindingFilter | None = None) -> list[AclBinding]:
         """Returns rules in order.
