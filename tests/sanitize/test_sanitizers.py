@@ -25,7 +25,19 @@ OPTIONS = {
 SUBJECTS = [
     *(
         f"tests/unit/{name}"
-        for name in ("base", "record", "arrow", "log", "server", "client", "replica", "values", "wal")
+        for name in (
+            "access",
+            "base",
+            "record",
+            "arrow",
+            "log",
+            "server",
+            "client",
+            "replica",
+            "tls",
+            "values",
+            "wal",
+        )
     ),
     "tests/unit/protocol/test_codec.py",
     "tests/unit/storage/test_staged_tails.py",
