@@ -371,7 +371,7 @@ cdef void send_tls(Connection *c) noexcept nogil:
 
 cdef bint tls_unsent(const Connection *c) noexcept nogil:
     """Whether encrypted bytes wait for room in the socket."""
-    return c.tls != NULL and c.tls.unsent.end > c.tls.unsent.start
+    return c.tls != NULL and c.tls.unsent.end > c.tls.unsent.start and not c.tls.tickets_wait
 
 
 cdef void fail_short_file(Connection *c) noexcept nogil:

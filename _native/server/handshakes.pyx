@@ -122,7 +122,7 @@ cdef void established(Connection *c) noexcept nogil:
     cdef Reactor *r = c.reactor
     cdef uint8_t *der = NULL
     cdef int64_t n
-    cdef bint unsent = c.tls.unsent.end > c.tls.unsent.start
+    cdef bint unsent = c.tls.unsent.end > c.tls.unsent.start and not c.tls.tickets_wait
     bump_i64(&r.tls_handshakes, 1)
     if c.tls.resumed:
         bump_i64(&r.tls_resumed, 1)
@@ -163,6 +163,7 @@ cdef void shake(Connection *c) noexcept nogil:
     if n <= 0:
         if n == 0 or (errno != EAGAIN and errno != EINTR):
             if c.tls != NULL:
+                c.tls.peer_gone = True
                 event = b"tls-aborted"
             give_up(c, event, b"the client closed the connection in the TLS handshake")
         return

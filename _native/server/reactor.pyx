@@ -135,7 +135,7 @@ cdef void receive_tls(Reactor *r, Connection *c) noexcept nogil:
         received(r, c, n)
     if ended:
         c.closing = True
-    elif c.tls.unsent.end > c.tls.unsent.start:
+    elif c.tls.unsent.end > c.tls.unsent.start and not c.tls.tickets_wait:
         connection_send(c)
 
 

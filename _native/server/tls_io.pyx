@@ -27,7 +27,7 @@ cdef extern from "server/sockets.h":
     uint32_t EPOLLIN
     ssize_t send(int fd, const void *data, size_t n, int flags) nogil
     ssize_t recv(int fd, void *data, size_t n, int flags) nogil
-    int MSG_NOSIGNAL, MSG_DONTWAIT
+    int MSG_NOSIGNAL, MSG_DONTWAIT, MSG_MORE
 
 cdef extern from "<sys/epoll.h>" nogil:
     int epoll_create1(int flags)
@@ -119,8 +119,9 @@ cdef void tls_end(Connection *c) noexcept nogil:
         list_remove(&c.reactor.tls.begun if c.tls != NULL else &c.reactor.tls.silent, c)
         c.handshaking = False
     if c.tls != NULL:
-        c.tls.calls.close(c.tls)
-        flush(c, &c.tls.unsent)
+        if not c.tls.peer_gone:
+            c.tls.calls.close(c.tls)
+            flush(c, &c.tls.unsent, 0)
         c.tls.calls.free(c.tls)
         c.tls = NULL
 
@@ -155,7 +156,7 @@ cdef int64_t tls_receive(Connection *c, bint *ended) noexcept nogil:
         return 0
     n = recv(c.fd, r.tls.raw, min(room - TLS_SLACK, RAW_BYTES), 0)
     if n <= 0:
-        ended[0] = n == 0 or (errno != EAGAIN and errno != EINTR)
+        ended[0] = c.tls.peer_gone = n == 0 or (errno != EAGAIN and errno != EINTR)
         return 0
     status = c.tls.calls.receive(c.tls, r.tls.raw, n, c.buffer + c.end, room, &produced)
     c.end += produced
@@ -168,11 +169,16 @@ cdef int64_t tls_receive(Connection *c, bint *ended) noexcept nogil:
 # ---------------------------------------------------------------- sending
 
 
-cdef bint flush(Connection *c, TlsBuffer *buffer) noexcept nogil:
-    """Sends what the socket takes. False when the connection is broken."""
+cdef int more_of(const Connection *c) noexcept nogil:
+    """The flag that joins what is sent now with what comes next: else each call ends with a small segment."""
+    return MSG_MORE if c.out_head != NULL else 0
+
+
+cdef bint flush(Connection *c, TlsBuffer *buffer, int more) noexcept nogil:
+    """Sends what the socket takes. `more`: see more_of(). False when the connection is broken."""
     cdef ssize_t sent
     while buffer.start < buffer.end:
-        sent = send(c.fd, buffer.data + buffer.start, buffer.end - buffer.start, MSG_NOSIGNAL | MSG_DONTWAIT)
+        sent = send(c.fd, buffer.data + buffer.start, buffer.end - buffer.start, MSG_NOSIGNAL | MSG_DONTWAIT | more)
         if sent < 0:
             if errno == EINTR:
                 continue
@@ -185,7 +191,7 @@ cdef bint flush(Connection *c, TlsBuffer *buffer) noexcept nogil:
 
 cdef bint flush_unsent(Connection *c) noexcept nogil:
     cdef TlsBuffer *unsent = &c.tls.unsent
-    if not flush(c, unsent):
+    if not flush(c, unsent, more_of(c)):
         return False
     if unsent.start == unsent.end and unsent.data != NULL:
         free(unsent.data)
@@ -225,17 +231,25 @@ cdef int64_t take_bytes(Connection *c, uint8_t *into, int64_t room, bint *broken
     return n
 
 
-cdef SendResult seal_some(Connection *c, TlsWork *work) noexcept nogil:
-    """Encrypts the next replies into work.sealed: SEAL_BYTES, or all."""
+cdef SendResult seal_some(Connection *c, uint8_t *plain, TlsBuffer *into) noexcept nogil:
+    """Encrypts the next replies to the end of `into`, until it has SEAL_BYTES, or all. Gathers them in `plain`."""
+    cdef SendResult result
+    c.tls.sink = into
+    result = seal_until(c, plain, into)
+    c.tls.sink = &c.tls.unsent
+    return result
+
+
+cdef SendResult seal_until(Connection *c, uint8_t *plain, const TlsBuffer *into) noexcept nogil:
     cdef Chunk *chunk
     cdef int64_t filled = 0, n
     cdef bint broken = False
-    while c.out_head != NULL and work.sealed.end < SEAL_BYTES:
+    while c.out_head != NULL and into.end < SEAL_BYTES:
         chunk = c.out_head
         if chunk.file == NULL:
-            filled += take_bytes(c, work.plain + filled, PLAIN_BYTES - filled, &broken)
+            filled += take_bytes(c, plain + filled, PLAIN_BYTES - filled, &broken)
         else:
-            n = read_range(chunk.file.fd, work.plain + filled,
+            n = read_range(chunk.file.fd, plain + filled,
                            min(chunk.end - chunk.position, PLAIN_BYTES - filled), chunk.position)
             if n <= 0:
                 return SEND_SHORT_FILE if n == 0 else SEND_BROKEN
@@ -244,11 +258,11 @@ cdef SendResult seal_some(Connection *c, TlsWork *work) noexcept nogil:
             if chunk.position == chunk.end:
                 chunk_pop(c)
         if filled == PLAIN_BYTES:
-            broken |= not c.tls.calls.encrypt(c.tls, work.plain, filled)
+            broken |= not c.tls.calls.encrypt(c.tls, plain, filled)
             filled = 0
         if broken:
             return SEND_BROKEN
-    if filled > 0 and not c.tls.calls.encrypt(c.tls, work.plain, filled):
+    if filled > 0 and not c.tls.calls.encrypt(c.tls, plain, filled):
         return SEND_BROKEN
     return SEND_DONE
 
@@ -258,22 +272,31 @@ cdef SendResult tls_send(Connection *c) noexcept nogil:
     cdef TlsStream *s = c.tls
     cdef SendResult result
     cdef int64_t left = TLS_TURN_BYTES, look = TLS_LOOK_BYTES
-    if not tls_work(c.reactor) or not flush_unsent(c):
+    if not tls_work(c.reactor):
         return SEND_BROKEN
     work = c.reactor.tls
+    if s.tickets_wait:
+        if c.out_head == NULL:
+            return SEND_DONE
+        s.tickets_wait = False
+        result = seal_some(c, work.plain, &s.unsent)
+        if result != SEND_DONE:
+            return result
+    if not flush_unsent(c):
+        return SEND_BROKEN
     while s.unsent.end == s.unsent.start and c.out_head != NULL:
         if look <= 0:
             if left <= 0 or others_wait(c.reactor.epoll_fd, c):
                 return SEND_LATER
             look = TLS_LOOK_BYTES
         work.sealed.start = work.sealed.end = 0
-        s.sink = &work.sealed
-        result = seal_some(c, work)
-        s.sink = &s.unsent
+        result = seal_some(c, work.plain, &work.sealed)
         if result != SEND_DONE:
             return result
         left -= work.sealed.end
         look -= work.sealed.end
-        if not flush(c, &work.sealed) or (work.sealed.start < work.sealed.end and not keep(c, &work.sealed)):
+        if not flush(c, &work.sealed, more_of(c)):
+            return SEND_BROKEN
+        if work.sealed.start < work.sealed.end and not keep(c, &work.sealed):
             return SEND_BROKEN
     return SEND_DONE if s.unsent.end == s.unsent.start else SEND_LATER

@@ -170,6 +170,7 @@ cdef TlsStatus stream_receive(TlsStream *s, const uint8_t *data, int64_t n, uint
                               int64_t *produced) noexcept nogil:
     cdef TlsStatus status
     cdef int result
+    cdef bint all_sent
     produced[0] = 0
     if s.failed:
         return TLS_FAILED
@@ -177,11 +178,14 @@ cdef TlsStatus stream_receive(TlsStream *s, const uint8_t *data, int64_t n, uint
     s.input_bytes = n
     openssl.ERR_clear_error()
     if not s.established:
+        all_sent = s.unsent.start == s.unsent.end
         result = openssl.SSL_do_handshake(s.ssl)
         if result != 1:
             return TLS_OK if openssl.SSL_get_error(s.ssl, result) == SSL_ERROR_WANT_READ else fail(s)
         s.established = True
         s.resumed = openssl.SSL_session_reused(s.ssl)
+        # In TLS 1.3 only tickets follow the client's Finished; in 1.2 the server's own Finished does.
+        s.tickets_wait = s.is_server and all_sent and strncmp(openssl.SSL_get_version(s.ssl), b"TLSv1.3", 8) == 0
         openssl.ERR_clear_error()
     s.receiving = True
     status = decrypt(s, out, room, produced)

@@ -60,6 +60,8 @@ cdef struct TlsStream:
     int8_t established
     int8_t resumed                  # by a ticket of an earlier connection
     int8_t failed
+    int8_t tickets_wait             # a server's: `unsent` has only session tickets, which go with the first answer
+    int8_t peer_gone                # its side of the connection is closed: it receives no close_notify
     int8_t receiving                # decrypts: what is written now is an answer
     int8_t out_of_memory
     int32_t dataless                # messages and answers since the last data of an established connection

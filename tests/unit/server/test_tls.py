@@ -137,6 +137,29 @@ def test_sessions_resume(serve):
     assert served.plane.counters()["tls"]["resumed"] == 2
 
 
+def test_a_session_ticket_comes_with_the_first_answer(serve):
+    """And not before: that would cost a system call and a segment of each handshake."""
+    served = serve()
+    client = served.client(python_context())
+    wait_until(lambda: served.plane.counters()["tls"]["handshakes"] == 1, "the handshake's end")
+    socket_alone = socket.socket(fileno=socket.dup(client.socket.fileno()))
+    with socket_alone, pytest.raises(BlockingIOError):
+        socket_alone.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    client.call(fetch(17), 17)
+    assert client.socket.session.has_ticket
+
+
+def test_no_good_bye_for_a_peer_that_has_closed_its_side(serve):
+    served = serve()
+    client = served.client(python_context())
+    client.call(fetch(17), 17)
+    raw = socket.socket(fileno=client.socket.detach())
+    with raw:
+        raw.settimeout(HANG_S)
+        raw.shutdown(socket.SHUT_WR)
+        assert raw.recv(1) == b""
+
+
 def test_plain_text_to_a_tls_listener(serve):
     served = serve()
     client = served.client()
