@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 from bowstring._native.base.atomics cimport bump_i64
-from bowstring._native.base.error_codes cimport UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
+from bowstring._native.base.error_codes cimport TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
 from bowstring._native.base.wire cimport (
     Writer, grow, patch_i32, put_count, put_i16, put_i32, put_i64, put_raw, put_string, put_tags, put_uvarint)
 from bowstring._native.disk.file_ops cimport read_range
@@ -215,7 +215,7 @@ cdef void put_aborted(Writer *w, FetchRequest *request, FetchPart *part) noexcep
     cdef bint flexible = request.version >= 12
     cdef int32_t n = part.aborted_count if part.aborted != NULL else 0
     cdef int32_t i
-    if part.error == UNKNOWN_TOPIC_ID or part.error == UNKNOWN_TOPIC_OR_PARTITION:
+    if part.error in (UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED):
         put_count(w, flexible, 0)
         return
     if not request.isolation or part.error != 0:

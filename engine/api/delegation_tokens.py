@@ -144,7 +144,8 @@ def refused(request: "Request", error: Error, time_ms: int = -1) -> Response:
     """Returns the answer with an error.
 
     Args:
-        time_ms: The answer's times. Kafka's controller has 0 for tokens, -1 for senders without the right.
+        time_ms: The end of a token in the answer. Kafka's controller has 0 for tokens, -1 for senders without
+            the right.
     """
     if request.api_key != ApiKeys.CREATE_DELEGATION_TOKEN:
         is_renewal = request.api_key == ApiKeys.RENEW_DELEGATION_TOKEN
@@ -159,7 +160,7 @@ def refused(request: "Request", error: Error, time_ms: int = -1) -> Response:
         principal_name=owner,
         token_requester_principal_type=requester_type,
         token_requester_principal_name=requester,
-        issue_timestamp_ms=time_ms,
-        expiry_timestamp_ms=time_ms,
-        max_timestamp_ms=time_ms,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
     )

@@ -440,6 +440,9 @@ _ROWS: Final = (
         needs=_ALTER_CLUSTER,
         broker=FORWARDED,
         controller="controller_requests",
+        refused=(
+            Part("topics", "responses", ("name",), Part("partitions", "partitions", ("partition_index",))),
+        ),
     ),
     ServedApi(
         ApiKeys.LIST_PARTITION_REASSIGNMENTS,
@@ -476,6 +479,7 @@ _ROWS: Final = (
         ApiKeys.DESCRIBE_CLIENT_QUOTAS,
         needs=(for_request(on_cluster(_DESCRIBE_CONFIGS)),),
         broker="describe_client_quotas",
+        refused_with=(("entries", None),),
     ),
     ServedApi(
         ApiKeys.ALTER_CLIENT_QUOTAS,

@@ -97,6 +97,26 @@ _FETCH: Final = (
 )
 _CLOSED: Final = "(closed the connection)"
 _ANSWERED_CLOSED: Final = ("answered", _CLOSED)
+_DENIED: Final[tuple[tuple[str, str, str, tuple[Any, Any] | None], ...]] = (
+    (
+        "test_every_api",
+        "protocol_name",
+        "a refused member gets the empty name of a protocol, as those of old versions",
+        (None, ""),
+    ),
+    (
+        "test_listings_that_are_refused",
+        "topics.0",
+        "a refused list of reassignments has the error only; Kafka repeats the topics",
+        None,
+    ),
+    (
+        "test_listings_that_are_refused",
+        "results.0",
+        "a refused list of users has the error only; Kafka adds users without a name",
+        None,
+    ),
+)
 _SASL: Final[tuple[tuple[str, str, str, tuple[Any, Any] | None], ...]] = (
     (
         "test_every_api_after_the_handshake",
@@ -237,6 +257,7 @@ DELIBERATE: Final[tuple[Deliberate, ...]] = (
         Deliberate(f"test_produce::{where}*", path, reason, values)
         for where, path, reason, values in _PRODUCE
     ),
+    *(Deliberate(f"test_denials::{where}*", path, reason, values) for where, path, reason, values in _DENIED),
     *(Deliberate(f"test_sasl::{where}*", path, reason, values) for where, path, reason, values in _SASL),
     *(Deliberate(f"test_fetch*::{where}*", path, reason) for where, path, reason in _FETCH),
     Deliberate(

@@ -9,7 +9,7 @@ _SASL = {
     "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     "listener.name.sasl.plain.sasl.jaas.config": (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        f'user_alice="{PASSWORD}" user_bob="bob-secret";'
+        f'user_alice="{PASSWORD}" user_bob="bob-secret" user_carol="carol-secret";'
     ),
     **{
         f"listener.name.sasl.scram-sha-{bits}.sasl.jaas.config": (

@@ -123,6 +123,10 @@ class Talk:
         """Closes a connection that a script opened itself at the end of the conversation."""
         self._others.append(wire)
 
+    def has(self, on: str) -> bool:
+        """Whether there is a connection called so."""
+        return on in self._wires
+
     def adopt(self, on: str, wire: Wire) -> None:
         """Takes a connection that a script has opened for requests on the connection called `on`."""
         self._wires[on] = wire

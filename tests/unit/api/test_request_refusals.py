@@ -15,6 +15,7 @@ from bowstring.protocol import API_VERSIONS, decode_response, encode_response
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import alter_client_quotas as acq
 from bowstring.protocol.messages import alter_configs as ac
+from bowstring.protocol.messages import alter_partition_reassignments as apr
 from bowstring.protocol.messages import alter_user_scram_credentials as aus
 from bowstring.protocol.messages import create_acls as ca
 from bowstring.protocol.messages import create_partitions as cp
@@ -61,6 +62,11 @@ def body_of(key: int, version: int):
         return iac.IncrementalAlterConfigsRequest(
             resources=[iac.AlterConfigsResource(resource_type=2, resource_name=name) for name in "ab"]
         )
+    if key == 45:
+        partitions = [apr.ReassignablePartition(partition_index=3)]
+        return apr.AlterPartitionReassignmentsRequest(
+            topics=[apr.ReassignableTopic(name="a", partitions=partitions)]
+        )
     if key == 49:
         return acq.AlterClientQuotasRequest(
             entries=[
@@ -81,6 +87,10 @@ def body_of(key: int, version: int):
 def errors_of(answer) -> list[int]:
     if isinstance(answer, el.ElectLeadersResponse):
         return [answer.replica_election_results[0].partition_result[0].error_code]
+    if isinstance(answer, apr.AlterPartitionReassignmentsResponse):
+        (topic,) = answer.responses
+        assert topic.name == "a" and topic.partitions[0].partition_index == 3
+        return [answer.error_code]
     for name in ("topics", "responses", "results", "filter_results", "entries"):
         found = getattr(answer, name, None)
         if found:
@@ -104,6 +114,7 @@ def test_the_answer_has_the_error_for_each_part(key: int, version: int):
         "node_id": 1,
         "configs": BrokerConfigs({}),
         "quorum": Busy(),
+        "tls": None,
         "changes": Changes(),
         "time_slices": TimeSlices(),
         "authorizer": ALLOWS_ALL,
