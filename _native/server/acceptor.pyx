@@ -1,6 +1,6 @@
 """Accepts connections, see acceptor.pxd. Runs on reactor 0, but for open_accepted."""
 from libc.errno cimport EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, errno
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
 from posix.unistd cimport close
 from bowstring._native.base.atomics cimport load_i32
@@ -9,7 +9,7 @@ from bowstring._native.disk.descriptors cimport (
 from bowstring._native.server.accept_limits cimport (
     accept_begins, accept_decide, accept_ended, accept_paced, accept_resumes)
 from bowstring._native.server.accept_types cimport (
-    ACCEPT_LATER, ACCEPT_REFUSE_LATER, ACCEPT_SERVE, HostEntry, ListenerLimits, Verdict)
+    ACCEPT_LATER, ACCEPT_REFUSE_LATER, ACCEPT_SERVE, HOST_BYTES, HostEntry, ListenerLimits, Verdict)
 from bowstring._native.server.connection cimport connection_open
 from bowstring._native.server.connection_types cimport Connection
 from bowstring._native.server.mail_types cimport MAIL_CONNECTION
@@ -99,10 +99,21 @@ cdef void take_in(Reactor *r, int fd, int32_t listener) noexcept nogil:
         close(fd)
 
 
+cdef uint8_t host_group(const uint8_t *host) noexcept nogil:
+    """The group of an address: hosts of a group share their place among TLS handshakes."""
+    cdef uint32_t h = 2166136261
+    cdef int i
+    for i in range(HOST_BYTES):
+        h = (h ^ host[i]) * 16777619
+    return <uint8_t>(h ^ (h >> 8) ^ (h >> 16) ^ (h >> 24))
+
+
 cdef void open_accepted(Reactor *r, int fd, int32_t listener, HostEntry *host) noexcept nogil:
     cdef Connection *c = connection_open(r, fd, listener)
     if c != NULL:
         c.host = host
+        if host != NULL:
+            c.host_group = host_group(host.host)
     elif accept_ended(&r.plane.accept, listener, host, False):
         wake(r.plane.reactors[0].mailbox.event_fd)
 

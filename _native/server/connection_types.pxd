@@ -63,6 +63,7 @@ cdef struct Connection:
     TlsStream *tls                  # NULL: plain text, or the handshake has not begun
     int8_t handshaking              # its events are in an epoll of TlsWork, and it is in a list there
     int64_t handshake_from_ms
+    uint8_t host_group              # of its host, in TlsWork.begun_of
     Connection *next_handshake
     Connection *previous_handshake
     uint8_t *buffer                 # borrowed from the reactor's pool while there are unread bytes

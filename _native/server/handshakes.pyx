@@ -4,11 +4,12 @@ A handshake costs as much as thousands of small requests. So connections are in 
 and a pass spends BUDGET_NS on them, and at most one step more: twenty thousand that come at once delay others by that, and
 do not fill the reactor's list of events. A connection has no memory of OpenSSL before its handshake begins. Those that have
 begun go on first: otherwise many clients that come at once would all begin before the first is done. BEGUN_MAX may have
-begun; then others wait, until one is done, or until the oldest is SLOW_MS old and is given up. A handshake must end
-within bowstring.authentication.timeout.ms.
+begun; then others wait, until one is done, or until the oldest is SLOW_MS old and is given up. One of a host that has few
+does not wait: among LOOK_MAX that have sent something, that of the host with the fewest begins first, and takes the place of
+one of the host with the most. A handshake must end within bowstring.authentication.timeout.ms.
 """
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport int64_t, uint32_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint8_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free
 from libc.string cimport strstr
@@ -21,7 +22,7 @@ from bowstring._native.server.control_queue cimport control_send_certificate
 from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.server.request_dispatch cimport cut_frames
 from bowstring._native.server.tls_io cimport list_append, list_remove, tls_tell
-from bowstring._native.server.tls_types cimport HANDSHAKES_TAG, ConnectionList, TlsWork
+from bowstring._native.server.tls_types cimport HANDSHAKES_TAG, HOST_GROUPS, ConnectionList, TlsWork
 from bowstring._native.tls.stream_types cimport TLS_CLOSED, TLS_FAILED, TlsPort, TlsStatus
 
 cdef extern from "server/sockets.h":
@@ -40,6 +41,10 @@ cdef enum:
     BUDGET_NS = 1000000
     BEGUN_MAX = 1024                # of a reactor; each has about 45 KB
     SLOW_MS = 1000                  # several round trips around the world
+    SAMPLE = 32                     # connections that one call of epoll_wait names
+    LOOK_MAX = 512
+    FEW = 8                         # handshakes of a host that nobody looks further for
+    LOOK_MS = 20                    # between looks while others wait
     RECEIVE_BYTES = 16 * 1024       # larger than what a client without a certificate sends
     RECORD_HANDSHAKE = 22           # first byte of a TLS client's first record
 
@@ -87,6 +92,7 @@ cdef bint begin(Connection *c) noexcept nogil:
     epoll_set(work.silent_fd, EPOLL_CTL_DEL, c.fd, 0, NULL)
     list_remove(&work.silent, c)
     list_append(&work.begun, c)
+    work.begun_of[c.host_group] += 1
     c.handshake_from_ms = r.now_ms
     if epoll_set(work.begun_fd, EPOLL_CTL_ADD, c.fd, EPOLLIN, c) != 0:
         give_up(c, NULL, NULL)
@@ -110,6 +116,57 @@ cdef bint make_room(Reactor *r) noexcept nogil:
     return True
 
 
+cdef bint take_room(Reactor *r, const Connection *c) noexcept nogil:
+    """Whether the handshake of a host with few may begin although there is no room: one of the host with the most ends."""
+    cdef TlsWork *work = r.tls
+    cdef Connection *other = work.begun.head
+    cdef int32_t i, most = 0
+    for i in range(HOST_GROUPS):
+        if work.begun_of[i] > work.begun_of[most]:
+            most = i
+    if work.begun_of[most] <= 2 * (work.begun_of[c.host_group] + 1):
+        return False
+    while other != NULL and (other.closing or other.host_group != most):
+        other = other.next_handshake
+    if other == NULL:
+        return False
+    give_up(other, b"tls-handshakes-full",
+            b"too many TLS handshakes of one host at once: its oldest is given up; see the addresses of the clients")
+    return True
+
+
+cdef Connection *next_silent(Reactor *r) noexcept nogil:
+    """The connection that begins next; NULL: none has sent anything. epoll names those that it has named last."""
+    cdef epoll_event events[SAMPLE]
+    cdef TlsWork *work = r.tls
+    cdef Connection *c
+    cdef Connection *found = NULL
+    cdef int i, n, looked = 0
+    while looked < LOOK_MAX:
+        n = epoll_wait(work.silent_fd, events, SAMPLE, 0)
+        for i in range(n):
+            c = <Connection *>events[i].data.ptr
+            if c.closing:
+                epoll_set(work.silent_fd, EPOLL_CTL_DEL, c.fd, 0, NULL)
+            elif found == NULL or work.begun_of[c.host_group] < work.begun_of[found.host_group]:
+                found = c
+        looked += max(n, 1)
+        if n < SAMPLE or (found != NULL and work.begun_of[found.host_group] < FEW):
+            break
+    return found
+
+
+cdef void look_for_others(Reactor *r) noexcept nogil:
+    """While there is no room: begins a handshake of a host with few, if one waits."""
+    cdef Connection *c
+    if r.now_ms - r.tls.looked_ms < LOOK_MS:
+        return
+    r.tls.looked_ms = r.now_ms
+    c = next_silent(r)
+    if c != NULL and take_room(r, c):
+        shake(c)
+
+
 cdef void wait_for_room(Reactor *r, bint waits) noexcept nogil:
     """Has the reactor's epoll report silent connections, or not. Adding an epoll to another looks at all that it has."""
     if r.tls.waits != waits:
@@ -128,6 +185,7 @@ cdef void established(Connection *c) noexcept nogil:
         bump_i64(&r.tls_resumed, 1)
     epoll_set(r.tls.begun_fd, EPOLL_CTL_DEL, c.fd, 0, NULL)
     list_remove(&r.tls.begun, c)
+    r.tls.begun_of[c.host_group] -= 1
     c.handshaking = False
     c.reading = True
     c.writing = unsent
@@ -190,14 +248,18 @@ cdef void handshakes_run(Reactor *r) noexcept nogil:
     cdef int64_t until_ns = monotonic_ns() + BUDGET_NS
     while True:
         if epoll_wait(work.begun_fd, &event, 1, 0) != 1:
-            if work.waits or epoll_wait(work.silent_fd, &event, 1, 0) != 1:
+            if work.waits:
                 return
-            if not make_room(r):
+            c = next_silent(r)
+            if c == NULL:
+                return
+            if not make_room(r) and not take_room(r, c):
                 wait_for_room(r, True)
                 return
-        c = <Connection *>event.data.ptr
+        else:
+            c = <Connection *>event.data.ptr
         if c.closing:
-            epoll_set(work.silent_fd if c.tls == NULL else work.begun_fd, EPOLL_CTL_DEL, c.fd, 0, NULL)
+            epoll_set(work.begun_fd, EPOLL_CTL_DEL, c.fd, 0, NULL)
         else:
             shake(c)
         if monotonic_ns() >= until_ns:
@@ -214,8 +276,11 @@ cdef void expire(Reactor *r, ConnectionList *list) noexcept nogil:
 cdef void handshakes_expire(Reactor *r) noexcept nogil:
     expire(r, &r.tls.silent)
     expire(r, &r.tls.begun)
-    if r.tls.waits and make_room(r):
-        wait_for_room(r, False)
+    if r.tls.waits:
+        if make_room(r):
+            wait_for_room(r, False)
+        else:
+            look_for_others(r)
 
 
 cdef int64_t handshakes_due_ms(const Reactor *r, int64_t due_ms) noexcept nogil:
@@ -226,4 +291,5 @@ cdef int64_t handshakes_due_ms(const Reactor *r, int64_t due_ms) noexcept nogil:
         due_ms = r.tls.begun.head.handshake_from_ms + limit
     if r.tls.waits and r.tls.begun.head != NULL:
         due_ms = min(due_ms, r.tls.begun.head.handshake_from_ms + SLOW_MS)
+        due_ms = min(due_ms, r.tls.looked_ms + LOOK_MS)
     return due_ms

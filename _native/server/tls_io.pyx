@@ -116,6 +116,8 @@ cdef bint tls_expect(Connection *c) noexcept nogil:
 
 cdef void tls_end(Connection *c) noexcept nogil:
     if c.handshaking:
+        if c.tls != NULL:
+            c.reactor.tls.begun_of[c.host_group] -= 1
         list_remove(&c.reactor.tls.begun if c.tls != NULL else &c.reactor.tls.silent, c)
         c.handshaking = False
     if c.tls != NULL:

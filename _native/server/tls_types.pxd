@@ -21,6 +21,9 @@ cdef struct ConnectionList:
     Connection *tail
     int32_t count
 
+cdef enum:
+    HOST_GROUPS = 256
+
 cdef struct TlsWork:
     # Made with the reactor's first connection of this kind, and used for one call at a time. The buffers stay in the
     # processor's cache.
@@ -32,5 +35,7 @@ cdef struct TlsWork:
     ConnectionList silent           # connections whose handshake has not begun
     ConnectionList begun            # connections that are in a handshake
     int8_t waits                    # too many are: no other begins
+    int64_t looked_ms               # when it was last looked whether one of another host waits
+    int32_t begun_of[HOST_GROUPS]   # how many are in a handshake, by group of hosts
     int64_t told_ms                 # when a failed handshake was last reported
     int64_t untold                  # failures since then

@@ -1,5 +1,6 @@
 """TLS listeners of a data plane, with Python's ssl module as the client."""
 
+import contextlib
 import random
 import socket
 import ssl
@@ -267,6 +268,26 @@ class TestHandshakes:
         assert "oldest" in events(served, "tls-handshakes-full")[0]
         fresh = served.client(python_context())
         assert fetched(fresh.call(fetch(17), 17)).high_watermark == 20
+
+    def test_a_host_with_few_does_not_wait_behind_one_with_many(self, serve):
+        served = serve()
+        hello = ssl.MemoryBIO()
+        begun = python_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost")
+        with pytest.raises(ssl.SSLWantReadError):
+            begun.do_handshake()
+        first = hello.read()
+        with contextlib.ExitStack() as stack:
+            for _ in range(1700):
+                served.client().socket.sendall(first)
+            counters = served.plane.counters
+            wait_until(lambda: counters()["tls"]["failures"] or counters()["connections"] >= 1700)
+            before = counters()["tls"]["failures"]
+            plain = socket.create_connection(
+                ("127.0.0.1", served.port), HANG_S, source_address=("127.0.0.9", 0)
+            )
+            stack.callback(plain.close)
+            stack.enter_context(python_context().wrap_socket(plain, server_hostname="localhost"))
+            assert counters()["tls"]["failures"] - before < 400, "676 are before it"
 
     def test_stop_during_a_handshake(self, serve):
         served = serve()
