@@ -95,6 +95,11 @@ class PeerSecurity:
         settings = self.settings()
         made_from = settings, [_state(settings[name]) for name in _FILES if name in settings]
         if self._made is None or self._made_from != made_from:
+            # A client would take the tickets of whoever started the broker.
+            if settings.get("sasl.mechanism") == "GSSAPI" and _JAAS not in settings:
+                raise ConfigError(
+                    f"connections to {self.listener} listeners: GSSAPI, the default mechanism, has no keytab"
+                )
             try:
                 self._made = ClientSecurity.of(settings)
             except ValueError as error:
