@@ -9,6 +9,7 @@ from bowstring.engine.api import forwarded
 from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.metadata.image import ClusterImage
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.protocol import API_VERSIONS, decode_response, encode_response
@@ -101,6 +102,8 @@ def errors_of(answer) -> list[int]:
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
 def test_the_answer_has_the_error_for_each_part(key: int, version: int):
     class Busy:
+        image = ClusterImage()
+
         async def ask_leader(self, *_):
             raise BUSY
 
