@@ -194,7 +194,7 @@ def test_after_a_handshake_of_version_0_the_last_token_has_no_answer(kerberized:
 
 
 def test_a_replay_ends_the_connection_without_an_answer(kerberized: Kerberized) -> None:
-    """As in Kafka, so that a client whose ticket is only taken for a replay tries again."""
+    """A client whose ticket is only taken for a replay tries again."""
     first = SaslAuthenticateRequest(auth_bytes=of_alice(kerberized).first())
     for is_replay in (False, True):
         with Frames(kerberized) as frames:
