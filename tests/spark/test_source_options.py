@@ -48,7 +48,7 @@ SPECIFIC = '{"t":{"0":%s}}'
         ({"kafka.enable.auto.commit": "true"}, r"'enable.auto.commit' is not supported"),
         ({"kafka.interceptor.classes": "x"}, r"'interceptor.classes' is not supported"),
         ({"kafka.security.protocol": "TLS"}, "give one of PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "give one of OAUTHBEARER, PLAIN"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "give one of GSSAPI, OAUTHBEARER, PLAIN"),
         ({"kafka.sasl.password": "x"}, "has no effect with kafka.security.protocol=PLAINTEXT"),
         ({"kafka.isolation.level": "serializable"}, "give read_uncommitted or read_committed"),
         ({"kafka.request.timeout.ms": "soon"}, "give a whole number, at least 1"),
