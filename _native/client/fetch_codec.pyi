@@ -19,6 +19,7 @@ class FetchAnswer(NamedTuple):
     session_id: int
     partitions: list[FetchedPartition]
     endpoints: list[tuple[int, str, int, str | None]]
+    throttle_time_ms: int = 0
 
 class MalformedAnswer(ValueError): ...
 

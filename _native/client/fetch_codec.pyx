@@ -139,6 +139,7 @@ class FetchAnswer(NamedTuple):
     session_id: int
     partitions: list
     endpoints: list               # (broker id, host, port, rack or None) of the leaders that partitions name
+    throttle_time_ms: int = 0     # how long the broker reads no further requests of the connection (KIP-219)
 
 
 class MalformedAnswer(ValueError):
@@ -265,7 +266,7 @@ def parse_fetch_answer(frame, int version):
     cdef Reader r
     cdef bint flexible = version >= FLEXIBLE_FROM
     cdef int16_t error_code = 0
-    cdef int32_t session_id = 0, count, i
+    cdef int32_t session_id = 0, throttle_time_ms, count, i
     partitions, endpoints = [], []
     PyObject_GetBuffer(frame, &view, PyBUF_SIMPLE)
     try:
@@ -273,7 +274,7 @@ def parse_fetch_answer(frame, int version):
         read_i32(&r)                                     # correlation id
         if flexible:
             skip_tags(&r)
-        read_i32(&r)                                     # throttle time
+        throttle_time_ms = read_i32(&r)
         if version >= SESSIONS_FROM:
             error_code = read_i16(&r)
             session_id = read_i32(&r)
@@ -290,4 +291,4 @@ def parse_fetch_answer(frame, int version):
                 f"{r.at - <const uint8_t *>view.buf}")
     finally:
         PyBuffer_Release(&view)
-    return FetchAnswer(error_code, session_id, partitions, endpoints)
+    return FetchAnswer(error_code, session_id, partitions, endpoints, throttle_time_ms)

@@ -268,6 +268,8 @@ cdef class ProduceChannels:
         channel.in_flight.popleft()
         pending.done = True
         now = monotonic_ns() / 1e9
+        if answer.throttle_time_ms > 0:
+            channel.connection.throttled_until = now + answer.throttle_time_ms / 1e3
         self.metrics.answered(now - (<Batch>sent.batches[0]).sent_at)
         self.unmentioned += acknowledge(self.shared, sent.batches, answer, self.names)
         return True

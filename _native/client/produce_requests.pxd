@@ -29,6 +29,7 @@ cdef class SendCounters:
 cdef class Acknowledgements:
     """An answer to Produce that refuses nothing."""
     cdef readonly list topics
+    cdef readonly int32_t throttle_time_ms
 
 
 cpdef dict partitions_by_topic(list batches)

@@ -131,6 +131,7 @@ cdef class Acknowledgements:
     Attributes:
         topics: (name, topic id, [(partition, base offset, log append time or -1), ...]); the name is empty where
             topics go by id, and the id None where they go by name.
+        throttle_time_ms: how long the broker reads no further requests of the connection (KIP-219).
     """
 
 
@@ -200,7 +201,7 @@ cdef Acknowledgements read_answer(Reader *r, int version):
         if flexible:
             skip_tags(r)
         made.topics.append((name, topic_id, parts))
-    read_i32(r)                                          # throttle time
+    made.throttle_time_ms = read_i32(r)
     if flexible:
         skip_tags(r)
     return None if r.bad or topics < 0 or r.at != r.end else made

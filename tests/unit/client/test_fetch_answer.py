@@ -75,6 +75,7 @@ def test_every_version_is_read_as_the_codec_reads_it(answer, version):
     _, expected = frames.decode_response(1, version, frame)
     found = parse_fetch_answer(memoryview(frame), version)
     assert (found.error_code, found.session_id) == (expected.error_code, expected.session_id)
+    assert found.throttle_time_ms == expected.throttle_time_ms
     parts = [(topic, part) for topic in expected.responses for part in topic.partitions]
     assert len(found.partitions) == len(parts)
     for got, (topic, part) in zip(found.partitions, parts, strict=True):

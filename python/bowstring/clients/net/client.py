@@ -486,7 +486,7 @@ class NetworkClient:
                     connection.expire_waiting(now)
             else:
                 sent = (*connection.in_flight, *connection.unanswered)
-                late = next((p for p in sent if now >= p.deadline), None)
+                late = next((p for p in sent if now >= connection.expires_at(p)), None)
                 if late is not None:
                     self._drop(
                         connection, RequestTimedOutError(frames.api_name(late.api), late.node, late.timeout_s)
@@ -497,7 +497,7 @@ class NetworkClient:
                     connection.expire_waiting(now)
         self.poller.alarm = now + ALARM_MAX_S
         for connection in self._connections.values():
-            deadlines = [p.deadline for p in (*connection.in_flight, *connection.unanswered)]
+            deadlines = [connection.expires_at(p) for p in (*connection.in_flight, *connection.unanswered)]
             if not connection.is_open:
                 deadlines = [connection.deadline]
             deadlines += [p.deadline for p in connection.waiting]

@@ -171,6 +171,7 @@ class Connection:
         self._addresses: deque[tuple[Any, ...]] = deque()
         self.socket: socket.socket | None = None
         self.last_used = time.monotonic()
+        self.throttled_until = 0.0  # the broker reads nothing until then (KIP-219)
 
     @property
     def wants_write(self) -> bool:
@@ -455,6 +456,8 @@ class Connection:
             garbled = GarbledAnswerError(str(error))
             pending.complete(None, garbled)
             raise garbled from error
+        if throttle_time_ms := getattr(response, "throttle_time_ms", 0):
+            self.throttled_until = time.monotonic() + throttle_time_ms / 1e3
         pending.complete(response, None)
 
     def _finish_negotiation(self, pending: Pending, frame: memoryview) -> None:
@@ -525,6 +528,14 @@ class Connection:
         after_s = login.reauthenticate_after_s(random.random())
         self.renew_at = time.monotonic() + after_s if after_s is not None else None
         self._become_ready()
+
+    def expires_at(self, pending: Pending) -> float:
+        """Returns when a request in flight has waited too long: time during which the broker reads nothing
+        from a client above its quota does not count.
+        """
+        if not self.throttled_until:
+            return pending.deadline
+        return max(pending.deadline, self.throttled_until + pending.timeout_s)
 
     def expire_waiting(self, now: float) -> None:
         """Fails the requests that were never sent and whose time is over."""

@@ -96,6 +96,25 @@ def test_silence_ends_in_a_timeout(client):
             ask(client, broker, timeout_s=0.3)
 
 
+def test_time_for_which_a_broker_throttles_is_not_waiting(client):
+    """The broker reads nothing meanwhile (KIP-219); a lost connection would end that early."""
+
+    def throttled(version, request):
+        answer = broker.metadata(version, request)
+        answer.throttle_time_ms = FOR_EVER_MS
+        return answer
+
+    with FakeBroker() as broker:
+        broker.handlers[MetadataRequest] = throttled
+        ask(client, broker)
+        broker.handlers[MetadataRequest] = lambda version, request: SILENCE
+        node = Node(1, broker.host, broker.port)
+        pending = client.send(node, MetadataRequest, MetadataRequest(), timeout_s=0.05)
+        while time.monotonic() < pending.deadline + 0.05:
+            client.poll(0.05)
+        assert not pending.done
+
+
 def test_a_listener_that_never_answers_is_unreachable():
     client = NetworkClient("test", connect_timeout_ms=300)
     with socket.create_server((own_address(), 0)) as listener:

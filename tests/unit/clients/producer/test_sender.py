@@ -1,5 +1,6 @@
 """What the producer does when brokers answer with trouble: retried in order, numbered right, never silent."""
 
+import threading
 import time
 
 import pytest
@@ -55,6 +56,35 @@ def test_what_may_be_repeated_is_repeated_with_the_same_sequence(broker, trouble
         assert producer.send("t", b"x").result(HANG_S).offset == 0
         assert producer.send("t", b"y").result(HANG_S).offset == 1
     assert [identity(batch) for batch in log.stored] == [(7, 0, 0, 1), (7, 0, 1, 1)]
+
+
+def test_time_for_which_a_broker_throttles_is_not_waiting(broker):
+    """The broker reads nothing meanwhile (KIP-219): a retry would come back on another connection."""
+    log, may_answer = Log(broker, []), threading.Event()
+
+    def throttled(version, request):
+        answer = log.produce(version, request)
+        answer.throttle_time_ms = FOR_EVER_MS
+        return answer
+
+    def late(version, request):
+        may_answer.wait(HANG_S)
+        return log.produce(version, request)
+
+    broker.handlers[ProduceRequest] = throttled
+    with producer_for(broker, request_timeout_ms=500) as producer:
+        for value in (b"x", b"y"):  # from Python, then natively
+            producer.send("t", value).result(HANG_S)
+        before = len(broker.seen(ProduceRequest))
+        broker.handlers[ProduceRequest] = late
+        sent = producer.send("t", b"z")
+        try:
+            with pytest.raises(ClientTimeoutError):
+                sent.result(0.7)
+        finally:
+            may_answer.set()
+        assert sent.result(HANG_S).offset == 2
+        assert len(broker.seen(ProduceRequest)) == before + 1
 
 
 def test_a_wrong_leader_makes_metadata_be_asked_again(broker):
