@@ -79,8 +79,14 @@ def _secured(folder: Path) -> dict[str, str]:
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(Authority(folder / "certs").issue_broker()),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "certs" / "ca.pem"),
+        "inter.broker.listener.name": "SECURED",
         "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.secured.plain.sasl.jaas.config": f'{plain} user_alice="a secret";',
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.secured.plain.sasl.jaas.config": (
+            f'{plain} username="node" password="a secret" user_node="a secret";'
+        ),
     }
 
 

@@ -2,7 +2,11 @@
 
 import pytest
 
-from bowstring.clients.admin.scram_users import ScramCredentialInfo, UserScramCredentialUpsertion
+from bowstring.clients.admin.scram_users import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from bowstring.engine.configs import ConfigSource, Origin
 from bowstring.engine.configs.files import UnknownConfig
 from bowstring.engine.metadata.config_changes import Change
@@ -126,7 +130,9 @@ def test_errors(kind, values, version):
         Token("a secret", 1.0),
         ScramCredential(b"a secret", b"a secret", b"a secret", 4096),
         parse_login('a.PlainLoginModule required password="a secret";'),
-        UserScramCredentialUpsertion("alice", ScramCredentialInfo("SCRAM-SHA-256"), "a secret", b"a secret"),
+        UserScramCredentialUpsertion(
+            "alice", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256), "a secret", b"a secret"
+        ),
     ],
     ids=lambda kept: type(kept).__name__,
 )
