@@ -218,7 +218,9 @@ def test_every_protection_that_is_not_there_is_named_at_once_and_nothing_is_touc
     )
     status, message = refused("--config", str(config), "--data", str(tmp_path / "data"), cwd=tmp_path)
     assert status == 1
-    named = [line.removeprefix("bowstring: ").partition("=")[0] for line in message.splitlines()]
+    *reasons, places = message.splitlines()
+    assert places.startswith("  see ") and "server.properties:" in places
+    named = [line.removeprefix("bowstring: ").partition("=")[0] for line in reasons]
     assert named == [
         "create.topic.policy.class.name",
         "queued.max.request.bytes",
@@ -234,7 +236,8 @@ def test_a_file_that_listens_to_every_machine_is_refused_in_a_sentence(tmp_path,
     config.write_text(f"listeners={listeners}\n")
     status, message = refused("--config", str(config), "--data", str(tmp_path / "data"), cwd=tmp_path)
     assert status == 1
-    (sentence,) = message.splitlines()
+    sentence, place = message.splitlines()
+    assert place == f"  see {config}:1 (listeners)"
     assert listeners in sentence and "--listen-unauthenticated" in sentence
     assert not (tmp_path / "data").exists()
 
@@ -245,7 +248,7 @@ def test_host_and_port_do_not_take_the_protection_of_a_file_away(tmp_path, liste
     config.write_text(f"listeners={listeners}\n")
     status, message = refused("--config", str(config), "--port", "0", cwd=tmp_path)
     assert status == 1
-    assert f"{listeners.partition(':')[0]} asks for" in message
+    assert f"{listeners.partition(':')[0]} has " in message
 
 
 def test_without_a_word_the_loopback_interface_is_listened_on(tmp_path, start):
