@@ -20,6 +20,7 @@ from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import UnknownConfig, load, with_places
+from bowstring.engine.configs.listener_configs import listener_protocol
 from bowstring.engine.quorum.settings import BROKER
 from bowstring.engine.requests.listeners import ALL_INTERFACES, client_listeners, parse_listener
 from bowstring.engine.storage.directory_lock import DataDirectoryError
@@ -197,14 +198,22 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def main(argv: Sequence[str]) -> int:
-    """Runs a broker; returns the exit status: 0 after a clean shutdown, 1 when it could not start."""
+def main(argv: Sequence[str], *, may_dump_core: bool = False) -> int:
+    """Runs a broker; returns the exit status: 0 after a clean shutdown, 1 when it could not start.
+
+    Args:
+        may_dump_core: Also with keys or passwords in memory, so that its user may look into the process.
+    """
     arguments = parser().parse_args(argv)
     with StopSignals() as signals:
         try:
             settings = settings_of(arguments)
-            value = BrokerConfigs(settings.configs).value
-            event_log.log_to_stderr(value("bowstring.log.format"), value("bowstring.log.level"))
+            configs = BrokerConfigs(settings.configs)
+            event_log.log_to_stderr(
+                configs.value("bowstring.log.format"), configs.value("bowstring.log.level")
+            )
+            if not may_dump_core:
+                _protect(configs)
             broker = node_of(settings.configs)
             notify(STATUS="opening the logs")
             broker.open()
@@ -231,6 +240,15 @@ def main(argv: Sequence[str]) -> int:
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
         return 0
+
+
+def _protect(configs: BrokerConfigs) -> None:
+    """With keys or passwords, the process has secrets in memory."""
+    names = (parse_listener(each)[0] for each in configs.value("listeners"))
+    if any(listener_protocol(configs, name) != "PLAINTEXT" for name in names):
+        from bowstring.engine.security.core_dumps import forbid_core_dumps
+
+        forbid_core_dumps()
 
 
 def _warn(settings: Settings) -> None:

@@ -59,7 +59,8 @@ def main() -> None:
     _watch_starter()
     from bowstring.serve import main as serve
 
-    sys.exit(serve(sys.argv[1:]))
+    # The links of a cluster find their nodes by the descriptors of processes.
+    sys.exit(serve(sys.argv[1:], may_dump_core=True))
 
 
 if __name__ == "__main__":
