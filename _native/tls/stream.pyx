@@ -7,13 +7,15 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, strncmp
 from bowstring._native.tls.openssl cimport (
-    BIO_CTRL_FLUSH, BIO_FLAGS_READ, BIO_FLAGS_SHOULD_RETRY, BIO_TYPE_SOURCE_SINK, SSL_CTRL_SET_TLSEXT_HOSTNAME,
-    SSL_ERROR_WANT_READ, SSL_ERROR_ZERO_RETURN, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, openssl)
+    BIO_CTRL_FLUSH, BIO_FLAGS_READ, BIO_FLAGS_SHOULD_RETRY, BIO_TYPE_SOURCE_SINK, SSL_CTRL_CLEAR_MODE, SSL_CTRL_MODE,
+    SSL_CTRL_SET_TLSEXT_HOSTNAME, SSL_ERROR_WANT_READ, SSL_ERROR_ZERO_RETURN, SSL_MODE_RELEASE_BUFFERS,
+    X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, openssl)
 from bowstring._native.tls.stream_types cimport (
     TLS_CLOSED, TLS_FAILED, TLS_OK, TlsBuffer, TlsCalls, TlsPort, TlsStatus, TlsStream)
 
 cdef enum:
     BUFFER_MIN_BYTES = 4096
+    RECORD_BYTES = 16384            # of plain text, the most that a record has
     DATALESS_MAX = 64               # a peer may send this many messages in a row that are not data, each with an answer
                                     # counts twice: they cost time and memory (RFC 8446, 4.6.3; refused renegotiation)
 
@@ -196,7 +198,10 @@ cdef TlsStatus stream_receive(TlsStream *s, const uint8_t *data, int64_t n, uint
 cdef TlsStatus decrypt(TlsStream *s, uint8_t *out, int64_t room, int64_t *produced) noexcept nogil:
     cdef size_t got
     cdef int result
+    openssl.SSL_ctrl(s.ssl, SSL_CTRL_CLEAR_MODE, SSL_MODE_RELEASE_BUFFERS, NULL)    # until the last record
     while produced[0] < room:
+        if s.input_bytes == 0:
+            openssl.SSL_ctrl(s.ssl, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL)
         result = openssl.SSL_read_ex(s.ssl, out + produced[0], room - produced[0], &got)
         if result == 1:
             produced[0] += got
@@ -216,7 +221,11 @@ cdef bint stream_encrypt(TlsStream *s, const uint8_t *data, int64_t n) noexcept 
     if s.failed or not s.established:
         return False
     openssl.ERR_clear_error()
+    if n > RECORD_BYTES:                                 # one buffer for all records of the call
+        openssl.SSL_ctrl(s.ssl, SSL_CTRL_CLEAR_MODE, SSL_MODE_RELEASE_BUFFERS, NULL)
     while n > 0:
+        if n <= RECORD_BYTES:
+            openssl.SSL_ctrl(s.ssl, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL)
         if openssl.SSL_write_ex(s.ssl, data, n, &took) != 1:
             fail(s)
             return False

@@ -1,5 +1,6 @@
 """TLS sessions in memory, with Python's ssl module as the foreign peer."""
 
+import ctypes
 import datetime
 import ssl
 
@@ -365,3 +366,28 @@ def test_a_released_session_is_of_no_use():
     assert "bowstring.tls.stream" in repr(client.release())
     with pytest.raises(TlsError, match="handed over"):
         client.outgoing()
+
+
+class _Memory(ctypes.Structure):
+    """glibc's mallinfo2."""
+
+    _fields_ = [(f"before_{number}", ctypes.c_size_t) for number in range(7)] + [
+        ("used_bytes", ctypes.c_size_t),
+        ("free_bytes", ctypes.c_size_t),
+        ("top_bytes", ctypes.c_size_t),
+    ]
+
+
+def test_idle_sessions_keep_no_buffers_of_records():
+    """Records of one call share a buffer, which OpenSSL gives back after the last."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallinfo2"):
+        pytest.skip("needs glibc 2.33")
+    libc.mallinfo2.restype = _Memory
+    pairs = [connected() for _ in range(20)]
+    before = libc.mallinfo2().used_bytes
+    for client, server in pairs:
+        client.send(bytes(70_000))
+        server.send(bytes(70_000))
+        assert exchange(client, server) == (bytes(70_000), bytes(70_000))
+    assert (libc.mallinfo2().used_bytes - before) / len(pairs) < 4096
