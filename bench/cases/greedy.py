@@ -22,6 +22,8 @@ from bowstring import Admin
 # Ten seconds' worth may come at once, as in Kafka, in each eleven.
 BYTES_PER_SECOND = 5e6
 _PACE_S = 0.002
+# Of the time: the greedy client first sends what a whole window of its quota allows, as quickly as it can.
+_BURST_SHARE = 5
 _WARM_UP_RECORDS = 500
 _FILLED_RECORDS = 1_000_000
 _QUOTAS = ("producer_byte_rate", "consumer_byte_rate")
@@ -35,7 +37,8 @@ def beside_another(lab: Lab, name: str, title: str) -> CaseResult:
         "measured": "Produce of one 1 KiB record, acks=all, each 2 ms by a blocking socket",
         "greedy": "send_arrow, or poll_arrow of a topic in the page cache, without a pause",
         "its quota": f"{BYTES_PER_SECOND / 1e6:g} MB/s, by client id",
-        "for": f"{seconds:g} s, and {seconds / 2:g} s without a quota",
+        "for": f"{seconds:g} s after the first {seconds / _BURST_SHARE:g} s, which hold the burst that a new "
+        f"quota allows (burst …); {seconds / 2:g} s without a quota",
     }
 
     def measure(peer_name: str) -> dict[str, float]:
@@ -58,6 +61,8 @@ def _measure(lab: Lab, peer: Peer) -> dict[str, float]:
             key = f"beside_{verb}" if limited else f"unlimited_{verb}"
             of = lab.new_topic(peer) if verb == "produce" else read
             with _greedy(peer, verb, of, records):
+                if limited:
+                    found |= _cuts(f"burst_{verb}", _times_ms(peer, topic, seconds=seconds / _BURST_SHARE))
                 times_ms = _times_ms(peer, topic, seconds=seconds if limited else seconds / 2)
             if of != read:
                 lab.delete_topic(peer, of)
