@@ -246,7 +246,7 @@ def _protect(configs: BrokerConfigs) -> None:
     """With keys or passwords, the process has secrets in memory."""
     names = (parse_listener(each)[0] for each in configs.value("listeners"))
     if any(listener_protocol(configs, name) != "PLAINTEXT" for name in names):
-        from bowstring.engine.security.core_dumps import forbid_core_dumps
+        from bowstring.engine.broker.core_dumps import forbid_core_dumps
 
         forbid_core_dumps()
 
