@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.listener_configs import listener_prefix, listener_value
-from bowstring.engine.security.kerberos_names import CONFIG, KerberosNameError, KerberosRules
+from bowstring.engine.security.kerberos_rules import CONFIG, KerberosNameError, KerberosRules
 from bowstring.engine.security.sasl_server import AuthenticationFailedError
 from bowstring.security.jaas import Login
 from bowstring.security.kerberos_options import KerberosOptionsError, kerberos_options

@@ -390,7 +390,8 @@ def write(
         ClientError: records could not be delivered.
 
     Examples:
-        >>> bowstring.write("flights", polars.DataFrame({"key": ["UA"], "value": ["on time"]}))
+        >>> frame = polars.DataFrame({"key": ["UA"], "value": ["on time"]})
+        >>> bowstring.write("flights", frame)
         1
     """
     roles: dict[str, Any] = {

@@ -17,7 +17,7 @@ from bowstring.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from bowstring.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from bowstring.security.gssapi_client import GssapiClient
-from bowstring.security.kerberos import Initiator
+from bowstring.security.kerberos import KerberosInitiator
 from tests.conformance.drivers import Driver, DriverError, Json, Session
 from tests.support.kerberos_packages import NoKerberosError
 from tests.support.kerberos_realm import FOREIGN, MODULE, REALM, Realm, realm
@@ -177,7 +177,7 @@ def handshake(version: int) -> bytes:
 
 
 def of_alice(kerberized: Kerberized) -> GssapiClient:
-    initiator = Initiator("kafka", keytab=kerberized.realm.keytab("alice"))
+    initiator = KerberosInitiator("kafka", keytab=kerberized.realm.keytab("alice"))
     return GssapiClient(lambda: initiator.context("localhost"), "kafka")
 
 

@@ -15,6 +15,7 @@ DECLARED = ("python/bowstring/protocol/messages/", "python/bowstring/protocol/re
 # Names that product code does not use, each with its user.
 CALLED_FROM_OUTSIDE = {
     "_missing_": "enum",
+    "_repr_html_": "notebooks",
     "redirect_request": "urllib, of a handler",
     "_index_key": "Numba, of its cache",
     "log_mark_corrupt": "nobody; half of the native modules depend on its file, so it goes with the next change there",

@@ -287,7 +287,7 @@ def _password(given: Mapping[str, Any], options: Mapping[str, str], mechanism: s
 def _kerberos(given: Mapping[str, Any], login: Login | None) -> NewSasl:
     # Imported late: other mechanisms do not need it.
     from bowstring.security.gssapi_client import GssapiClient
-    from bowstring.security.kerberos import Initiator, KerberosError, KerberosMissingError
+    from bowstring.security.kerberos import KerberosError, KerberosInitiator, KerberosMissingError
     from bowstring.security.kerberos_options import KerberosOptionsError, kerberos_options
 
     options = {} if login is None else login.options
@@ -307,7 +307,7 @@ def _kerberos(given: Mapping[str, Any], login: Login | None) -> NewSasl:
             keytab, uses_cache = found.keytab, found.uses_cache
     service = str(service or "kafka")
     try:
-        initiator = Initiator(
+        initiator = KerberosInitiator(
             service,
             principal=principal or "",
             keytab=keytab or "",

@@ -239,7 +239,7 @@ def _user() -> str:
         return f"the user with the id {os.getuid()}"
 
 
-class Initiator:
+class KerberosInitiator:
     """Makes contexts of a client. Thread-safe.
 
     Args:

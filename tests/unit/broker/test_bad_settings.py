@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from bowstring.engine.event_log import LOGGER
 from bowstring.serve import main
+from tests.support.addresses import own_address
 from tests.support.certificates import DAY, authority, client_identity, server_identity
 
 OWN = server_identity()
@@ -125,7 +126,8 @@ def test_what_is_wrong(start, settings, named, words):
 
 
 def test_a_port_that_is_taken(start):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    host = own_address()
+    with socket.create_server((host, 0)) as taken:
         port = taken.getsockname()[1]
-        told, lines = start({LOCATION: "FOLDER/right", "listeners": f"OUTER://127.0.0.1:{port}"})
-    assert f"cannot listen on 127.0.0.1:{port}" in told and lines == {"listeners"}
+        told, lines = start({LOCATION: "FOLDER/right", "listeners": f"OUTER://{host}:{port}"})
+    assert f"cannot listen on {host}:{port}" in told and lines == {"listeners"}

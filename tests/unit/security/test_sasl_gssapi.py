@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from bowstring.engine.configs import BrokerConfigs, ConfigError
-from bowstring.engine.security.kerberos_names import KerberosRules
+from bowstring.engine.security.kerberos_rules import KerberosRules
 from bowstring.engine.security.sasl_gssapi import GssapiServer, gssapi_server
 from bowstring.engine.security.sasl_server import AuthenticationFailedError
 from bowstring.security.jaas import parse_login

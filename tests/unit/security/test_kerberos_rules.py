@@ -3,7 +3,7 @@
 import pytest
 
 from bowstring.engine.configs import ConfigError
-from bowstring.engine.security.kerberos_names import KerberosNameError, KerberosRules
+from bowstring.engine.security.kerberos_rules import KerberosNameError, KerberosRules
 
 REALM = "REALM.COM"
 
