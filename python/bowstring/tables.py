@@ -390,8 +390,8 @@ def write(
         ClientError: records could not be delivered.
 
     Examples:
-        >>> frame = polars.DataFrame({"key": ["UA"], "value": ["on time"]})
-        >>> bowstring.write("flights", frame)
+        >>> table = pyarrow.table({"key": ["UA"], "value": ["on time"]})
+        >>> bowstring.write("flights", data=table)
         1
     """
     roles: dict[str, Any] = {

@@ -15,7 +15,6 @@ DECLARED = ("python/bowstring/protocol/messages/", "python/bowstring/protocol/re
 # Names that product code does not use, each with its user.
 CALLED_FROM_OUTSIDE = {
     "_missing_": "enum",
-    "_repr_html_": "notebooks",
     "redirect_request": "urllib, of a handler",
     "_index_key": "Numba, of its cache",
     "log_mark_corrupt": "nobody; half of the native modules depend on its file, so it goes with the next change there",
@@ -25,6 +24,7 @@ CALLED_FROM_OUTSIDE = {
 }
 # Names that product code leaves to tests, each with the reason.
 FOR_TESTS = {
+    "_repr_html_": "notebooks call it",
     "controller_ids": "for users of bowstring.Cluster, beside broker_ids",
     "with_on_error": "for users of formats of values",
     "decode_end_txn_marker": "the reverse of what the coordinator writes",

@@ -13,6 +13,7 @@ NOT_OURS = {
     *("_replace", "_asdict", "_fields", "_exit"),
     *("_error", "_bad", "_jvm", "_jdf", "_jsc", "_jsparkSession", "_gateway"),
     *("_FATAL", "_BAD_MSG", "_PARTITION_EOF", "_AUTHENTICATION", "_SSL", "_assign_work_unit", "_coordinator"),
+    "_ALL_BROKERS_DOWN",
 }
 # Our own private names that tests use, by file, each with the reason why there is no public one.
 PRIVATE = {
@@ -105,6 +106,10 @@ PRIVATE = {
         "_sender": "the same",
     },
     "unit/groups/test_administration.py": {"_heap": "bounds what a queue keeps for timers that are gone"},
+    "simulation/nodes/acknowledged_changes.py": {"_rules": "what the reactors must follow, from the image"},
+    "unit/security/test_token_endpoint.py": {
+        "_renewing": "a failed renewal changes nothing that can be seen"
+    },
     "simulation/nodes/faults.py": {
         "_NOTHING": "a fault is patched in where the decision is",
         "_ServedLogs": "the same",
@@ -115,6 +120,7 @@ PRIVATE = {
     "simulation/nodes/leftovers.py": dict.fromkeys(
         (
             *(
+                "_appends",
                 "_asked",
                 "_assignments",
                 "_busy",

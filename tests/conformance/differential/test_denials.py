@@ -6,8 +6,8 @@ from bowstring.engine.api.table import BY_BROKER
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.schema import ARRAY, STRUCT, Field, Struct, fields_of
 from tests.conformance.differential.compare import conversation
+from tests.conformance.differential.sasl_client import Client, plain
 from tests.conformance.differential.talk import API_KEYS, Talk
-from tests.conformance.differential.test_sasl import Client, plain
 
 # They have to do with the connection, and need no permission.
 OPEN: Final = ("ApiVersions", "SaslHandshake", "SaslAuthenticate")

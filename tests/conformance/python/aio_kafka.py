@@ -103,7 +103,7 @@ async def transact(args: Json) -> None:
             async with producer.transaction():
                 await producer.send_and_wait(args["topic"], b"in a transaction")
                 if "for_ms" in args:
-                    await asyncio.sleep(args["for_ms"] / 1000)
+                    await pause_async(args["for_ms"] / 1000, "the session ends in it")
                     await producer.send_and_wait(args["topic"], b"in a transaction")
     finally:
         await producer.stop()

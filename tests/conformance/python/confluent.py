@@ -26,7 +26,7 @@ from tests.conformance.python.loop import (
     run,
     unpack,
 )
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, pause
 
 producers: dict[str, Producer] = {}
 admins: dict[str, AdminClient] = {}
@@ -139,7 +139,7 @@ def transact(args: Json) -> Json:
         producer.produce(args["topic"], b"in a transaction")
         if "for_ms" in args:
             producer.flush(timeout_s)
-            time.sleep(args["for_ms"] / 1000)
+            pause(args["for_ms"] / 1000, "the session ends in it")
             producer.produce(args["topic"], b"in a transaction")
         producer.commit_transaction(timeout_s)
     except KafkaException as error:

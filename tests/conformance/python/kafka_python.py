@@ -1,6 +1,5 @@
 """kafka-python for the driver protocol."""
 
-import time
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -99,7 +98,7 @@ def transact(args: Json) -> Json:
         sent = producer.send(args["topic"], value=b"in a transaction")
         if "for_ms" in args:
             sent.get(args["timeout_ms"] / 1000)
-            time.sleep(args["for_ms"] / 1000)
+            pause(args["for_ms"] / 1000, "the session ends in it")
             producer.send(args["topic"], value=b"in a transaction")
         producer.commit_transaction()
     finally:
