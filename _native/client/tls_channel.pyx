@@ -12,14 +12,13 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.client.socket_io cimport gil_back, gil_wanted, recv_now, send_now, wait_readable
-from bowstring._native.tls.stream_types cimport TLS_CLOSED, TLS_FAILED, TLS_SLACK, TlsStatus, TlsStream
+from bowstring._native.tls.stream_types cimport TLS_CLOSED, TLS_FAILED, TLS_RECORD_BYTES, TLS_SLACK, TlsStatus, TlsStream
 
 import os
 
 cdef enum:
     RAW_BYTES = 65536
     REST_BYTES = 82944                   # RAW_BYTES + TLS_SLACK
-    RECORD_BYTES = 16384                 # of plain text in a record, at most
     TAKEN_MAX = 131072                   # plain text that is encrypted before it is written
     BUFFERS_AT_ONCE = 64
     KEEP_BYTES = 2048                    # encrypted with the GIL held
@@ -40,7 +39,7 @@ cdef class TlsChannel:
         self.stream = <TlsStream *>PyCapsule_GetPointer(stream, "bowstring.tls.stream")
         PyCapsule_SetName(stream, "taken")
         self.raw = <uint8_t *>malloc(RAW_BYTES)
-        self.record = <uint8_t *>malloc(RECORD_BYTES)
+        self.record = <uint8_t *>malloc(TLS_RECORD_BYTES)
         if self.raw == NULL or self.record == NULL:
             raise MemoryError
 
@@ -117,17 +116,17 @@ cdef class TlsChannel:
             n, self.record_bytes = self.record_bytes, 0
             return n == 0 or self.stream.calls.encrypt(self.stream, self.record, n)
         while size > 0:
-            if self.record_bytes == 0 and size >= RECORD_BYTES:
-                n = size - size % RECORD_BYTES
+            if self.record_bytes == 0 and size >= TLS_RECORD_BYTES:
+                n = size - size % TLS_RECORD_BYTES
                 if not self.stream.calls.encrypt(self.stream, data, n):
                     return False
             else:
-                n = min(size, RECORD_BYTES - self.record_bytes)
+                n = min(size, TLS_RECORD_BYTES - self.record_bytes)
                 memcpy(self.record + self.record_bytes, data, n)
                 self.record_bytes += n
-                if self.record_bytes == RECORD_BYTES:
+                if self.record_bytes == TLS_RECORD_BYTES:
                     self.record_bytes = 0
-                    if not self.stream.calls.encrypt(self.stream, self.record, RECORD_BYTES):
+                    if not self.stream.calls.encrypt(self.stream, self.record, TLS_RECORD_BYTES):
                         return False
             data += n
             size -= n
@@ -167,7 +166,7 @@ cdef class TlsChannel:
         while view.len - at - got > 0 and not failure:
             n = self.decrypt(<uint8_t *>view.buf + at + got, view.len - at - got, &failure)
             got += n
-            if n < RECORD_BYTES:
+            if n < TLS_RECORD_BYTES:
                 break
         PyBuffer_Release(&view)
         if got > 0:

@@ -11,11 +11,10 @@ from bowstring._native.tls.openssl cimport (
     SSL_CTRL_SET_TLSEXT_HOSTNAME, SSL_ERROR_WANT_READ, SSL_ERROR_ZERO_RETURN, SSL_MODE_RELEASE_BUFFERS,
     X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, openssl)
 from bowstring._native.tls.stream_types cimport (
-    TLS_CLOSED, TLS_FAILED, TLS_OK, TlsBuffer, TlsCalls, TlsPort, TlsStatus, TlsStream)
+    TLS_CLOSED, TLS_FAILED, TLS_OK, TLS_RECORD_BYTES, TlsBuffer, TlsCalls, TlsPort, TlsStatus, TlsStream)
 
 cdef enum:
     BUFFER_MIN_BYTES = 4096
-    RECORD_BYTES = 16384            # of plain text, the most that a record has
     DATALESS_MAX = 64               # a peer may send this many messages in a row that are not data, each with an answer
                                     # counts twice: they cost time and memory (RFC 8446, 4.6.3; refused renegotiation)
 
@@ -221,10 +220,10 @@ cdef bint stream_encrypt(TlsStream *s, const uint8_t *data, int64_t n) noexcept 
     if s.failed or not s.established:
         return False
     openssl.ERR_clear_error()
-    if n > RECORD_BYTES:                                 # one buffer for all records of the call
+    if n > TLS_RECORD_BYTES:                                 # one buffer for all records of the call
         openssl.SSL_ctrl(s.ssl, SSL_CTRL_CLEAR_MODE, SSL_MODE_RELEASE_BUFFERS, NULL)
     while n > 0:
-        if n <= RECORD_BYTES:
+        if n <= TLS_RECORD_BYTES:
             openssl.SSL_ctrl(s.ssl, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL)
         if openssl.SSL_write_ex(s.ssl, data, n, &took) != 1:
             fail(s)

@@ -8,6 +8,8 @@ from libc.stdint cimport int32_t, int64_t, int8_t, uint8_t
 cdef enum:
     # Room that receive() needs beyond the received bytes: OpenSSL may hold a partial record of this size.
     TLS_SLACK = 17408
+    # Of plain text, the most that a record has (RFC 8446, section 5.1).
+    TLS_RECORD_BYTES = 16384
 
 cdef enum TlsStatus:
     TLS_OK

@@ -4,13 +4,13 @@ import asyncio
 from dataclasses import replace
 
 from bowstring.engine.coordinators import runtime
+from bowstring.engine.coordinators.committed_appends import CommittedAppends
 from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime
 from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.transactions import ending, init, partitions
 from bowstring.engine.transactions.marker_sender import MarkerSender
-from bowstring.engine.transactions.marker_writer import MarkerWriter
 from bowstring.engine.transactions.service import TransactionCoordinatorService
 from bowstring.engine.transactions.shard import TransactionShard
 from bowstring.engine.transactions.state import ShardState
@@ -181,7 +181,7 @@ def marker_answered_too_early(patches):
     async def committed(self, key, log, offset, leader_epoch):
         return Errors.NONE
 
-    patches.set(MarkerWriter, "_committed", committed)
+    patches.set(CommittedAppends, "_committed", committed)
 
 
 @fault("Markers are sent to the first partition only", *ODD)
