@@ -301,8 +301,3 @@ def test_a_fetch_that_waits_gets_no_records_after_the_permission_is_withdrawn(no
         assert found.partitions[0].error_code == DENIED and not found.partitions[0].records
     finally:
         client.close()
-
-
-def test_there_is_no_socket_for_local_reads(node):
-    engine = engine_of(node.broker)
-    assert engine.local is None and engine.configs.value("bowstring.local.socket") == "off"
