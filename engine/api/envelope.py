@@ -66,7 +66,7 @@ async def handle(
     except KafkaError as error:
         if error.error is Errors.NOT_CONTROLLER:
             raise
-        response = refusal(inner.api_key, inner.version, inner.body, error)
+        response = refusal(inner.api_key, inner.version, inner.body, error, is_streamed=True)
         if response is None:
             raise
     encoding = await encoded(inner.api_key, inner.version, inner.correlation_id, response, time_slices)

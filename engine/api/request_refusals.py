@@ -1,7 +1,7 @@
 """Answers whole requests with an error where the response has an error for each topic or resource only."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from bowstring.engine.api.message_paths import found_at
 from bowstring.engine.api.table import TABLE, Part
@@ -11,10 +11,17 @@ from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import KafkaError
 from bowstring.protocol.schema import Response, Struct, fields_of
 
+MANY: Final = 500
 
-def refusal(key: int, version: int, body: Any, error: KafkaError) -> Response | None:
+
+def refusal(
+    key: int, version: int, body: Any, error: KafkaError, *, is_streamed: bool = False
+) -> Response | None:
     """Returns the answer to a request that failed as a whole: the error for each topic or resource that it
     names, as Kafka's getErrorResponse. None if there is no such answer.
+
+    Args:
+        is_streamed: The answer is only encoded, in slices: results for over MANY elements are made then.
     """
     row = TABLE[key]
     answer: Any = error_response(key, version, error)
@@ -25,20 +32,31 @@ def refusal(key: int, version: int, body: Any, error: KafkaError) -> Response | 
             setattr(answer, name, value)
     for part in row.refused:
         results = list(getattr(answer, part.results))
-        setattr(answer, part.results, _joined(results, part, type(answer), body, error))
+        many = MANY if is_streamed else None
+        setattr(answer, part.results, _joined(results, part, type(answer), body, error, many=many))
     return cast(Response | None, answer)
 
 
-def _joined(results: list[Any], part: Part, answer: type[Struct], elements_of: Any, error: KafkaError) -> Any:
+def _joined(
+    results: list[Any],
+    part: Part,
+    answer: type[Struct],
+    elements_of: Any,
+    error: KafkaError,
+    *,
+    many: int | None = None,
+) -> Any:
     """Returns results with those for the elements of a request, or of one of its elements: as a list, unless
-    there are very many.
+    there are over `many`, or so many that the request has them as Elements.
     """
     (result_class,) = (each.struct for each in fields_of(answer) if each.name == part.results)
     assert result_class is not None, part.results
     elements = found_at(elements_of, part.elements)
     added = _results(part, result_class, elements, error)
-    if not results and "." not in part.elements and is_large(getattr(elements_of, part.elements)):
-        return streamed(added)
+    if not results and "." not in part.elements:
+        given = getattr(elements_of, part.elements)
+        if is_large(given) or (many is not None and given is not None and len(given) > many):
+            return streamed(added)
     return [*results, *added]
 
 
