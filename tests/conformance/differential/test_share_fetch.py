@@ -1,5 +1,6 @@
 """ShareFetch and ShareAcknowledge: sessions, acquired ranges, acknowledgements and their errors (KIP-932)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -113,19 +114,37 @@ class Member:
         """Fetches until records come, and adds that answer to the transcript: written and committed records may be with
         a share partition later than their producer has its answer.
         """
+
+        def has_records(answer: Any) -> bool:
+            assert answer is not None and not answer.error_code, answer
+            return any(each.acquired_records for topic in answer.responses for each in topic.partitions)
+
+        return self._last(lambda: self.fetch(note, **more), has_records, f"{note}: no records came")
+
+    def refused(self, note: str, *acks: tuple[int, int, list[int]], **more: Any) -> Any:
+        """Acknowledges until that is refused, and adds that answer to the transcript: Kafka answers a change of a config
+        before its share partitions have it.
+        """
+        return self._last(
+            lambda: self.acknowledge(note, *acks, **more),
+            lambda answer: answer.responses[0].partitions[0].error_code,
+            f"{note}: not refused",
+        )
+
+    def _last(self, ask: Callable[[], Any], wanted: Callable[[Any], object], what: str) -> Any:
+        """Asks until an answer is the wanted one; only that one stays in the transcript."""
         talk = self.group.talk
 
         def comes() -> Any:
             before, known = len(talk.transcript), talk.aliases.snapshot()
-            answer = self.fetch(note, **more)
-            assert answer is not None and not answer.error_code, answer
-            if any(each.acquired_records for topic in answer.responses for each in topic.partitions):
+            answer = ask()
+            if wanted(answer):
                 return answer
             del talk.transcript[before:]
             talk.aliases.restore(known)
             return None
 
-        return wait_until(comes, f"{note}: no records came")
+        return wait_until(comes, what)
 
     def join(self, *indexes: int) -> None:
         """Opens a session until its first answer names all partitions without an error: then they are loaded."""
@@ -250,7 +269,7 @@ def test_record_limit_and_renewal(talk: Talk) -> None:
     nothing: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
     ann.fetch("renews", {0: [(0, 0, [RENEW])]}, is_renew_ack=True, **nothing)
     group.configure(share_renew_acknowledge_enable="false")
-    ann.acknowledge("renews what may not be", (0, 0, [RENEW]), is_renew_ack=True)
+    ann.refused("renews what may not be", (0, 0, [RENEW]), is_renew_ack=True)
     ann.acknowledge("accepts", (0, 0, [ACCEPT]))
 
 
