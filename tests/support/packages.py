@@ -161,6 +161,7 @@ OUTER_PACKAGES = {
         *("clients.net", "clients.producer", "kernels", "protocol", "security"),
     },
     "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
+    "operations": {"clients", "clients.admin", "protocol"},
     "demo": {
         "broker",
         "clients",
@@ -174,8 +175,8 @@ OUTER_PACKAGES = {
     "cli": {
         *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.net"),
         *("clients.producer", "clients.share", "cluster", "demo", "engine.broker"),
-        *("engine.configs", "engine.migration", "engine.quorum", "engine.storage", "pipeline"),
-        *("protocol", "security", "serve", "spark", "version", "_native.base", "_native.log"),
+        *("engine.configs", "engine.migration", "engine.quorum", "engine.storage", "operations"),
+        *("pipeline", "protocol", "security", "serve", "spark", "version", "_native.base", "_native.log"),
         *("_native.protocol", "_native.record"),
     },
 }

@@ -3,8 +3,8 @@
 Imported by: the entry points.
 May import: _native.base, _native.log, _native.protocol, _native.record, clients, clients.admin,
 clients.config, clients.consumer, clients.net, clients.producer, clients.share, cluster, demo, engine.broker,
-engine.configs, engine.migration, engine.quorum, engine.storage, pipeline, protocol, security, serve, spark,
-version.
+engine.configs, engine.migration, engine.quorum, engine.storage, operations, pipeline, protocol,
+security, serve, spark, version.
 """
 
 from __future__ import annotations

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from bowstring.cli.acl_decision import Action, Decision, Settings, decide
-from bowstring.cli.acl_words import SUPPORTED, action_text, operation_word, resource_text, sentence
 from bowstring.cli.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_DEFAULT_S,
@@ -22,7 +20,10 @@ from bowstring.cli.options import (
 from bowstring.cli.output import console, print_hint, print_json, print_note
 from bowstring.cli.tables import safe
 from bowstring.clients.admin.acls import AclBinding, AclBindingFilter
-from bowstring.clients.errors import BrokerError, ClientError
+from bowstring.clients.errors import ClientError, ConfigError
+from bowstring.operations.acl_decision import Action
+from bowstring.operations.acl_explanation import explanation, parse_operation, parse_resource, principal_of
+from bowstring.operations.acl_words import SUPPORTED, action_text, operation_word, resource_text, sentence
 from bowstring.protocol.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -31,10 +32,6 @@ from bowstring.protocol.acls import (
     AclResourceType,
     ResourcePatternType,
 )
-from bowstring.protocol.errors import Errors
-
-if TYPE_CHECKING:
-    from bowstring.clients.admin.admin import Admin
 
 HELP = """\
 Add, list, remove and explain rules of access control (ACLs).
@@ -91,7 +88,7 @@ class Resources(NamedTuple):
         found = [(AclResourceType.TOPIC, each) for each in self.topic]
         found += [(AclResourceType.GROUP, each) for each in self.group]
         found += [(AclResourceType.TRANSACTIONAL_ID, each) for each in self.transactional_id]
-        found += [(AclResourceType.USER, _principal(each)) for each in self.user]
+        found += [(AclResourceType.USER, principal_of(each)) for each in self.user]
         found += [(AclResourceType.DELEGATION_TOKEN, each) for each in self.token]
         return found + ([(AclResourceType.CLUSTER, CLUSTER_NAME)] if self.cluster else [])
 
@@ -107,25 +104,13 @@ CONSUMING: Mapping[AclResourceType, Sequence[AclOperation]] = {
     AclResourceType.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE),
     AclResourceType.GROUP: (AclOperation.READ,),
 }
-# How `acls explain` names resources.
-PREFIXES = {each.name.lower().replace("_", "-"): each for each in SUPPORTED} | {
-    "token": AclResourceType.DELEGATION_TOKEN
-}
-
-
-def _principal(name: str) -> str:
-    return name if ":" in name else f"User:{name}"
 
 
 def _operation(text: str) -> AclOperation:
-    found = AclOperation.__members__.get(text.strip().replace("-", "_").upper())
-    # Kafka's tools write DescribeConfigs.
-    squeezed = {each.name.replace("_", ""): each for each in AclOperation}
-    found = found or squeezed.get(text.strip().upper())
-    if found is None or found in (AclOperation.UNKNOWN, AclOperation.ANY):
-        names = ", ".join(operation_word(each) for each in AclOperation if each >= AclOperation.ALL)
-        raise typer.BadParameter(f"{text!r} is not an operation: {names}")
-    return found
+    try:
+        return parse_operation(text)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _wanted(
@@ -176,7 +161,7 @@ def _rules(
                     f"{resource_text(kind, name)} has no operation {operation_word(operation)}: {names}, all"
                 )
             rules += [
-                AclBinding(kind, name, pattern, _principal(who), host, operation, permission)
+                AclBinding(kind, name, pattern, principal_of(who), host, operation, permission)
                 for who in principals[permission]
                 for host in hosts or [WILDCARD]
             ]
@@ -240,7 +225,7 @@ def list_(
         if kind is not AclResourceType.ANY
         else AclBindingFilter(principal=who)
         for kind, name in resources or [(AclResourceType.ANY, "")]
-        for who in _or_any(map(_principal, principal))
+        for who in _or_any(map(principal_of, principal))
     ]
     with admin_at(bootstrap, timeout) as admin:
         rules = sorted({rule for each in filters for rule in admin.describe_acls(each)})
@@ -271,8 +256,8 @@ def remove(
     Options that are left out match everything: `--allow alice` alone removes all rules that allow alice
     something.
     """
-    who = [(AclPermissionType.ALLOW, _principal(each)) for each in allow]
-    who += [(AclPermissionType.DENY, _principal(each)) for each in deny]
+    who = [(AclPermissionType.ALLOW, principal_of(each)) for each in allow]
+    who += [(AclPermissionType.DENY, principal_of(each)) for each in deny]
     resources = named.chosen()
     if not who and not resources:
         raise typer.BadParameter("say which rules: --allow, --deny, --topic, --group …")
@@ -325,9 +310,9 @@ def explain(
 ) -> None:
     """Say whether a principal may do something, and which rule decides. Exit code 1: it may not."""
     kind, name = _resource(resource)
-    action = Action(_principal(user), _operation(operation), kind, name, host)
+    action = Action(principal_of(user), _operation(operation), kind, name, host)
     with admin_at(bootstrap, timeout) as admin:
-        decision = _decision(admin, action)
+        decision = explanation(admin, action)
     does = action_text(action.operation, kind, name)
     if json:
         print_json(
@@ -352,51 +337,10 @@ def explain(
 
 
 def _resource(text: str) -> tuple[AclResourceType, str]:
-    if text in ("cluster", f"cluster:{CLUSTER_NAME}"):
-        return AclResourceType.CLUSTER, CLUSTER_NAME
-    prefix, colon, name = text.partition(":")
-    kind = PREFIXES.get(prefix)
-    if not colon or not name or kind is None or kind is AclResourceType.CLUSTER:
-        raise typer.BadParameter(
-            f"{text!r} is not a resource: topic:NAME, group:NAME, transactional-id:NAME, token:ID, user:NAME "
-            "or cluster"
-        )
-    return kind, _principal(name) if kind is AclResourceType.USER else name
-
-
-def _decision(admin: Admin, action: Action) -> Decision:
-    chosen = AclBindingFilter(action.resource_type, action.name, ResourcePatternType.MATCH)
     try:
-        rules = admin.describe_acls(chosen)
-    except BrokerError as error:
-        if error.code != Errors.SECURITY_DISABLED.code:
-            raise
-        return Decision(True, "the cluster has no authorizer (authorizer.class.name is not set)", None, [])
-    settings = _settings(admin)
-    decision = decide(action, rules, settings)
-    if settings.super_users is None and not decision.allowed:
-        reason = f"{decision.reason}; but a super user may, and the broker hides super.users"
-        decision = decision._replace(reason=reason)
-    return decision
-
-
-def _settings(admin: Admin) -> Settings:
-    """Reads the configs that decide from a broker; Kafka hides those of its authorizer."""
-    names = ("super.users", "allow.everyone.if.no.acl.found")
-    broker = admin.describe_cluster().brokers[0]
-    found = admin.describe_configs("broker", str(broker.id), names=names)
-    supers, everyone = (found.get(each) for each in names)
-    users = None
-    if supers is None or (supers.value is None and not supers.sensitive):
-        users = frozenset[str]()
-    elif supers.value is not None:
-        users = frozenset(each.strip() for each in supers.value.split(";") if each.strip())
-    default: bool | None = False
-    if everyone is not None and everyone.value is not None:
-        default = everyone.value.lower() == "true"
-    elif everyone is not None and everyone.sensitive:
-        default = None
-    return Settings(users, default)
+        return parse_resource(text)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _json(rule: AclBinding) -> dict[str, str]:

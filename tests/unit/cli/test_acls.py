@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bowstring._native.access.acl_table import AclTable
-from bowstring.cli.acl_decision import Action, Settings, decide
-from bowstring.cli.acl_words import sentence
 from bowstring.clients.admin.acls import AclBinding
+from bowstring.operations.acl_decision import Action, Settings, decide
+from bowstring.operations.acl_words import sentence
 from bowstring.protocol.acls import AclOperation, AclPermissionType, AclResourceType, ResourcePatternType
 
 HIDDEN = Settings(None, None)

@@ -19,6 +19,7 @@ from bowstring.clients.admin.delegation_tokens import AdminDelegationTokens
 from bowstring.clients.admin.features import AdminFeatures
 from bowstring.clients.admin.group_lags import AdminGroupLags
 from bowstring.clients.admin.groups import AdminGroups
+from bowstring.clients.admin.many_groups import AdminManyGroups
 from bowstring.clients.admin.results import (
     ClusterDescription,
     ConfigValue,
@@ -108,6 +109,7 @@ class Admin(
     AdminConfigs,
     AdminGroups,
     AdminGroupLags,
+    AdminManyGroups,
     AdminCluster,
     AdminFeatures,
     AdminTransactions,

@@ -86,14 +86,19 @@ class AdminGroupLags:
                 shares[group] = self._share_lag(group)
             else:
                 known[group] = description, self.committed_offsets(group)
+        return shares | self._lags_of_known(known)
+
+    def _lags_of_known(
+        self, known: Mapping[str, tuple[GroupDescription, Mapping[TopicPartition, OffsetAndMetadata]]]
+    ) -> dict[str, list[GroupLag]]:
+        """Returns the lags of groups whose members and offsets are known."""
         if not known:
-            return shares
+            return {}
         topics = self.topics(internal=True)
         partitions = {group: _partitions(*each, topics) for group, each in known.items()}
         served = {p for each in partitions.values() for p in each if _is_led(topics, p)}
         first, ends = self._ends_now(self.beginning_offsets, served), self._ends_now(self.end_offsets, served)
-        rows = {group: _rows(*known[group], partitions[group], first, ends) for group in known}
-        return shares | rows
+        return {group: _rows(*known[group], partitions[group], first, ends) for group in known}
 
     def _ends_now(
         self,

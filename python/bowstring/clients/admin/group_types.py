@@ -128,8 +128,9 @@ def _tasks(assignment: Any) -> list[StreamsTask]:
     ]
 
 
-MODERN = (
-    GroupType(ConsumerGroupDescribeRequest, _consumer),
-    GroupType(ShareGroupDescribeRequest, _share),
-    GroupType(StreamsGroupDescribeRequest, _streams),
-)
+MODERN_BY_NAME = {
+    "consumer": GroupType(ConsumerGroupDescribeRequest, _consumer),
+    "share": GroupType(ShareGroupDescribeRequest, _share),
+    "streams": GroupType(StreamsGroupDescribeRequest, _streams),
+}
+MODERN = tuple(MODERN_BY_NAME.values())

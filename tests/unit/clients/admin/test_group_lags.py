@@ -6,8 +6,8 @@ import time
 import pytest
 
 from bowstring import Admin, Broker, Producer, TopicPartition
-from bowstring.cli.group_top import measure
 from bowstring.clients.admin.group_lags import batch_timestamp_ms
+from bowstring.operations.group_progress import progress_of_groups
 
 MINUTES_MS = 60_000
 
@@ -53,7 +53,9 @@ def test_top_knows_the_seconds_of_every_group_at_once(broker, admin):
         admin.alter_offsets(f"at-{index}", dict.fromkeys(partitions, index))
     admin.alter_offsets("done", dict.fromkeys(partitions, 4))
     began_s = time.monotonic()
-    rows = {row.group: row for row in measure(admin, [*(f"at-{index}" for index in range(4)), "done"])}
+    rows = {
+        row.group: row for row in progress_of_groups(admin, [*(f"at-{index}" for index in range(4)), "done"])
+    }
     took_s = time.monotonic() - began_s
     for index in range(4):
         row = rows[f"at-{index}"]
@@ -67,7 +69,7 @@ def test_large_batches_and_deleted_beginnings_have_a_time(broker, admin):
     partitions = filled(broker, admin, "large", 3, 2, size_bytes=300_000)
     admin.alter_offsets("slow", dict.fromkeys(partitions, 0))
     admin.delete_records(dict.fromkeys(partitions, 1))
-    (row,) = measure(admin, ["slow"])
+    (row,) = progress_of_groups(admin, ["slow"])
     assert row.seconds is not None and row.seconds >= 9 * 60
     assert len(admin.batch_timestamps([(each, 1) for each in partitions])) == 3
     assert admin.batch_timestamps([(partitions[0], 2), (TopicPartition("gone", 0), 0)]) == {}
@@ -85,3 +87,17 @@ def test_the_timestamp_of_a_batch():
     assert batch_timestamp_ms(bytes(16) + b"\x01" + bytes(1) + struct.pack(">q", 7)) == 7
     assert batch_timestamp_ms(bytes(16) + b"\x00" + bytes(30)) is None
     assert batch_timestamp_ms(head(0, 5, 9)[:30]) is None
+
+
+def test_many_groups_are_described_together(broker, admin):
+    """Same answers as one by one; groups that are gone are left out."""
+    partitions = filled(broker, admin, "together", 2, 3)
+    names = [f"together-{index}" for index in range(3)]
+    for index, name in enumerate(names):
+        admin.alter_offsets(name, dict.fromkeys(partitions, index))
+    listed = [each for each in admin.list_groups() if each.group_id in names]
+    gone = listed[0]._replace(group_id="no-such-group")
+    as_consumer_group = listed[1]._replace(group_id="no-such-group-either", group_type="Consumer")
+    found = admin.describe_groups([*listed, gone, as_consumer_group])
+    assert found == {name: admin.describe_group(name) for name in names}
+    assert admin.group_lags_of(found.values()) == {name: admin.group_lag(name) for name in names}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bowstring.cli.group_offsets import read_offsets
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import TopicPartition
+from bowstring.operations.group_offsets import read_offsets
 
 
 @pytest.mark.parametrize(

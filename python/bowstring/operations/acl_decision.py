@@ -10,8 +10,8 @@ import ipaddress
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bowstring.cli.acl_words import IMPLIED, resource_text, sentence
 from bowstring.clients.admin.acls import AclBinding
+from bowstring.operations.acl_words import IMPLIED, resource_text, sentence
 from bowstring.protocol.acls import (
     WILDCARD,
     AclOperation,
