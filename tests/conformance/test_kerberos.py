@@ -20,7 +20,7 @@ from bowstring.security.gssapi_client import GssapiClient
 from bowstring.security.kerberos import KerberosInitiator
 from tests.conformance.drivers import CLIENTS as CLIENT_PROGRAMS
 from tests.conformance.drivers import Driver, DriverError, Json, Session
-from tests.support.kerberos_packages import NoKerberosError
+from tests.support.debian_packages import NoPackagesError
 from tests.support.kerberos_realm import FOREIGN, MODULE, REALM, Realm, realm
 from tests.support.serving import steady_port
 from tests.support.target import KafkaBroker, kafka_java
@@ -88,7 +88,7 @@ def kerberized(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kerberized]
             }
             with Broker(data_dir=folder / "data", config=settings):
                 yield Kerberized(f"localhost:{port}", found)
-    except NoKerberosError as error:
+    except NoPackagesError as error:
         pytest.skip(str(error))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import bowstring
-from tests.support.kerberos_packages import NoKerberosError
+from tests.support.debian_packages import NoPackagesError
 from tests.support.kerberos_realm import MODULE, REALM, Realm, realm
 from tests.support.serving import steady_port
 
@@ -27,7 +27,7 @@ def kdc(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             jvm.java.lang.System.setProperty("java.security.krb5.conf", str(found.folder / "krb5.conf"))
             yield found
             jvm.java.lang.System.clearProperty("java.security.krb5.conf")
-    except NoKerberosError as error:
+    except NoPackagesError as error:
         pytest.skip(str(error))
 
 

@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.debian_packages import unpack
 from tests.support.peers import PEERS, MissingToolError, lock
 
 GSSAPI = "gssapi==1.12.0"
@@ -22,10 +23,6 @@ PACKAGES = (
     *("libkdb5-10", "libgssrpc4", "libverto1", "libverto-libev1", "libev4", "libss2", "libcom-err2"),
     *("libkeyutils1", "comerr-dev"),
 )
-
-
-class NoKerberosError(Exception):
-    """Debian's packages cannot be had here; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,7 @@ def kerberos() -> Kerberos:
     """Returns the packages, unpacked and built once.
 
     Raises:
-        NoKerberosError: They cannot be had.
+        NoPackagesError: They cannot be had.
     """
     name = hashlib.sha256(f"{GSSAPI} {PACKAGES} {sys.executable} {sys.version}".encode()).hexdigest()[:12]
     folder = PEERS / f"kerberos-{name}"
@@ -65,39 +62,10 @@ def kerberos() -> Kerberos:
         if not (folder / "done").exists():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            for package in _downloaded(folder / "packages"):
-                _run(["dpkg-deb", "-x", str(package), str(found.root)])
+            unpack(PACKAGES, folder)
             _build(found)
             (folder / "done").touch()
     return found
-
-
-def _downloaded(folder: Path) -> list[Path]:
-    """Downloads the packages: by the machine's lists of packages, or by new ones where these are missing or old."""
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise NoKerberosError("apt-get and dpkg-deb are missing: Kerberos is tested on Debian and Ubuntu")
-    command = ["apt-get", "-o", f"APT::Sandbox::User={os.environ.get('USER', 'root')}", "-qq"]
-    for state in (None, folder.with_name("apt")):
-        options = []
-        if state is not None:
-            for part in ("state/lists/partial", "cache/archives/partial"):
-                (state / part).mkdir(parents=True, exist_ok=True)
-            options = ["-o", f"Dir::State={state}/state", "-o", f"Dir::Cache={state}/cache"]
-            options += ["-o", "Dir::State::status=/var/lib/dpkg/status", "-o", "Acquire::http::Timeout=30"]
-            subprocess.run([*command, *options, "update"], capture_output=True, timeout=300, check=False)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        done = subprocess.run(
-            [*command, *options, "download", *PACKAGES],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        if done.returncode == 0:
-            return sorted(folder.glob("*.deb"))
-    raise NoKerberosError(f"apt-get download of Debian's krb5 packages failed: {done.stderr[-500:]}")
 
 
 def _build(found: Kerberos) -> None:

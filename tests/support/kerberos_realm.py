@@ -189,7 +189,7 @@ def realm(folder: Path, *principals: str, gone: Sequence[str] = ()) -> Iterator[
         gone: Principals of which there are keytabs only.
 
     Raises:
-        NoKerberosError: Debian's packages cannot be had here.
+        NoPackagesError: Debian's packages cannot be had here.
     """
     packages = kerberos()
     found = Realm(folder, packages)

@@ -147,13 +147,18 @@ def go_driver() -> Path:
 
 
 def node_driver() -> list[str]:
-    """Returns the command that starts the Node driver (KafkaJS); installs its packages from the checked-in lock file."""
-    node, npm = tool("node", "Node.js 18 or newer"), tool("npm", "npm")
-    source = HERE / "node"
-    with lock("node-driver"):
+    """Returns the command that starts the Node driver (KafkaJS), with its packages."""
+    node_packages(HERE / "node")
+    return [tool("node", "Node.js 18 or newer"), str(HERE / "node" / "driver.mjs")]
+
+
+def node_packages(source: Path) -> Path:
+    """Installs the packages of a checked-in lock file; returns the folder that has them."""
+    npm = tool("npm", "npm")
+    with lock(f"node-{source.name}"):
         stamp = source / "node_modules" / ".installed.sha256"
         want = _fingerprint([source / "package.json", source / "package-lock.json"])
         if not stamp.exists() or stamp.read_text() != want:
             _run([npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], source)
             stamp.write_text(want)
-    return [node, str(source / "driver.mjs")]
+    return stamp.parent

@@ -4,8 +4,8 @@ import pytest
 
 import bowstring
 from bowstring import Admin, Consumer, Producer
+from tests.support.debian_packages import NoPackagesError
 from tests.support.in_sync import wait_until_in_sync
-from tests.support.kerberos_packages import NoKerberosError
 from tests.support.kerberos_realm import REALM, realm
 from tests.support.waiting import HANG_S
 
@@ -17,7 +17,7 @@ def kdc(tmp_path_factory):
     try:
         with realm(tmp_path_factory.mktemp("realm"), PRINCIPAL, "alice") as found:
             yield found
-    except NoKerberosError as error:
+    except NoPackagesError as error:
         pytest.skip(str(error))
 
 
