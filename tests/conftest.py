@@ -55,6 +55,7 @@ TOGETHER: Final = (
     "spark/test_python",
     "spark/test_source",
     "unit/bench/test_smoke",
+    "system/console",
     "system/test_kill_nine",
     "system/test_mixed",
     "unit/requests/test_time_slices",
