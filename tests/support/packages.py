@@ -131,6 +131,7 @@ OUTER_PACKAGES = {
         *("clients", "clients.admin", "clients.arrow", "clients.consumer", "clients.producer"),
         *("clients.share", "exactly_once"),
     },
+    "tracing": {"clients", "version"},
     "kernels": {"clients"},
     "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},
     "cluster": {"clients", "serve", "engine.broker", "engine.configs", "protocol", "engine.quorum"},
