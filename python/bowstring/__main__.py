@@ -1,4 +1,4 @@
-"""Runs the command `bowstring`. `serve` starts the broker directly, without loading the rest of the CLI."""
+"""Runs the command `bowstring`. `serve` and `console` start directly, without loading the rest of the CLI."""
 
 import sys
 
@@ -14,6 +14,10 @@ def main() -> None:
         from bowstring.serve import main as serve
 
         sys.exit(serve(sys.argv[2:]))
+    if sys.argv[1:2] == ["console"]:
+        from bowstring.console.main import main as console
+
+        sys.exit(console(sys.argv[2:]))
     from bowstring.cli import main as cli
 
     cli()

@@ -163,6 +163,7 @@ OUTER_PACKAGES = {
     },
     "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
     "operations": {"clients", "clients.admin", "protocol"},
+    "console": {"clients", "clients.admin", "clients.config", "security", "version"},
     "demo": {
         "broker",
         "clients",
@@ -175,7 +176,7 @@ OUTER_PACKAGES = {
     },
     "cli": {
         *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.net"),
-        *("clients.producer", "clients.share", "cluster", "demo", "engine.broker"),
+        *("clients.producer", "clients.share", "cluster", "console", "demo", "engine.broker"),
         *("engine.configs", "engine.migration", "engine.quorum", "engine.storage", "operations"),
         *("pipeline", "protocol", "security", "serve", "spark", "version", "_native.base", "_native.log"),
         *("_native.protocol", "_native.record"),
@@ -186,6 +187,6 @@ PYTHON_PACKAGES = GROUND_PACKAGES | ENGINE_PACKAGES | CLIENT_PACKAGES | OUTER_PA
 FACADE = ("bowstring", "__main__")
 # Declarations, and commands of a command, are part of the package above them.
 PARTS = (
-    *("protocol.messages", "protocol.records", "cli.perf"),
+    *("protocol.messages", "protocol.records", "cli.perf", "console.pages"),
     *(f"engine.groups.{part}" for part in ("classic", "consumer", "modern", "offsets", "share", "streams")),
 )

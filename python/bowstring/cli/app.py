@@ -13,6 +13,7 @@ from bowstring.cli.certs import app as certs
 from bowstring.cli.cluster import app as cluster
 from bowstring.cli.command_config import connecting
 from bowstring.cli.configs import app as configs
+from bowstring.cli.console import console
 from bowstring.cli.consume import consume
 from bowstring.cli.demo import demo
 from bowstring.cli.dump_log import dump_log
@@ -64,6 +65,7 @@ def bowstring(
 app.command("serve", rich_help_panel=BROKER)(serve)
 app.command("format", rich_help_panel=BROKER)(format_directories)
 app.add_typer(cluster, name="cluster", rich_help_panel=BROKER)
+app.command("console", rich_help_panel=BROKER)(console)
 app.command("demo", rich_help_panel=BROKER)(demo)
 app.add_typer(bench, name="bench", rich_help_panel=BROKER)
 app.command("version", rich_help_panel=BROKER)(version)

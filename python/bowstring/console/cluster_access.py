@@ -1,0 +1,201 @@
+"""Gives pages access to the cluster with the rights of one user: clients in threads, and shared answers."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import inspect
+import itertools
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bowstring.console.options import ConsoleOptions
+
+if TYPE_CHECKING:
+    from bowstring.clients.admin.admin import Admin
+
+T = TypeVar("T")
+
+THREADS = 8
+"""Of the whole process."""
+ADMINS_MAX = 4
+"""Clients of one access: a slow answer does not hold up the other pages."""
+ANSWERS_MAX = 512
+CLIENT_ID = "bowstring-console"
+
+
+class _Answer:
+    """One cached answer: its task, when that began, and how long the answer is fresh."""
+
+    __slots__ = ("at", "cost_max", "fresh_s", "older", "task")
+
+    def __init__(self, task: asyncio.Task[Any], fresh_s: float, cost_max: float | None):
+        self.at, self.task = time.monotonic(), task
+        self.fresh_s, self.cost_max = fresh_s, cost_max
+        self.older: _Answer | None = None
+        task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: asyncio.Task[Any]) -> None:
+        """Notes what the answer cost. Marks an exception as seen: all who waited for it may be gone."""
+        if task.cancelled() or task.exception() is not None:
+            return
+        self.older = None
+        if self.cost_max is not None:
+            self.fresh_s = max(self.fresh_s, (time.monotonic() - self.at) / self.cost_max)
+
+    def has_value(self) -> bool:
+        return self.task.done() and not self.task.cancelled() and self.task.exception() is None
+
+    def is_fresh(self, now: float) -> bool:
+        return not self.task.done() or (self.has_value() and now < self.at + self.fresh_s)
+
+
+class ClusterAccess:
+    """What one session may use of the cluster. Belongs to the event loop of the console.
+
+    Args:
+        options: of the console.
+        user: who signed in; None where nobody does.
+        security: settings of TLS and SASL of that user.
+        threads: the pool that all accesses share.
+
+    Attributes:
+        user: who signed in; None where nobody does.
+        settings: arguments of bowstring.Admin, Consumer and Producer that act as this user: pass them as
+            `Consumer(**access.settings)`. They hold a password: never show or log them.
+        writes: whether pages may change the cluster.
+    """
+
+    def __init__(
+        self,
+        options: ConsoleOptions,
+        user: str | None,
+        security: dict[str, Any] | None,
+        threads: ThreadPoolExecutor,
+    ):
+        self.user = user
+        self.writes = options.write
+        self.settings: dict[str, Any] = {
+            "bootstrap_servers": options.bootstrap_servers,
+            "client_id": CLIENT_ID,
+        }
+        if security is not None:
+            self.settings["security"] = security
+        self._timeout_ms = int(options.timeout_s * 1000)
+        self._threads = threads
+        self._slots = asyncio.Semaphore(ADMINS_MAX)
+        self._lock = threading.Lock()
+        # By age: the oldest one is used most, so that it alone has the metadata of all topics.
+        self._idle: list[tuple[int, Admin]] = []
+        self._numbers = itertools.count()
+        self._closed = False
+        self._answers: dict[Any, _Answer] = {}
+        self._shared: dict[Any, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"<ClusterAccess of {self.user or 'everybody'}>"
+
+    async def admin(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Runs `function(admin, *arguments)` in a thread; returns what it returns.
+
+        Raises:
+            ClientError: the cluster cannot be reached, or refuses.
+        """
+        async with self._slots:
+            return await self.thread(self._with_admin, function, arguments)
+
+    async def thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Runs a blocking function in a thread of the console's pool; returns what it returns."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+    def _with_admin(self, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        from bowstring.clients.admin.admin import Admin
+        from bowstring.clients.errors import ClosedError
+
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the session has ended: sign in again")
+            number, admin = heapq.heappop(self._idle) if self._idle else (next(self._numbers), None)
+        try:
+            if admin is None:
+                admin = Admin(**self.settings, timeout_ms=self._timeout_ms)
+            return function(admin, *arguments)
+        finally:
+            with self._lock:
+                kept = not self._closed and admin is not None
+                if kept and admin is not None:
+                    heapq.heappush(self._idle, (number, admin))
+            if admin is not None and not kept:
+                admin.close()
+
+    async def cached(
+        self,
+        key: Any,
+        seconds: float,
+        function: Callable[..., T | Awaitable[T]],
+        *,
+        stale_s: float = 0.0,
+        cost_max: float | None = None,
+    ) -> T:
+        """Returns an answer that is at most `seconds` old; all who ask meanwhile share one.
+
+        Args:
+            key: what is asked, such as ("topic", name); hashable.
+            seconds: how old the answer may be; errors are not kept.
+            function: `function(admin)` in a thread, or a coroutine function without arguments.
+            stale_s: an answer that is too old by at most this is returned at once, while another is fetched.
+            cost_max: share of the time that fetching this may take: what costs much is fetched less often.
+
+        Raises:
+            ClientError: what `function` raised.
+        """
+        now = time.monotonic()
+        answer = self._answers.get(key)
+        if answer is None or not answer.is_fresh(now):
+            self._make_room(now)
+            work = function() if inspect.iscoroutinefunction(function) else self.admin(function)
+            older = answer if answer is not None and answer.has_value() else None
+            answer = self._answers[key] = _Answer(asyncio.ensure_future(work), seconds, cost_max)
+            answer.older = older
+        older = answer.older
+        if not answer.task.done() and older is not None and now < older.at + older.fresh_s + stale_s:
+            answer = older
+        # Shielded: one page that is left does not cancel the answer for the others.
+        return await asyncio.shield(answer.task)
+
+    def shared(self, key: Any, make: Callable[[], T]) -> T:
+        """Returns the object that pages of this access share under a key; `make()` makes it once."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]  # type: ignore[no-any-return]
+
+    def forget(self, *prefix: Any) -> None:
+        """Drops cached answers whose key is a tuple that begins with `prefix`; all without one."""
+        if not prefix:
+            self._answers.clear()
+            return
+        for key in list(self._answers):
+            if isinstance(key, tuple) and key[: len(prefix)] == prefix:
+                del self._answers[key]
+
+    def _make_room(self, now: float) -> None:
+        if len(self._answers) < ANSWERS_MAX:
+            return
+        for key, answer in list(self._answers.items()):
+            if not answer.is_fresh(now):
+                del self._answers[key]
+        while len(self._answers) >= ANSWERS_MAX:
+            del self._answers[next(iter(self._answers))]
+
+    def close(self) -> None:
+        """Closes the clients; those in use close when their calls end."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        self._answers.clear()
+        self._shared.clear()
+        for _, admin in idle:
+            admin.close()

@@ -1,0 +1,108 @@
+"""Asks the cluster what pages share: topics, sizes, configs; each at the pace that its cost allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bowstring.clients.errors import AuthorizationError, BrokerError, ClientError, UnsupportedApiError
+from bowstring.clients.records import TopicInfo, TopicPartition
+from bowstring.console.cluster_access import ClusterAccess
+
+if TYPE_CHECKING:
+    from bowstring.clients.admin.admin import Admin
+    from bowstring.clients.admin.results import LogDir
+
+COST_MAX = 0.01
+"""Share of the time that the console lets the cluster work on one kind of question."""
+METADATA_S = 5.0
+SIZES_S = 15.0
+CONFIGS_S = 30.0
+STALE_S = 600.0
+_METADATA, _SIZES = ("metadata",), ("log dirs",)
+
+
+async def topics_of(access: ClusterAccess) -> Mapping[str, TopicInfo]:
+    """Returns all topics that the user may see, internal ones too."""
+    return await access.cached(
+        _METADATA, METADATA_S, lambda admin: admin.topics(internal=True), stale_s=STALE_S, cost_max=COST_MAX
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What log directories have.
+
+    Attributes:
+        by_broker: the directories of each broker that answered.
+        missing: why sizes are missing; empty if none are.
+        topics: bytes of the leaders of each topic; without leaders known, of the largest replicas.
+        partitions: the same by partition.
+    """
+
+    by_broker: Mapping[int, Sequence[LogDir]] = field(default_factory=dict)
+    missing: str = ""
+    topics: Mapping[str, int] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+async def sizes_of(access: ClusterAccess) -> Sizes:
+    """Returns sizes by log directory; without the right DESCRIBE on the cluster, why there are none."""
+    return await access.cached(_SIZES, SIZES_S, _sizes, stale_s=STALE_S, cost_max=COST_MAX)
+
+
+def _sizes(admin: Admin) -> Sizes:
+    found: dict[int, Sequence[LogDir]] = {}
+    missing = ""
+    for broker in admin.describe_cluster().brokers:
+        try:
+            found[broker.id] = admin.describe_log_dirs_of(broker.id)
+        except (AuthorizationError, UnsupportedApiError) as error:
+            return Sizes(missing=f"Sizes need the right DESCRIBE on the cluster: {error}")
+        except ClientError as error:
+            missing = f"Broker {broker.id} does not report its log directories: {error}"
+    partitions: dict[TopicPartition, int] = {}
+    for directories in found.values():
+        for directory in directories:
+            for partition, replica in directory.replicas.items():
+                if not replica.is_future and replica.size_bytes > partitions.get(partition, -1):
+                    partitions[partition] = replica.size_bytes
+    topics: dict[str, int] = {}
+    for partition, size in partitions.items():
+        topics[partition.topic] = topics.get(partition.topic, 0) + size
+    return Sizes(found, missing, topics, partitions)
+
+
+async def topic_configs_of(
+    access: ClusterAccess, topics: Sequence[str], names: Sequence[str]
+) -> Mapping[str, Mapping[str, str | None]]:
+    """Returns configs of some topics by name of the config and topic; none that the user may not see."""
+    if not topics:
+        return {name: {} for name in names}
+
+    def ask(admin: Admin) -> dict[str, dict[str, str | None]]:
+        return {name: admin.topic_configs(topics, name) for name in names}
+
+    key = ("configs of topics", tuple(topics), tuple(names))
+    return await access.cached(key, CONFIGS_S, ask, stale_s=STALE_S, cost_max=COST_MAX)
+
+
+def forget_topics(access: ClusterAccess) -> None:
+    """Drops what is cached of topics, after a change."""
+    for prefix in (_METADATA, _SIZES, ("configs of topics",), ("topic",)):
+        access.forget(*prefix)
+
+
+def refusal(error: Exception) -> str:
+    """Returns what a page says about a part of it that the cluster refused."""
+    if isinstance(error, AuthorizationError):
+        return f"The signed-in user lacks a right for this: {error}"
+    if isinstance(error, BrokerError):
+        return f"The cluster refused: {error}"
+    return str(error)
+
+
+def is_internal(name: str, topics: Mapping[str, Any]) -> bool:
+    """Whether a topic is the cluster's own."""
+    return name.startswith("__") or bool(getattr(topics.get(name), "internal", False))

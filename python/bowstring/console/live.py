@@ -1,0 +1,86 @@
+"""Sends parts of an open page again and again, as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from bowstring.clients.errors import ClientError
+from bowstring.console.sessions import access_of, browser_of, sessions_of
+
+STREAMS_MAX = 100
+"""Open at a time in the whole console."""
+TROUBLE_S_MAX = 15.0
+_KEEP_ALIVE_S = 15.0
+
+Render = Callable[[], Awaitable[Mapping[str, str]]]
+
+
+def live(request: Request, render: Render, seconds: float, *, cost_max: float = 0.1) -> Response:
+    """Answers with events that replace elements of the page; console.js applies them.
+
+    Args:
+        request: of the page's `data-live` address.
+        render: returns HTML by the id of its element: the element itself, or what is inside it. Elements
+            that have not changed are not sent again.
+        seconds: between two calls; longer if a call takes more than `cost_max` of that time.
+        cost_max: share of the time that calls of `render` may take.
+
+    Raises:
+        HTTPException: 503; too many pages are open.
+    """
+    access_of(request)
+    open_streams: set[object] = request.app.state.live_streams
+    if len(open_streams) >= STREAMS_MAX:
+        raise HTTPException(503, f"{STREAMS_MAX} live pages are open already: close some and load again")
+    events = _events(request, render, seconds, cost_max, open_streams)
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+async def _events(
+    request: Request, render: Render, seconds: float, cost_max: float, open_streams: set[object]
+) -> AsyncIterator[str]:
+    me = object()
+    open_streams.add(me)
+    sent: dict[str, str] = {}
+    in_trouble = False
+    sent_at = time.monotonic()
+    pause_s = seconds
+    try:
+        yield "retry: 3000\n\n"
+        while True:
+            if sessions_of(request).access(browser_of(request)) is None:
+                yield _event("ended", {"message": "The session has ended: sign in again."})
+                return
+            began = time.monotonic()
+            try:
+                parts = {id: str(html) for id, html in (await render()).items()}
+            except ClientError as error:
+                in_trouble = True
+                yield _event("trouble", {"message": str(error)})
+                sent_at = time.monotonic()
+                pause_s = min(max(pause_s, seconds) * 2, TROUBLE_S_MAX)
+            else:
+                changed = {id: html for id, html in parts.items() if sent.get(id) != html}
+                if changed or in_trouble:
+                    yield _event("parts", changed)
+                    sent_at = time.monotonic()
+                sent, in_trouble = parts, False
+                pause_s = max(seconds, (time.monotonic() - began) / cost_max)
+            if time.monotonic() - sent_at > _KEEP_ALIVE_S:
+                yield ": alive\n\n"
+                sent_at = time.monotonic()
+            await asyncio.sleep(pause_s)
+    finally:
+        open_streams.discard(me)
+
+
+def _event(name: str, content: Mapping[str, str]) -> str:
+    return f"event: {name}\ndata: {json.dumps(content)}\n\n"

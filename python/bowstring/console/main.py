@@ -1,0 +1,155 @@
+"""Runs `bowstring console`: the console in its own process, until a signal stops it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from bowstring.clients.errors import ClientError, ConfigError, MissingPackageError
+from bowstring.console.options import (
+    HOST_DEFAULT,
+    PORT_DEFAULT,
+    ConsoleOptions,
+    needs_sign_in,
+    security_settings,
+)
+
+BOOTSTRAP_DEFAULT = "localhost:9092"
+_STOP_S = 2
+"""How long open pages may take to end."""
+
+
+def parser() -> ArgumentParser:
+    """Returns the parser of the command line of `bowstring console`."""
+    made = ArgumentParser(
+        prog="bowstring console", description="Serve web pages that show a cluster.", allow_abbrev=False
+    )
+    made.add_argument(
+        *("--bootstrap-server", "-b"),
+        default=os.environ.get("BOWSTRING_BOOTSTRAP_SERVERS", BOOTSTRAP_DEFAULT),
+        metavar="HOST:PORT,…",
+        help=f"brokers to contact first (default {BOOTSTRAP_DEFAULT})",
+    )
+    made.add_argument(
+        "--port", type=int, default=PORT_DEFAULT, help=f"port of the pages (default {PORT_DEFAULT}; 0: any)"
+    )
+    made.add_argument(
+        "--listen", default=HOST_DEFAULT, metavar="ADDRESS", help=f"address (default {HOST_DEFAULT})"
+    )
+    made.add_argument("--write", action="store_true", help="allow pages to change the cluster")
+    made.add_argument(
+        "--command-config",
+        default=os.environ.get("BOWSTRING_COMMAND_CONFIG"),
+        metavar="FILE",
+        help="properties file with settings of TLS and SASL; without a user in it, each user signs in",
+    )
+    made.add_argument(
+        "--sign-in", action="store_true", help="each user signs in, although the file has a user"
+    )
+    made.add_argument(
+        "--listen-unauthenticated",
+        action="store_true",
+        help="allow an address that other machines can reach, although nobody signs in",
+    )
+    made.add_argument("--tls-certificate", metavar="FILE", help="PEM certificate, for https")
+    made.add_argument("--tls-key", metavar="FILE", help="PEM key of the certificate")
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serves the console; returns the exit status: 0 after a signal, 1 when it could not start."""
+    given = parser().parse_args(argv)
+    try:
+        security = security_settings(given.command_config)
+        options = ConsoleOptions(
+            bootstrap_servers=given.bootstrap_server,
+            security=security,
+            listen=given.listen,
+            port=given.port,
+            write=given.write,
+            sign_in=given.sign_in or needs_sign_in(security),
+            listen_unauthenticated=given.listen_unauthenticated,
+            tls_certificate=given.tls_certificate,
+            tls_key=given.tls_key,
+        )
+        options.check()
+        serve(options)
+    except (ClientError, OSError) as error:
+        print(f"bowstring console: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def serve(options: ConsoleOptions) -> None:
+    """Serves until SIGINT or SIGTERM.
+
+    Raises:
+        MissingPackageError: the extra `console` is not installed.
+        ConfigError: the options are wrong.
+        OSError: the address cannot be listened on.
+    """
+    try:
+        import jinja2  # noqa: F401
+        import python_multipart  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise MissingPackageError(error.name or "starlette", "console") from error
+    from bowstring.console.app import create_app
+
+    app = create_app(options)
+    listening = _listen(options)
+    scheme = "https" if options.tls_certificate else "http"
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    print(
+        f"console on {scheme}://{shown}:{port}/ for {options.bootstrap_servers}", file=sys.stderr, flush=True
+    )
+    if not options.is_loopback and scheme == "http" and options.sign_in:
+        print(
+            "bowstring console: passwords cross the network in plain text; add --tls-certificate, --tls-key",
+            file=sys.stderr,
+        )
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        ssl_certfile=options.tls_certificate,
+        ssl_keyfile=options.tls_key,
+        timeout_graceful_shutdown=_STOP_S,
+        timeout_keep_alive=30,
+        limit_concurrency=400,
+        http="h11",
+        ws="none",
+    )
+    with listening:
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(options: ConsoleOptions) -> socket.socket:
+    host = options.listen.strip("[]")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise ConfigError(f"--listen {options.listen}: {error.strerror or error}") from error
+    made = socket.socket(family, kind, protocol)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        made.listen(128)
+    except OSError as error:
+        made.close()
+        raise ConfigError(
+            f"cannot listen on {options.listen}:{options.port}: {error.strerror}; choose another --port"
+        ) from error
+    made.setblocking(False)
+    return made

@@ -1,0 +1,1 @@
+"""Holds the pages of the console: one module for each, with its `routes`."""
