@@ -13,7 +13,7 @@ from bowstring.clients.records import TopicInfo
 from bowstring.console.cluster_access import ClusterAccess
 from bowstring.console.cluster_facts import COST_MAX, Sizes, sizes_of, topic_configs_of, topics_of
 from bowstring.console.live import live
-from bowstring.console.paging import Paged
+from bowstring.console.paged import Paged
 from bowstring.console.rendering import page
 from bowstring.console.sessions import access_of
 from bowstring.console.throughput import Throughput, leaders_of, look
