@@ -85,7 +85,7 @@ cdef bint begin(Connection *c) noexcept nogil:
         give_up(c, b"plaintext-on-tls", b"a client sent plain text to a TLS listener; set security.protocol=SSL "
                                         b"(or SASL_SSL) in the client, or use a listener without TLS")
         return False
-    c.tls = port.calls.open(port, NULL)
+    c.tls = port.calls.open(port, NULL, NULL)
     if c.tls == NULL:
         give_up(c, b"tls-no-memory", b"there is no memory for a TLS handshake")
         return False

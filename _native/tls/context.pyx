@@ -15,10 +15,11 @@ from bowstring._native.tls.openssl cimport (
     SSL_CTRL_CHAIN_CERT, SSL_CTRL_CLEAR_MODE, SSL_CTRL_MODE, SSL_CTRL_SET_MAX_PROTO_VERSION, SSL_CTRL_SET_MIN_PROTO_VERSION,
     SSL_CTRL_SET_SESS_CACHE_MODE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_AUTO_RETRY,
     SSL_MODE_ENABLE_PARTIAL_WRITE,
-    SSL_MODE_RELEASE_BUFFERS, SSL_OP_CIPHER_SERVER_PREFERENCE, SSL_OP_NO_COMPRESSION, SSL_OP_NO_RENEGOTIATION,
+    SSL_MODE_RELEASE_BUFFERS, SSL_SESS_CACHE_CLIENT, SSL_SESS_CACHE_NO_INTERNAL, SSL_OP_CIPHER_SERVER_PREFERENCE, SSL_OP_NO_COMPRESSION, SSL_OP_NO_RENEGOTIATION,
     SSL_OP_PRIORITIZE_CHACHA, SSL_VERIFY_FAIL_IF_NO_PEER_CERT, SSL_VERIFY_NONE, SSL_VERIFY_PEER, TLS1_2, TLS1_3,
     X509_V_FLAG_PARTIAL_CHAIN, openssl)
-from bowstring._native.tls.stream cimport stream_calls
+from bowstring._native.tls.stream cimport keep_session, stream_calls
+from bowstring._native.tls.tickets cimport tickets_new, tickets_release
 from bowstring._native.tls.library import TlsError, load
 
 _VERSIONS = {"TLSv1.2": TLS1_2, "TLSv1.3": TLS1_3}
@@ -248,13 +249,17 @@ cdef int use_settings(void *context, list versions, bint server) except -1:
     openssl.SSL_CTX_ctrl(context, SSL_CTRL_CLEAR_MODE, SSL_MODE_AUTO_RETRY, NULL)
     openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, _VERSIONS[min(versions)], NULL)
     openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, _VERSIONS[max(versions)], NULL)
-    openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, 0, NULL)
+    # A client's sessions are kept in tickets.pyx: OpenSSL resumes none by itself.
+    openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE,
+                         0 if server else SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL, NULL)
     if server:
         # A ticket holds the session, so that the broker remembers none; it is bound to this context.
         openssl.SSL_CTX_set_num_tickets(context, 1)
         if (openssl.RAND_bytes(<unsigned char *>PyBytes_AS_STRING(id), 32) != 1
                 or openssl.SSL_CTX_set_session_id_context(context, <unsigned char *>PyBytes_AS_STRING(id), 32) != 1):
             raise TlsError(f"OpenSSL has no random numbers ({last_reason()})")
+    else:
+        openssl.SSL_CTX_sess_set_new_cb(context, keep_session)
     return 0
 
 
@@ -298,6 +303,10 @@ cdef class TlsContext:
         openssl.ERR_clear_error()
         self.port.calls = stream_calls()
         self.port.is_server = server
+        if not server:
+            self.port.tickets = tickets_new()
+            if self.port.tickets == NULL:
+                raise MemoryError
         self.port.asks_certificate = server and client_auth != "none"
         context = self.port.context = openssl.SSL_CTX_new(
             openssl.TLS_server_method() if server else openssl.TLS_client_method())
@@ -316,6 +325,7 @@ cdef class TlsContext:
     def __dealloc__(self):
         if self.port.context != NULL:
             openssl.SSL_CTX_free(self.port.context)
+        tickets_release(self.port.tickets)
 
     def __repr__(self):
         return f"TlsContext({'server' if self.port.is_server else 'client'}, {'+'.join(self.protocols or ())})"

@@ -15,6 +15,7 @@ typedef int (*pem_password_fn)(char *out, int size, int writing, void *data);
 typedef int (*bio_write_fn)(void *bio, const char *data, int n);
 typedef int (*bio_read_fn)(void *bio, char *data, int n);
 typedef long (*bio_ctrl_fn)(void *bio, int command, long number, void *pointer);
+typedef int (*new_session_fn)(void *ssl, void *session);
 
 /* result, name, parameters */
 #define CRYPTO_FUNCTIONS(F) \
@@ -115,6 +116,13 @@ typedef long (*bio_ctrl_fn)(void *bio, int command, long number, void *pointer);
     F(int, SSL_read_ex, (void *ssl, void *out, size_t n, size_t *got)) \
     F(int, SSL_write_ex, (void *ssl, const void *data, size_t n, size_t *took)) \
     F(int, SSL_shutdown, (void *ssl)) \
+    F(void *, SSL_get_rbio, (const void *ssl)) \
+    F(int, SSL_set_session, (void *ssl, void *session)) \
+    F(void *, SSL_get_session, (const void *ssl)) \
+    F(void *, SSL_SESSION_dup, (const void *session)) \
+    F(void, SSL_SESSION_free, (void *session)) \
+    F(int, SSL_SESSION_is_resumable, (const void *session)) \
+    F(void, SSL_CTX_sess_set_new_cb, (void *context, new_session_fn keep)) \
     F(int, SSL_session_reused, (const void *ssl)) \
     F(long, SSL_get_verify_result, (const void *ssl)) \
     F(void *, SSL_get1_peer_certificate, (const void *ssl)) \
@@ -148,6 +156,8 @@ enum {
     SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER = 2,
     SSL_MODE_AUTO_RETRY = 4,
     SSL_MODE_RELEASE_BUFFERS = 0x10,
+    SSL_SESS_CACHE_CLIENT = 1,
+    SSL_SESS_CACHE_NO_INTERNAL = 0x300,
     SSL_VERIFY_NONE = 0,
     SSL_VERIFY_PEER = 1,
     SSL_VERIFY_FAIL_IF_NO_PEER_CERT = 2,

@@ -8,6 +8,7 @@ cdef extern from "tls/openssl.h" nogil:
     ctypedef int (*bio_read_fn)(void *bio, char *data, int n) noexcept nogil
     ctypedef long (*bio_ctrl_fn)(void *bio, int command, long number, void *pointer) noexcept nogil
     ctypedef void (*drop_fn)(void *item) noexcept nogil
+    ctypedef int (*new_session_fn)(void *ssl, void *session) noexcept nogil
     ctypedef struct OpenSsl:
         void (*ERR_clear_error)() noexcept nogil
         unsigned long (*ERR_peek_error)() noexcept nogil
@@ -105,6 +106,13 @@ cdef extern from "tls/openssl.h" nogil:
         int (*SSL_read_ex)(void *ssl, void *out, size_t n, size_t *got) noexcept nogil
         int (*SSL_write_ex)(void *ssl, const void *data, size_t n, size_t *took) noexcept nogil
         int (*SSL_shutdown)(void *ssl) noexcept nogil
+        void *(*SSL_get_rbio)(const void *ssl) noexcept nogil
+        int (*SSL_set_session)(void *ssl, void *session) noexcept nogil
+        void *(*SSL_get_session)(const void *ssl) noexcept nogil
+        void *(*SSL_SESSION_dup)(const void *session) noexcept nogil
+        void (*SSL_SESSION_free)(void *session) noexcept nogil
+        int (*SSL_SESSION_is_resumable)(const void *session) noexcept nogil
+        void (*SSL_CTX_sess_set_new_cb)(void *context, new_session_fn keep) noexcept nogil
         int (*SSL_session_reused)(const void *ssl) noexcept nogil
         long (*SSL_get_verify_result)(const void *ssl) noexcept nogil
         void *(*SSL_get1_peer_certificate)(const void *ssl) noexcept nogil
@@ -117,7 +125,7 @@ cdef extern from "tls/openssl.h" nogil:
         SSL_CTRL_MODE, SSL_CTRL_CLEAR_MODE, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_CTRL_SET_TLSEXT_HOSTNAME, SSL_CTRL_CHAIN_CERT
         SSL_CTRL_SET_MIN_PROTO_VERSION, SSL_CTRL_SET_MAX_PROTO_VERSION
         SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_RELEASE_BUFFERS
-        SSL_MODE_AUTO_RETRY
+        SSL_MODE_AUTO_RETRY, SSL_SESS_CACHE_CLIENT, SSL_SESS_CACHE_NO_INTERNAL
         SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_VERIFY_FAIL_IF_NO_PEER_CERT
         SSL_ERROR_SSL, SSL_ERROR_WANT_READ, SSL_ERROR_ZERO_RETURN
         X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, X509_V_FLAG_PARTIAL_CHAIN, NID_SUBJECT_ALT_NAME, TLS1_2, TLS1_3

@@ -49,13 +49,16 @@ cdef class TlsSession:
         context: A client's or a server's.
         server_host: Clients: the host that they connect to. A name is sent (SNI), and the server's certificate must be for
             this name or address. None: neither.
+        peer: Clients: the host and port that they connect to. The handshake resumes an earlier session of this context
+            with the same peer, and the same `server_host`, if there is one. None: it is a full one.
 
     Raises:
         TlsError: The host is not a name or address.
     """
 
-    def __init__(self, TlsContext context not None, str server_host=None):
+    def __init__(self, TlsContext context not None, str server_host=None, str peer=None):
         cdef bytes host = None
+        cdef bytes name = None if peer is None else f"{peer} {server_host or ''}".encode()
         cdef int64_t produced
         if self.stream != NULL:
             raise TlsError("a TLS session cannot be opened twice")
@@ -65,7 +68,8 @@ cdef class TlsSession:
                 raise TlsError(f"{server_host!r} is no host name or address")
         self.context = context
         self.server_host = server_host
-        self.stream = stream_open(&context.port, <const char *>host if host is not None else NULL)
+        self.stream = stream_open(&context.port, <const char *>host if host is not None else NULL,
+                                  <const char *>name if name is not None else NULL)
         if self.stream == NULL:
             raise TlsError(f"cannot begin TLS with {server_host!r}: no memory, or not a host name")
         if not context.port.is_server:

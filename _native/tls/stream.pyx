@@ -5,13 +5,15 @@ OpenSSL reads from what receive() was called with and appends to the sink, by a 
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, strncmp
+from libc.string cimport memcpy, strdup, strncmp
 from bowstring._native.tls.openssl cimport (
     BIO_CTRL_FLUSH, BIO_FLAGS_READ, BIO_FLAGS_SHOULD_RETRY, BIO_TYPE_SOURCE_SINK, SSL_CTRL_CLEAR_MODE, SSL_CTRL_MODE,
     SSL_CTRL_SET_TLSEXT_HOSTNAME, SSL_ERROR_WANT_READ, SSL_ERROR_ZERO_RETURN, SSL_MODE_RELEASE_BUFFERS,
     X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, openssl)
+from bowstring._native.tls.tickets cimport tickets_put, tickets_release, tickets_retain, tickets_take
 from bowstring._native.tls.stream_types cimport (
-    TLS_CLOSED, TLS_FAILED, TLS_OK, TLS_RECORD_BYTES, TlsBuffer, TlsCalls, TlsPort, TlsStatus, TlsStream)
+    TLS_CLOSED, TLS_FAILED, TLS_OK, TLS_RECORD_BYTES, TlsBuffer, TlsCalls, TlsPort, TlsStatus, TlsStream,
+    TlsTickets)
 
 cdef enum:
     BUFFER_MIN_BYTES = 4096
@@ -106,7 +108,36 @@ cdef bint expect_host(void *ssl, const char *host) noexcept nogil:
             and openssl.SSL_set1_host(ssl, host) == 1)
 
 
-cdef TlsStream *stream_open(const TlsPort *port, const char *host) noexcept nogil:
+cdef bint resume(TlsStream *s, TlsTickets *tickets, const char *peer) noexcept nogil:
+    """Has a client's handshake resume an earlier session with the peer, if there is one."""
+    cdef void *session
+    s.peer = strdup(peer)
+    if s.peer == NULL:
+        return False
+    s.tickets = tickets_retain(tickets)
+    session = tickets_take(tickets, peer)
+    if session != NULL:
+        openssl.SSL_set_session(s.ssl, session)          # if it does not fit any more, the handshake is a full one
+        openssl.SSL_SESSION_free(session)
+        openssl.ERR_clear_error()
+    return True
+
+
+cdef int keep_session(void *ssl, void *session) noexcept nogil:
+    cdef TlsStream *s = <TlsStream *>openssl.BIO_get_data(openssl.SSL_get_rbio(ssl))
+    if s.tickets != NULL and openssl.SSL_SESSION_is_resumable(session):
+        keep(s, session)
+    return 0                                             # OpenSSL owns it
+
+
+cdef void keep(TlsStream *s, const void *session) noexcept nogil:
+    """Keeps a copy: OpenSSL spoils the session of a connection that ends without close_notify."""
+    cdef void *copy = openssl.SSL_SESSION_dup(session)
+    if copy != NULL:
+        tickets_put(s.tickets, s.peer, copy)
+
+
+cdef TlsStream *stream_open(const TlsPort *port, const char *host, const char *peer) noexcept nogil:
     cdef TlsStream *s = <TlsStream *>calloc(1, sizeof(TlsStream))
     cdef void *bio
     if s == NULL:
@@ -127,7 +158,8 @@ cdef TlsStream *stream_open(const TlsPort *port, const char *host) noexcept nogi
         openssl.SSL_set_accept_state(s.ssl)
     else:
         openssl.SSL_set_connect_state(s.ssl)
-    if host != NULL and not expect_host(s.ssl, host):
+    if ((host != NULL and not expect_host(s.ssl, host))
+            or (peer != NULL and port.tickets != NULL and not resume(s, port.tickets, peer))):
         stream_free(s)
         return NULL
     return s
@@ -138,6 +170,8 @@ cdef void stream_free(TlsStream *s) noexcept nogil:
         return
     if s.ssl != NULL:
         openssl.SSL_free(s.ssl)
+    tickets_release(s.tickets)
+    free(s.peer)
     free(s.unsent.data)
     free(s)
 
@@ -185,6 +219,8 @@ cdef TlsStatus stream_receive(TlsStream *s, const uint8_t *data, int64_t n, uint
             return TLS_OK if openssl.SSL_get_error(s.ssl, result) == SSL_ERROR_WANT_READ else fail(s)
         s.established = True
         s.resumed = openssl.SSL_session_reused(s.ssl)
+        if s.resumed and s.tickets != NULL and strncmp(openssl.SSL_get_version(s.ssl), b"TLSv1.2", 8) == 0:
+            keep(s, openssl.SSL_get_session(s.ssl))      # perhaps without a new ticket: the old one goes on
         # In TLS 1.3 only tickets follow the client's Finished; in 1.2 the server's own Finished does.
         s.tickets_wait = s.is_server and all_sent and strncmp(openssl.SSL_get_version(s.ssl), b"TLSv1.3", 8) == 0
         openssl.ERR_clear_error()

@@ -4,6 +4,7 @@ Importing these declarations loads nothing: a broker without TLS never loads thi
 belong to one thread at a time. Streams of several threads may share a port.
 """
 from libc.stdint cimport int32_t, int64_t, int8_t, uint8_t
+from bowstring._native.base.pthread cimport pthread_mutex_t
 
 cdef enum:
     # Room that receive() needs beyond the received bytes: OpenSSL may hold a partial record of this size.
@@ -20,6 +21,20 @@ cdef enum TlsStatus:
 cdef struct TlsStream
 cdef struct TlsCalls
 
+cdef enum:
+    TICKETS_MAX = 64                # of all peers: a client with more brokers resumes with those that it used last
+
+cdef struct Ticket:
+    char *peer                      # malloc'd
+    void *session                   # SSL_SESSION
+
+cdef struct TlsTickets:
+    # See tickets.pyx. Several threads share it.
+    pthread_mutex_t lock
+    int32_t references
+    int32_t count
+    Ticket items[TICKETS_MAX]       # oldest first
+
 cdef struct TlsBuffer:
     uint8_t *data                   # malloc'd, or NULL
     int64_t start                   # first byte that is not sent
@@ -30,13 +45,14 @@ cdef struct TlsPort:
     # What new streams of a listener or client begin with; owned by a TlsContext.
     void *context                   # SSL_CTX
     const TlsCalls *calls
+    TlsTickets *tickets             # a client's, of all its streams; else NULL
     int8_t is_server
     int8_t asks_certificate         # of clients
 
 cdef struct TlsCalls:
     # A new stream; NULL when memory ran out. `host` (may be NULL): the name or address that the server's certificate
-    # must have.
-    TlsStream *(*open)(const TlsPort *port, const char *host) noexcept nogil
+    # must have. `peer` (may be NULL): the name under which a client's tickets are kept.
+    TlsStream *(*open)(const TlsPort *port, const char *host, const char *peer) noexcept nogil
     # Frees it; NULL is allowed.
     void (*free)(TlsStream *s) noexcept nogil
     # Handles received bytes: goes on with the handshake, or decrypts into `out`. All is decrypted but a partial record,
@@ -54,6 +70,8 @@ cdef struct TlsCalls:
 cdef struct TlsStream:
     void *ssl
     const TlsCalls *calls
+    TlsTickets *tickets             # where the session goes for later connections, or NULL
+    char *peer                      # malloc'd, or NULL
     const uint8_t *input            # what OpenSSL has not read of receive()'s bytes
     int64_t input_bytes
     TlsBuffer *sink                 # where bytes for the peer go: `unsent`, or a buffer that the caller lends for a call

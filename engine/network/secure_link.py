@@ -80,7 +80,7 @@ class SecureLink:
         if client.tls is not None:
             from bowstring._native.tls.session import TlsSession
 
-            self._session = TlsSession(client.tls, client.server_host(host))
+            self._session = TlsSession(client.tls, client.server_host(host), self._peer)
             await self._handshake(self._session)
         self.when_closed = _FIRST
         # With TLS 1.3 a client has ended the handshake before the other side looks at its certificate.

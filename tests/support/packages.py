@@ -15,7 +15,7 @@ NATIVE_PACKAGES = {
     "cleaner": {"base", "disk", "record", "log"},
     "server": {"access", "base", "disk", "protocol", "record", "replica", "tls", "wal", "log"},
     "arrow": {"base", "record"},
-    "tls": set(),
+    "tls": {"base"},
     "client": {"base", "record", "arrow", "tls"},
 }
 # The same of Python packages. A module beside them, as serve.py, is a package here; `_native.log` is all of `log`.

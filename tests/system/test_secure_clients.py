@@ -1,7 +1,9 @@
 """Our clients on a broker with SSL and SASL_SSL listeners: all of them, wrong credentials, and sessions that end."""
 
 import asyncio
+import re
 import time
+import urllib.request
 
 import pytest
 
@@ -39,10 +41,12 @@ def broker(tmp_path_factory):
         "connections.max.reauth.ms": str(LIFETIME_MS),
         "listener.name.ssl.ssl.client.auth": "requested",
         "group.share.min.heartbeat.interval.ms": "100",
+        "bowstring.metrics.port": str(steady_port()),
     }
     made = SecuredBroker(folder / "broker", settings)
     made.port = ports["PLAINTEXT"]
     made.start()
+    made.metrics_port = settings["bowstring.metrics.port"]
     made.where = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
     made.trust = {"ssl.ca.location": str(folder / "trust.pem")}
     made.alice = made.trust | {
@@ -93,6 +97,25 @@ def test_every_client(broker, tmp_path, capsys):
     config.write_text("".join(f"{name}={value}\n" for name, value in alice.items()))
     assert run(["topics", "describe", "t", "-b", where, "--command-config", str(config)]) == 0
     assert "t" in capsys.readouterr().out
+
+
+def resumptions(broker):
+    with urllib.request.urlopen(f"http://127.0.0.1:{broker.metrics_port}/metrics", timeout=HANG_S) as answer:
+        text = answer.read().decode()
+    return float(re.search(r"^bowstring_tls_resumptions_total (\S+)$", text, re.MULTILINE)[1])
+
+
+def test_later_connections_of_a_client_resume_tls(broker):
+    before = resumptions(broker)
+    with Producer(broker.where["SASL_SSL"], security=broker.alice) as producer:
+        producer.send("t", b"x").result(HANG_S)
+    assert resumptions(broker) == before  # of another client
+    with Consumer(
+        broker.where["SASL_SSL"], security=broker.alice, group_id="resuming", auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.subscribe("t")
+        assert consumer.poll(HANG_S)  # the coordinator, and the leader, have connections of their own
+    assert resumptions(broker) > before
 
 
 def test_a_certificate_of_the_client(broker):

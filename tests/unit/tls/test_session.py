@@ -147,6 +147,81 @@ class TestClientCertificates:
         assert resumed.peer_certificate == ours
 
 
+class TestResumption:
+    """A client context keeps tickets for the next handshakes with the same peer."""
+
+    def handshake(self, client_side, server_side, peer="localhost:9092", host="localhost"):
+        client, server = TlsSession(client_side, host, peer), TlsSession(server_side)
+        exchange(client, server)
+        server.send(b"the ticket comes with it")
+        exchange(client, server)
+        assert client.resumed == server.resumed
+        return client.resumed
+
+    @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+    def test_later_handshakes_resume(self, version):
+        client_side, server_side = client_context(protocols=[version]), server_context()
+        resumed = [self.handshake(client_side, server_side) for _ in range(4)]
+        assert resumed == [False, True, True, True]
+
+    def test_a_ticket_is_used_once(self):
+        client_side, server_side = client_context(), server_context()
+        self.handshake(client_side, server_side)
+        both = [
+            (TlsSession(client_side, "localhost", "localhost:9092"), TlsSession(server_side)) for _ in "ab"
+        ]
+        for client, server in both:
+            exchange(client, server)
+        assert [client.resumed for client, _ in both] == [True, False]
+
+    @pytest.mark.parametrize("other", [{"peer": "localhost:9093"}, {"host": "127.0.0.1"}, {"peer": None}])
+    def test_another_peer_or_host_has_its_own(self, other):
+        client_side, server_side = client_context(), server_context()
+        self.handshake(client_side, server_side)
+        assert not self.handshake(client_side, server_side, **other)
+        assert self.handshake(client_side, server_side)
+
+    def test_another_context_has_its_own(self):
+        server_side = server_context()
+        self.handshake(client_context(), server_side)
+        assert not self.handshake(client_context(), server_side)
+
+    def test_a_server_without_the_key_of_the_ticket_gets_a_full_handshake(self):
+        client_side = client_context()
+        self.handshake(client_side, server_context())
+        restarted = server_context()
+        assert not self.handshake(client_side, restarted)
+        assert self.handshake(client_side, restarted)
+
+    def test_the_last_tickets_are_kept(self):
+        client_side, server_side = client_context(), server_context()
+        kept = 64
+        for port in range(kept + 1):
+            self.handshake(client_side, server_side, peer=f"localhost:{port}")
+        assert self.handshake(client_side, server_side, peer=f"localhost:{kept}")
+        assert not self.handshake(client_side, server_side, peer="localhost:0")
+
+    def test_streams_outlive_their_context(self):
+        client, server = (
+            TlsSession(client_context(), "localhost", "localhost:9092"),
+            TlsSession(server_context()),
+        )
+        exchange(client, server)
+        capsule = client.release()
+        del client
+        server.send(b"x")
+        assert server.outgoing()
+        del capsule
+
+    def test_the_servers_certificate_stays_known(self):
+        client_side, server_side = client_context(), server_context()
+        self.handshake(client_side, server_side)
+        client, server = TlsSession(client_side, "localhost", "localhost:9092"), TlsSession(server_side)
+        exchange(client, server)
+        assert client.resumed
+        assert client.peer_certificate == server_side.certificate
+
+
 # ---------------------------------------------------------------- Python's ssl as the client
 
 

@@ -29,7 +29,9 @@ class TlsHandshake:
         assert security.tls is not None
         self._node, self._socket = node, connected
         try:
-            self._session = TlsSession(security.tls, security.server_host(node.host))
+            self._session = TlsSession(
+                security.tls, security.server_host(node.host), f"{node.host}:{node.port}"
+            )
         except ValueError as error:
             raise self._failure(error) from error
         self._unsent = memoryview(self._session.outgoing())
