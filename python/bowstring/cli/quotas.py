@@ -18,10 +18,10 @@ from bowstring.cli.options import (
     pairs,
     with_groups,
 )
-from bowstring.cli.output import console, print_hint, print_json, print_note, size_text
+from bowstring.cli.output import console, print_hint, print_json, print_note
 from bowstring.cli.tables import safe
-from bowstring.clients.admin.client_quotas import QuotaEntity
 from bowstring.clients.errors import ClientError
+from bowstring.operations.quota_words import quota_entity_text, quota_sentence
 
 HELP = """\
 Set, list and delete quotas of users, client ids and addresses (KIP-13, KIP-546, KIP-612).
@@ -30,14 +30,6 @@ A client above its quota is slowed down, not refused. Each broker counts for its
 """
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
-
-_WORDS = {
-    "producer_byte_rate": "produce at most {size}/s",
-    "consumer_byte_rate": "fetch at most {size}/s",
-    "request_percentage": "use at most {value:g} % of a thread for requests",
-    "controller_mutation_rate": "create and delete at most {value:g} partitions/s",
-    "connection_creation_rate": "connect at most {value:g} times/s",
-}
 
 
 class Whose(NamedTuple):
@@ -91,27 +83,6 @@ class Whose(NamedTuple):
 ANYONE = Whose()
 
 
-def _who(entity: QuotaEntity) -> str:
-    names = dict(entity)
-    words = []
-    if "user" in names:
-        words.append("each other user" if names["user"] is None else f"user {names['user']}")
-    if "client-id" in names:
-        client = names["client-id"]
-        text = "each other client id" if client is None else f"client id {client}"
-        words.append(f"with {text}" if words else text)
-    if "ip" in names:
-        words.append("each other address" if names["ip"] is None else f"address {names['ip']}")
-    return " ".join(words)
-
-
-def _sentence(entity: QuotaEntity, name: str, value: float) -> str:
-    words = _WORDS.get(name, "have at most {value:g} " + name)
-    size = size_text(int(value)) if math.isfinite(value) else str(value)
-    does = words.format(size=size, value=value)
-    return f"{_who(entity)} may {does} on each broker"
-
-
 def _numbers(given: Mapping[str, str]) -> dict[str, float]:
     found = {}
     for name, text in given.items():
@@ -149,7 +120,7 @@ def set_(
         print_json({"entity": entity, "quotas": quotas})
         return
     for name, value in quotas.items():
-        print_note(_sentence(frozenset(entity.items()), name, value))
+        print_note(quota_sentence(frozenset(entity.items()), name, value))
 
 
 @app.command("list")
@@ -172,7 +143,7 @@ def list_(
         print_hint("there are no such quotas" if entity else "there are no quotas")
     for each, quotas in ordered:
         for name, value in sorted(quotas.items()):
-            console().print(safe(_sentence(each, name, value)), markup=False)
+            console().print(safe(quota_sentence(each, name, value)), markup=False)
 
 
 @app.command()
@@ -194,11 +165,11 @@ def delete(
         missing = [each for each in gone if each not in there]
         if missing or not gone:
             raise ClientError(
-                f"{_who(frozenset(entity.items()))} has no quota {''.join(missing[:1])}".rstrip()
+                f"{quota_entity_text(frozenset(entity.items()))} has no quota {''.join(missing[:1])}".rstrip()
             )
         admin.alter_client_quotas(entity, dict.fromkeys(gone))
     if json:
         print_json({"entity": entity, "deleted": gone})
         return
     for name in gone:
-        print_note(f"no more: {_sentence(frozenset(entity.items()), name, there[name])}")
+        print_note(f"no more: {quota_sentence(frozenset(entity.items()), name, there[name])}")

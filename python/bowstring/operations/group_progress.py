@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring.clients.errors import ClientError
-from bowstring.clients.records import TopicPartition
+from bowstring.clients.records import TopicInfo, TopicPartition
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin
@@ -58,16 +58,24 @@ class GroupsNow(NamedTuple):
         return sum(row.lag or 0 for row in rows)
 
 
-def look_at_groups(admin: Admin, listed: Iterable[GroupListing], *, times: bool = True) -> GroupsNow:
+def look_at_groups(
+    admin: Admin,
+    listed: Iterable[GroupListing],
+    *,
+    topics: Mapping[str, TopicInfo] | None = None,
+    times: bool = True,
+) -> GroupsNow:
     """Returns what groups are now, with few requests however many they are.
 
     Args:
         admin: client of the cluster.
         listed: the groups.
+        topics: what `Admin.topics` returned not long ago; None asks for them.
         times: also find out how old what they have not read is, with a small Fetch for each partition.
     """
     described = admin.describe_groups(listed)
-    lags = admin.group_lags_of(each for each in described.values() if not isinstance(each, ClientError))
+    known = [each for each in described.values() if not isinstance(each, ClientError)]
+    lags = admin.group_lags_of(known, topics)
     rows = {group: each for group, each in lags.items() if not isinstance(each, ClientError)}
     return GroupsNow(described, lags, seconds_behind(admin, rows) if times else {})
 

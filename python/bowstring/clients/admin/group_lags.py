@@ -89,12 +89,14 @@ class AdminGroupLags:
         return shares | self._lags_of_known(known)
 
     def _lags_of_known(
-        self, known: Mapping[str, tuple[GroupDescription, Mapping[TopicPartition, OffsetAndMetadata]]]
+        self,
+        known: Mapping[str, tuple[GroupDescription, Mapping[TopicPartition, OffsetAndMetadata]]],
+        topics: Mapping[str, TopicInfo] | None = None,
     ) -> dict[str, list[GroupLag]]:
         """Returns the lags of groups whose members and offsets are known."""
         if not known:
             return {}
-        topics = self.topics(internal=True)
+        topics = self.topics(internal=True) if topics is None else topics
         partitions = {group: _partitions(*each, topics) for group, each in known.items()}
         served = {p for each in partitions.values() for p in each if _is_led(topics, p)}
         first, ends = self._ends_now(self.beginning_offsets, served), self._ends_now(self.end_offsets, served)

@@ -21,6 +21,7 @@ from bowstring.protocol.messages.delete_groups import DeleteGroupsRequest
 from bowstring.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from bowstring.protocol.messages.describe_groups import DescribeGroupsRequest
 from bowstring.protocol.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
+from bowstring.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from bowstring.protocol.messages.list_groups import ListGroupsRequest
 from bowstring.protocol.messages.offset_commit import OffsetCommitRequest
 from bowstring.protocol.messages.offset_delete import (
@@ -131,6 +132,30 @@ class AdminGroups(AdminCalls):
             self._coordinator_call(
                 group, DeleteGroupsRequest, DeleteGroupsRequest(groups_names=[group]), check
             )
+
+    def remove_members(self, group: str, members: Iterable[str], *, reason: str = "") -> None:
+        """Removes members from a classic group, as if they left; those that run join again.
+
+        Args:
+            group: id of the group.
+            members: member ids.
+            reason: text that the coordinator logs (KIP-800).
+
+        Raises:
+            GroupError: the first refusal: there is no such member, or the group has another type.
+        """
+        leaving = [MemberIdentity(member_id=each, reason=reason or None) for each in members]
+
+        def check(response: Any) -> None:
+            if response.error_code:
+                raise broker_error(response.error_code, f"group {group!r}")
+            for member in response.members:
+                if member.error_code:
+                    what = f"removing member {member.member_id!r} from group {group!r}"
+                    raise broker_error(member.error_code, what)
+
+        request = LeaveGroupRequest(group_id=group, members=leaving)
+        self._coordinator_call(group, LeaveGroupRequest, request, check)
 
     def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None

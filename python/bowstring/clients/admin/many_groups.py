@@ -12,7 +12,7 @@ from bowstring.clients.admin.results import GroupDescription, GroupLag, GroupLis
 from bowstring.clients.errors import ClientError, UnsupportedApiError, broker_error
 from bowstring.clients.group.offset_requests import GROUPS_VERSION, fetch_request, fetched_offsets
 from bowstring.clients.net.coordinators import coordinator_name, coordinator_request
-from bowstring.clients.records import Node, OffsetAndMetadata, TopicPartition
+from bowstring.clients.records import Node, OffsetAndMetadata, TopicInfo, TopicPartition
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.describe_groups import DescribeGroupsRequest
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -39,6 +39,7 @@ class AdminManyGroups(AdminCalls):
         def _lags_of_known(
             self,
             known: Mapping[str, tuple[GroupDescription, Mapping[TopicPartition, OffsetAndMetadata]]],
+            topics: Mapping[str, TopicInfo] | None = None,
         ) -> dict[str, list[GroupLag]]: ...
 
         def _share_lag(self, group: str) -> list[GroupLag]: ...
@@ -106,13 +107,16 @@ class AdminManyGroups(AdminCalls):
         return found
 
     def group_lags_of(
-        self, descriptions: Iterable[GroupDescription]
+        self,
+        descriptions: Iterable[GroupDescription],
+        topics: Mapping[str, TopicInfo] | None = None,
     ) -> dict[str, list[GroupLag] | ClientError]:
         """Returns the lag of groups in their partitions, with few requests; a group whose offsets could not
         be read has the error instead.
 
         Args:
             descriptions: as `describe_groups` returns them.
+            topics: what `topics` returned not long ago; None asks for them.
         """
         found: dict[str, list[GroupLag] | ClientError] = {}
         others = []
@@ -130,7 +134,7 @@ class AdminManyGroups(AdminCalls):
                 found[description.group_id] = offsets
             else:
                 known[description.group_id] = description, offsets
-        return found | self._lags_of_known(known)
+        return found | self._lags_of_known(known, topics)
 
     def _offsets_of(
         self, descriptions: Iterable[GroupDescription]

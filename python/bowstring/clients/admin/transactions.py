@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.admin.calls import AdminCalls
 from bowstring.clients.admin.results import (
@@ -13,7 +13,7 @@ from bowstring.clients.admin.results import (
     TransactionDescription,
     TransactionListing,
 )
-from bowstring.clients.errors import broker_error
+from bowstring.clients.errors import ClientError, broker_error
 from bowstring.clients.group.protocol import by_topic
 from bowstring.clients.records import Node, TopicInfo, TopicPartition
 from bowstring.protocol.errors import Errors
@@ -84,25 +84,41 @@ class AdminTransactions(AdminCalls):
             response = self._call(lambda node=broker: node, DescribeTransactionsRequest, request)  # type: ignore[misc]
             (found,) = response.transaction_states
             if found.error_code == 0:
-                return TransactionDescription(
-                    transactional_id,
-                    found.transaction_state,
-                    broker,
-                    found.producer_id,
-                    found.producer_epoch,
-                    found.transaction_timeout_ms,
-                    found.transaction_start_time_ms,
-                    sorted(
-                        TopicPartition(each.topic, index)
-                        for each in found.topics
-                        for index in each.partitions
-                    ),
-                )
+                return _description(found, broker)
             if found.error_code != Errors.NOT_COORDINATOR.code:
                 code = found.error_code
         if code == Errors.COORDINATOR_NOT_AVAILABLE.code and STATE_TOPIC not in self.topics(internal=True):
             code = Errors.TRANSACTIONAL_ID_NOT_FOUND.code  # no producer has had a transactional id yet
         raise broker_error(code, f"describing transactional id {transactional_id!r}")
+
+    def describe_transactions(
+        self, listings: Iterable[TransactionListing]
+    ) -> dict[str, TransactionDescription | ClientError]:
+        """Returns state, producer and partitions of transactional ids, with one request for each coordinator.
+
+        An id that could not be described has the error instead.
+
+        Args:
+            listings: as `list_transactions` returns them.
+        """
+        by_broker: dict[Node, list[str]] = {}
+        for each in listings:
+            by_broker.setdefault(each.coordinator, []).append(each.transactional_id)
+        found: dict[str, TransactionDescription | ClientError] = {}
+        for broker, ids in by_broker.items():
+            request = DescribeTransactionsRequest(transactional_ids=ids)
+            try:
+                response = self._call(lambda node=broker: node, DescribeTransactionsRequest, request)  # type: ignore[misc]
+            except ClientError as error:
+                found |= dict.fromkeys(ids, error)
+                continue
+            for answer in response.transaction_states:
+                name = answer.transactional_id
+                if answer.error_code:
+                    found[name] = broker_error(answer.error_code, f"describing transactional id {name!r}")
+                else:
+                    found[name] = _description(answer, broker)
+        return found
 
     def describe_producers(
         self, partitions: Iterable[TopicPartition]
@@ -200,3 +216,16 @@ class AdminTransactions(AdminCalls):
         code = response.markers[0].topics[0].partitions[0].error_code
         if code:
             raise broker_error(code, f"aborting a transaction in {partition}")
+
+
+def _description(answer: Any, coordinator: Node) -> TransactionDescription:
+    return TransactionDescription(
+        answer.transactional_id,
+        answer.transaction_state,
+        coordinator,
+        answer.producer_id,
+        answer.producer_epoch,
+        answer.transaction_timeout_ms,
+        answer.transaction_start_time_ms,
+        sorted(TopicPartition(each.topic, index) for each in answer.topics for index in each.partitions),
+    )
