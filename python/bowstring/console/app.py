@@ -34,6 +34,7 @@ STATIC = Path(__file__).parent / "static"
 PAGES = (
     "sign_in",
     "topics",
+    "groups",
 )
 
 

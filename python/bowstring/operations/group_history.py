@@ -11,6 +11,9 @@ from bowstring.clients.errors import ClientError
 from bowstring.operations.group_progress import GroupsNow
 
 SAMPLES_MAX = 720
+"""Of a group: an hour."""
+SAMPLES_MS = 5_000
+"""Between two of them."""
 REBALANCES_MAX = 1_000
 GROUPS_MAX = 2_000
 
@@ -155,7 +158,8 @@ class GroupHistory:
             lag = now.lag(group)
             if lag is not None:
                 samples = self._samples.setdefault(group, deque(maxlen=SAMPLES_MAX))
-                samples.append(LagSample(at_ms, lag, now.oldest_s(group)))
+                if not samples or at_ms - samples[-1].at_ms >= SAMPLES_MS:
+                    samples.append(LagSample(at_ms, lag, now.oldest_s(group)))
         while len(self._last) > GROUPS_MAX:
             forgotten = next(iter(self._last))
             del self._last[forgotten]

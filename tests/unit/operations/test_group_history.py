@@ -89,10 +89,11 @@ def test_samples_and_rebalances_are_kept_with_bounds(monkeypatch):
     monkeypatch.setattr(group_history, "GROUPS_MAX", 1)
     history = GroupHistory()
     history.observe(look(group(member("a", 0)), 5), 1_000)
-    history.observe(look(group(member("a", 0), member("b")), 7), 2_000)
-    assert [(each.at_ms, each.lag) for each in history.samples("g")] == [(1_000, 5), (2_000, 7)]
+    history.observe(look(group(member("a", 0)), 6), 2_000)
+    history.observe(look(group(member("a", 0), member("b")), 7), 6_000)
+    assert [(each.at_ms, each.lag) for each in history.samples("g")] == [(1_000, 5), (6_000, 7)]
     assert [each.joined for each in history.rebalances("g")] == [("app-b (10.0.0.1)",)]
-    assert history.rebalances("other") == history.rebalances(since_ms=2_001) == []
+    assert history.rebalances("other") == history.rebalances(since_ms=6_001) == []
     other = group(member("a", 0))._replace(group_id="h")
-    history.observe(GroupsNow({"h": other, "denied": ClientError("no")}, {}, {}), 3_000)
+    history.observe(GroupsNow({"h": other, "denied": ClientError("no")}, {}, {}), 7_000)
     assert history.samples("g") == [] and len(history.rebalances()) == 1
