@@ -1,5 +1,5 @@
 """What every native package stands on: bytes, clocks, atomics, checksums, threads.
 
-Imported by: arrow, cleaner, client, disk, log, protocol, record, replica, server, share, values, wal.
+Imported by: arrow, cleaner, client, disk, log, protocol, record, replica, server, share, tls, values, wal.
 May import: none of them.
 """

@@ -163,7 +163,9 @@ OUTER_PACKAGES = {
     },
     "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
     "operations": {"clients", "clients.admin", "protocol"},
-    "console": {"clients", "clients.admin", "clients.config", "security", "version"},
+    "console": {
+        *("clients", "clients.admin", "clients.config", "operations", "protocol", "security", "version"),
+    },
     "demo": {
         "broker",
         "clients",

@@ -2,9 +2,9 @@
 
 Imported by: the entry points.
 May import: _native.base, _native.log, _native.protocol, _native.record, clients, clients.admin,
-clients.config, clients.consumer, clients.net, clients.producer, clients.share, cluster, demo, engine.broker,
-engine.configs, engine.migration, engine.quorum, engine.storage, operations, pipeline, protocol,
-security, serve, spark, version.
+clients.config, clients.consumer, clients.net, clients.producer, clients.share, cluster, console, demo,
+engine.broker, engine.configs, engine.migration, engine.quorum, engine.storage, operations, pipeline,
+protocol, security, serve, spark, version.
 """
 
 from __future__ import annotations

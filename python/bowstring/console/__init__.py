@@ -1,1 +1,5 @@
-"""Serves the console: web pages that show a cluster, Bowstring's or Apache Kafka's."""
+"""Serves the console: web pages that show a cluster, Bowstring's or Apache Kafka's.
+
+Imported by: cli.
+May import: clients, clients.admin, clients.config, operations, protocol, security, version.
+"""

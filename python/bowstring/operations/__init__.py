@@ -2,6 +2,6 @@
 
 Decisions and sentences of access control, progress of groups, resets of offsets. Nothing here prints.
 
-Imported by: cli.
+Imported by: cli, console.
 May import: clients, clients.admin, protocol.
 """
