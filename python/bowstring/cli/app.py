@@ -22,6 +22,7 @@ from bowstring.cli.format import format_directories
 from bowstring.cli.groups import app as groups
 from bowstring.cli.leaders import app as leaders
 from bowstring.cli.migrate_dir import migrate_dir
+from bowstring.cli.monitoring import monitoring
 from bowstring.cli.perf import app as perf
 from bowstring.cli.pipeline import app as pipeline
 from bowstring.cli.produce import produce
@@ -82,6 +83,7 @@ app.add_typer(brokers, name="brokers", rich_help_panel=OPERATE)
 app.add_typer(reassign, name="reassign", rich_help_panel=OPERATE)
 app.add_typer(leaders, name="leaders", rich_help_panel=OPERATE)
 app.add_typer(quorum, name="quorum", rich_help_panel=OPERATE)
+app.command("monitoring", rich_help_panel=OPERATE)(monitoring)
 app.add_typer(features, name="features", rich_help_panel=OPERATE)
 app.add_typer(users, name="users", rich_help_panel=SECURE)
 app.add_typer(acls, name="acls", rich_help_panel=SECURE)

@@ -1,21 +1,16 @@
 """Every code block of README and docs is run, checked, or excused; here run those that need no server and no Spark."""
 
 import contextlib
-import json
 import re
 from collections import Counter
 
 import pytest
 
 import bowstring
-from bowstring.engine.broker.cluster_metrics import CONTROLLER
-from bowstring.engine.broker.metrics import exposition, registry
 from bowstring.engine.configs import ConfigError
 from bowstring.pipeline.declaration import PipelineError
-from tests.support.embedded import engine_of
 from tests.support.page_run import DOCUMENTED, PageRun, Place, check_install
 from tests.support.pages import DOCS, LANGUAGES, PLAIN, ROOT, blocks, commands, home, name_of, pages, pages_of
-from tests.support.waiting import HANG_S, wait_until
 
 # How many blocks of a page are not run; each says why in a comment above it.
 NO_RUN = {
@@ -128,38 +123,6 @@ def test_what_steers_a_run(tmp_path):
 def test_extras_that_are_not_there_are_found():
     with pytest.raises(AssertionError):
         check_install("pip install 'bowstring[colour]'")
-
-
-def metrics_of_a_broker():
-    """Names of everything that a broker exports, once it has been used."""
-    with bowstring.Broker(config={"bowstring.durability": "commit"} | AT_ONCE) as broker:
-        servers = broker.bootstrap_servers
-        with bowstring.Producer(servers) as producer:
-            producer.send("orders", b"1").result(HANG_S)
-        settings = {"group_id": "readers", "auto_offset_reset": "earliest", "enable_auto_commit": False}
-        with bowstring.Consumer(servers, **settings) as consumer:
-            consumer.subscribe(["orders"])
-            assert consumer.poll(timeout=HANG_S)
-            consumer.commit({bowstring.TopicPartition("orders", 0): 0})
-        metrics = registry(engine_of(broker))
-        # A scrape has the last measurement of lags and begins the next.
-        wait_until(lambda: "lag_seconds{" in exposition(metrics, "", "")[0].decode(), "no lags")
-        exported = exposition(metrics, "", "")[0].decode()
-    return set(re.findall(r"^([a-z_]+)(?:\{.*\})? \S+$", exported, re.M))
-
-
-def test_the_dashboard_and_the_alerts_name_metrics_that_are_there():
-    names = (
-        metrics_of_a_broker() | {row.name for row in CONTROLLER} | {f"{row.name}_total" for row in CONTROLLER}
-    )
-    dashboard = json.loads((DOCS / "how-to" / "grafana-dashboard.json").read_text())
-    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    queries += [each["query"] for each in dashboard["templating"]["list"]]
-    queries += re.findall(r"expr: (.*)", (DOCS / "how-to" / "monitoring.md").read_text())
-    used = {name for query in queries for name in re.findall(r"\b(?:bowstring|process)_[a-z_]+", query)}
-    assert len(used) > 30 and used <= names, used - names
-    places = [tuple(panel["gridPos"][side] for side in "xy") for panel in dashboard["panels"]]
-    assert len(set(places)) == len(places)
 
 
 def test_page_folders_have_an_index_that_names_every_page():
