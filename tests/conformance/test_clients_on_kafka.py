@@ -23,7 +23,7 @@ from bowstring import (
     TopicPartition,
     aio,
 )
-from bowstring.cli.cluster_status import MIN_ISR, collect
+from bowstring.cli.cluster_status import collect
 from bowstring.clients.admin.scram_users import (
     ScramCredentialInfo,
     ScramMechanism,
@@ -37,6 +37,7 @@ from bowstring.clients.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
+from bowstring.operations.partition_state import MIN_ISR
 from tests.conformance.guard import PASSWORD, Guard, login
 from tests.support.certificates import foreign_authority
 from tests.support.target import Broker

@@ -43,3 +43,23 @@ def test_a_cluster_that_is_away_is_a_page():
         assert page.status_code == 502
         assert "127.0.0.1:1" in page.text
         assert "Try again" in page.text
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/", ["Under-replicated", "Balance of brokers", "Controllers and quorum", "Records a second"]),
+        ("/brokers", ["metadata.version", "Log directories", "No reassignment is under way"]),
+        ("/brokers/1?all=1", ["log.retention.hours", "default"]),
+    ],
+)
+def test_pages_of_the_cluster(broker, path, words):
+    with console_of(broker.bootstrap_servers) as client:
+        page = client.get(path)
+        assert page.status_code == 200
+        assert [word for word in words if word not in page.text] == []
+
+
+def test_a_broker_that_does_not_exist(broker):
+    with console_of(broker.bootstrap_servers) as client:
+        assert client.get("/brokers/99").status_code == 404

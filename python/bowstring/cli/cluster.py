@@ -194,7 +194,7 @@ def _nodes(found: ClusterStatus) -> FittedTable:
 
 
 def _summary(found: ClusterStatus) -> str:
-    from bowstring.cli.cluster_status import OFFLINE, STATES, UNDER_MIN_ISR
+    from bowstring.operations.partition_state import OFFLINE, STATES, UNDER_MIN_ISR
 
     counts = Counter(each["state"] for each in found.troubled())
     text = f"{_count(len(found.topics), 'topic')}, {_count(len(found.partitions), 'partition')}: "

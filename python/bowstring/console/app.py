@@ -33,6 +33,8 @@ STATIC = Path(__file__).parent / "static"
 # Modules of bowstring.console.pages; each has `routes`. The first route that matches answers.
 PAGES = (
     "sign_in",
+    "overview",
+    "brokers",
     "topics",
     "groups",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bowstring.clients.errors import AuthorizationError, BrokerError, ClientError, UnsupportedApiError
 from bowstring.clients.records import TopicInfo, TopicPartition
@@ -101,8 +101,3 @@ def refusal(error: Exception) -> str:
     if isinstance(error, BrokerError):
         return f"The cluster refused: {error}"
     return str(error)
-
-
-def is_internal(name: str, topics: Mapping[str, Any]) -> bool:
-    """Whether a topic is the cluster's own."""
-    return name.startswith("__") or bool(getattr(topics.get(name), "internal", False))

@@ -2,16 +2,16 @@
 
 import pytest
 
-from bowstring.cli.cluster_status import (
+from bowstring.cli.cluster_status import ClusterStatus
+from bowstring.clients.admin.results import BrokerDescription, QuorumDescription, QuorumReplica
+from bowstring.clients.records import PartitionInfo, TopicInfo, TopicPartition
+from bowstring.operations.partition_state import (
     AT_MIN_ISR,
     OFFLINE,
     UNDER_MIN_ISR,
     UNDER_REPLICATED,
-    ClusterStatus,
     state_of,
 )
-from bowstring.clients.admin.results import BrokerDescription, QuorumDescription, QuorumReplica
-from bowstring.clients.records import PartitionInfo, TopicInfo, TopicPartition
 
 
 def partition(number, leader, replicas, isr):
