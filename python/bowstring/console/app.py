@@ -36,6 +36,7 @@ PAGES = (
     "overview",
     "brokers",
     "topics",
+    "topic",
     "groups",
 )
 

@@ -8,11 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bowstring.clients.errors import ClientError
 from bowstring.console.activity import GROUPS_MAX, activity_of, group_totals_of
 from bowstring.console.cluster_access import ClusterAccess
 from bowstring.console.cluster_facts import sizes_of
 from bowstring.console.cluster_nodes import broker_rows, nodes_of, quorum_rows
 from bowstring.console.cluster_summary import kind_of, summary_of, troubled_of
+from bowstring.console.group_watch import group_watch, recent_rebalances
 from bowstring.console.live import live
 from bowstring.console.plots import bar, line_plot
 from bowstring.console.rendering import page, rendered
@@ -23,7 +25,8 @@ from bowstring.operations.partition_state import AT_MIN_ISR, UNDER_MIN_ISR
 
 LIVE_S = 2.0
 TROUBLED_SHOWN = 20
-PARTS = ("overview_figures", "overview_plots", "overview_brokers", "overview_troubled")
+REBALANCES_SHOWN = 10
+PARTS = ("overview_figures", "overview_plots", "overview_brokers", "overview_troubled", "overview_rebalances")
 
 
 async def _overview(access: ClusterAccess) -> dict[str, Any]:
@@ -35,6 +38,10 @@ async def _overview(access: ClusterAccess) -> dict[str, Any]:
     activity.observe(throughput.total(), groups)
     nodes, sizes = await nodes_of(access), await sizes_of(access)
     troubled = await troubled_of(access)
+    try:
+        rebalances = await recent_rebalances(access)
+    except ClientError:
+        rebalances = []  # the figures say why groups are missing
     return {
         "summary": summary,
         "records_in": throughput.total(),
@@ -49,6 +56,9 @@ async def _overview(access: ClusterAccess) -> dict[str, Any]:
         "troubled": troubled[:TROUBLED_SHOWN],
         "at_min_isr": sum(each.state == AT_MIN_ISR for each in troubled),
         "under_min_isr": sum(each.state == UNDER_MIN_ISR for each in troubled),
+        "rebalances": rebalances[:REBALANCES_SHOWN],
+        "rebalances_count": len(rebalances),
+        "watched_since_ms": group_watch(access).since_ms,
         "kind_of": kind_of,
         "bar": bar,
         "plot_rates": line_plot(
