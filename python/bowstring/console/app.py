@@ -38,6 +38,7 @@ PAGES = (
     "topics",
     "topic",
     "groups",
+    "group_changes",
 )
 
 

@@ -43,7 +43,13 @@ def environment() -> Environment:
         quoted=quoted,
     )
     made.globals["version"] = __version__
+    made.globals["exact"] = exact
     return made
+
+
+def exact(text: object) -> Markup:
+    """Returns text as the value of a hidden field: escaped, with its control characters as they are."""
+    return Markup(escape(text))
 
 
 def quoted(text: object) -> str:
