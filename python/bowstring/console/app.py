@@ -39,6 +39,8 @@ PAGES = (
     "topic",
     "groups",
     "group_changes",
+    "transactions",
+    "access",
 )
 
 

@@ -1,0 +1,172 @@
+"""The console's pages of users, rules, quotas and transactions; what users without rights see."""
+
+import html
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+import bowstring
+from bowstring.clients.admin.acls import AclBinding
+from bowstring.clients.admin.scram_users import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from bowstring.console.app import create_app
+from bowstring.console.options import ConsoleOptions
+from tests.support.access import STANDARD
+
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+PASSWORDS = {"admin": "a-secret", "alice": "b-secret"}
+SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+PLACE = bowstring.TopicPartition("secret-topic", 0)
+PAGES = ("/groups", "/share-groups", "/transactions", "/transactions/hanging?minutes=0", "/users", "/acls")
+
+
+@pytest.fixture(scope="module")
+def broker():
+    users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
+    config = {
+        "listeners": "OUTER://127.0.0.1:0",
+        "listener.security.protocol.map": "OUTER:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "OUTER",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.outer.plain.sasl.jaas.config": (
+            f'{LOGIN} username="admin" password="{PASSWORDS["admin"]}" {users};'
+        ),
+        "authorizer.class.name": STANDARD,
+        "super.users": "User:admin",
+    }
+    with bowstring.Broker(config=config) as broker:
+        yield broker
+
+
+def settings_of(user):
+    return SASL | {"sasl.username": user, "sasl.password": PASSWORDS[user]}
+
+
+@pytest.fixture(scope="module")
+def admin(broker):
+    with bowstring.Admin(f"127.0.0.1:{broker.port}", security=settings_of("admin")) as admin:
+        admin.create_topic("secret-topic")
+        admin.alter_offsets("secret-group", {("secret-topic", 0): 0})
+        scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        admin.alter_user_scram_credentials([UserScramCredentialUpsertion("carol", scram, "c-secret")])
+        admin.create_acls([AclBinding("group", "secret-group", "literal", "User:bob", "*", "read", "allow")])
+        admin.alter_client_quotas({"user": "carol"}, {"producer_byte_rate": 2 << 20})
+        yield admin
+
+
+def signed_in(broker, user):
+    options = ConsoleOptions(f"127.0.0.1:{broker.port}", security=SASL, sign_in=True, write=True)
+    client = TestClient(create_app(options), base_url="http://localhost:8080")
+    form = {"name": user, "password": PASSWORDS[user], "csrf_token": csrf_of(client.get("/sign-in"))}
+    assert client.post("/sign-in", data=form, follow_redirects=False).status_code == 303
+    return client
+
+
+@pytest.fixture
+def operator(broker, admin):
+    with signed_in(broker, "admin") as client:
+        yield client
+
+
+@pytest.fixture
+def nobody(broker, admin):
+    with signed_in(broker, "alice") as client:
+        yield client
+
+
+def csrf_of(page):
+    return re.search(r'name="csrf_token" value="([^"]+)"', page.text)[1]
+
+
+def test_users_rules_and_quotas_are_sentences_without_secrets(operator):
+    users = operator.get("/users").text
+    assert "carol" in users and "SCRAM-SHA-256" in users
+    assert "User:bob may read (and describe) group secret-group" in operator.get("/acls").text
+    assert "user carol may produce at most 2.0 MiB/s on each broker" in operator.get("/quotas").text
+    assert "No rule matches" in operator.get("/acls?q=nothing").text
+
+
+def test_decisions_are_explained(operator):
+    query = {"user": "bob", "operation": "describe", "resource": "group:secret-group"}
+    page = html.unescape(operator.get("/acls/explain", params=query).text)
+    assert "User:bob may describe group secret-group: a rule decides" in page
+    denied = operator.get("/acls/explain", params=query | {"user": "eve"}).text
+    assert "User:eve may not describe group secret-group" in denied
+    assert "is not a resource" in operator.get("/acls/explain", params=query | {"resource": "x"}).text
+
+
+def test_rules_are_added_and_removed(admin, operator):
+    fields = {
+        "permission": "allow",
+        "principal": "dave",
+        "operation": "write",
+        "kind": "topic",
+        "resource": "orders-",
+        "pattern": "prefixed",
+        "host": "*",
+    }
+    asked = operator.get("/acls/change", params=fields | {"change": "add"})
+    meaning = "User:dave may write (and describe) every topic whose name begins with orders-"
+    assert meaning in asked.text
+    form = fields | {"csrf_token": csrf_of(asked)}
+    assert operator.post("/acls/add", data=form, follow_redirects=False).status_code == 303
+    assert meaning in operator.get("/acls?q=dave").text
+    assert operator.post("/acls/remove", data=form, follow_redirects=False).status_code == 303
+    assert "User:dave" not in {each.principal for each in admin.describe_acls()}
+    wrong = operator.post("/acls/add", data=form | {"operation": "alter-everything"})
+    assert wrong.status_code == 400 and "is not an operation" in wrong.text
+
+
+def test_users_without_rights_see_nothing_that_rules_hide(nobody):
+    for path in (*PAGES, "/quotas"):
+        page = nobody.get(path)
+        assert page.status_code == 200, path
+        assert "secret-" not in page.text and "carol" not in page.text, path
+    for path, right in (
+        ("/users", "DESCRIBE on the cluster"),
+        ("/acls", "DESCRIBE on the cluster"),
+        ("/quotas", "DESCRIBE_CONFIGS on the cluster"),
+    ):
+        assert f"You need the right {right}" in nobody.get(path).text
+    one = nobody.get("/groups/one?name=secret-group")
+    assert "secret-topic" not in one.text and "DESCRIBE on the group" in one.text
+    form = {"name": "secret-group", "csrf_token": csrf_of(nobody.get("/groups"))}
+    refused = nobody.post("/groups/one/delete", data=form)
+    assert refused.status_code == 403 and "DELETE on the group" in refused.text
+
+
+def test_open_transactions_are_shown_and_aborted(broker, admin, operator):
+    with bowstring.Producer(
+        f"127.0.0.1:{broker.port}", transactional_id="open-one", security=settings_of("admin")
+    ) as producer:
+        producer.begin_transaction()
+        offset = producer.send("secret-topic", b"x").result().offset
+        listed = operator.get("/transactions?state=open").text
+        assert "open-one" in listed and "Ongoing" in listed and " ago" in listed
+        assert "/topics/secret-topic" in operator.get("/transactions/one?id=open-one").text
+        assert "No transaction hangs" in operator.get("/transactions/hanging?minutes=0").text
+        place = {"topic": "secret-topic", "partition": "0", "offset": str(offset)}
+        form = place | {"csrf_token": csrf_of(operator.get("/transactions/abort", params=place))}
+        done = operator.post("/transactions/abort", data=form, follow_redirects=False)
+        assert done.status_code == 303
+        (state,) = admin.describe_producers([PLACE])[PLACE]
+        assert state.transaction_start_offset is None
+        again = operator.post("/transactions/abort", data=form)
+        assert again.status_code == 400 and "has ended meanwhile" in again.text
+        producer.abort_transaction()
+    gone = operator.get("/transactions/one?id=nothing")
+    assert gone.status_code == 200 and "TRANSACTIONAL_ID_NOT_FOUND" in gone.text
+
+
+def test_a_cluster_without_access_control_says_so():
+    with bowstring.Broker() as plain:
+        app = create_app(ConsoleOptions(bootstrap_servers=plain.bootstrap_servers))
+        with TestClient(app, base_url="http://localhost:8080") as client:
+            assert "no access control" in client.get("/acls").text
+            query = "user=a&operation=read&resource=topic:t"
+            assert "User:a may read topic t" in client.get(f"/acls/explain?{query}").text
