@@ -163,7 +163,7 @@ async def ask_acl(request: Request) -> Response:
     rule = rule_of(given)
     return page(
         request,
-        "confirm.html",
+        "confirm_change.html",
         title="Remove this rule?" if removes else "Add this rule?",
         text=f"{sentence(rule)}. Rules hold at once, also for open connections.",
         action="/acls/remove" if removes else "/acls/add",

@@ -160,7 +160,7 @@ async def ask_abort(request: Request) -> Response:
     place = f"{fields['topic']}-{fields['partition']}"
     return page(
         request,
-        "confirm.html",
+        "confirm_change.html",
         title=f"Abort the transaction in {place}?",
         text=f"Its records, which begin at offset {fields['offset']}, are never seen by readers of committed "
         "records. Only abort a transaction whose producer is gone: a producer that still runs fails.",
