@@ -134,6 +134,7 @@ OUTER_PACKAGES = {
     "tracing": {"clients", "version"},
     "monitoring": set(),
     "kernels": {"clients"},
+    "search": {"clients", "clients.consumer"},
     "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},
     "cluster": {"clients", "serve", "engine.broker", "engine.configs", "protocol", "engine.quorum"},
     "signals": {"engine"},
@@ -165,7 +166,8 @@ OUTER_PACKAGES = {
     "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
     "operations": {"clients", "clients.admin", "protocol"},
     "console": {
-        *("clients", "clients.admin", "clients.config", "operations", "protocol", "security", "version"),
+        *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.producer"),
+        *("operations", "protocol", "search", "security", "version"),
     },
     "demo": {
         "broker",

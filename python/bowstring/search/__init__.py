@@ -1,0 +1,5 @@
+"""Finds records of a topic by text, key, header, place, time, and expressions over typed values.
+
+Imported by: console.
+May import: clients, clients.consumer.
+"""
