@@ -41,6 +41,9 @@ PAGES = (
     "group_changes",
     "transactions",
     "access",
+    "messages",
+    "message_tails",
+    "message_produce",
 )
 
 

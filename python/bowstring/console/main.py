@@ -54,6 +54,13 @@ def parser() -> ArgumentParser:
         action="store_true",
         help="allow an address that other machines can reach, although nobody signs in",
     )
+    made.add_argument(
+        "--schema-registry",
+        default=os.environ.get("BOWSTRING_SCHEMA_REGISTRY"),
+        metavar="URL",
+        help="schema registry of Avro, Protobuf and JSON values; http://user:password@host:port if it needs "
+        "a user (or BOWSTRING_SCHEMA_REGISTRY)",
+    )
     made.add_argument("--tls-certificate", metavar="FILE", help="PEM certificate, for https")
     made.add_argument("--tls-key", metavar="FILE", help="PEM key of the certificate")
     return made
@@ -74,6 +81,7 @@ def main(argv: Sequence[str]) -> int:
             listen_unauthenticated=given.listen_unauthenticated,
             tls_certificate=given.tls_certificate,
             tls_key=given.tls_key,
+            schema_registry=given.schema_registry,
         )
         options.check()
         serve(options)

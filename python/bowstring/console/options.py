@@ -32,6 +32,8 @@ class ConsoleOptions:
         listen_unauthenticated: allows an address that other machines reach, although nobody signs in.
         tls_certificate, tls_key: PEM files for https; None for http.
         timeout_s: how long a request to the cluster may take.
+        schema_registry: address of a schema registry, for values with schema ids; may have a user and a
+            password. Never shown.
     """
 
     bootstrap_servers: str = "localhost:9092"
@@ -44,6 +46,7 @@ class ConsoleOptions:
     tls_certificate: str | None = None
     tls_key: str | None = None
     timeout_s: float = 10.0
+    schema_registry: str | None = field(default=None, repr=False)
 
     @property
     def is_loopback(self) -> bool:
@@ -63,6 +66,10 @@ class ConsoleOptions:
         """
         if not self.sign_in:
             client_security(self.security)
+        if self.schema_registry is not None:
+            from bowstring.search.schema_registry import SchemaRegistry
+
+            SchemaRegistry(self.schema_registry)
         if self.sign_in and not self._has_sasl():
             raise ConfigError(
                 "users can sign in only to a cluster with SASL: set security.protocol=SASL_SSL (or "
