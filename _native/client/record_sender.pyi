@@ -18,8 +18,8 @@ class RecordSender:
     def send(
         self,
         topic: str,
-        value: Payload = None,
-        key: Payload = None,
+        value: Payload | object = None,
+        key: Payload | object = None,
         *,
         headers: Mapping[str, Payload]
         | Mapping[bytes, Payload]

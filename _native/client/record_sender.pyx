@@ -32,7 +32,7 @@ cdef inline void lend(object data, const uint8_t **at, int64_t *length) noexcept
 
 
 cdef class RecordSender:
-    """The half of Producer that is called for every record. The other half has `_payload`, `_header_pairs`,
+    """The half of Producer that is called for every record. The other half has `payload`, `_header_pairs`,
     `_timestamp_ms`, `_partition_number`, `_send_route`, `_send_room`, `_outside`, `_no_partition` and
     `_too_large`."""
 
@@ -41,8 +41,9 @@ cdef class RecordSender:
 
         Args:
             topic: name of the topic.
-            value: bytes, or text to be encoded as UTF-8; None is a tombstone.
-            key: records of one key go to one partition, by Kafka's murmur2.
+            value: bytes, or text to be encoded as UTF-8; None is a tombstone. With a format (`Producer(value=…)`) a
+                dict, or an object of a dataclass, msgspec struct or pydantic model; bytes are sent as they are.
+            key: like value; records of one key go to one partition, by Kafka's murmur2.
             headers: pairs of a name (text, or bytes as they are to be sent) and bytes, or a mapping.
             timestamp: milliseconds since the epoch, or a datetime; default now.
             partition: where to; default by key, else one partition after another.
@@ -50,6 +51,7 @@ cdef class RecordSender:
 
         Raises:
             ConfigError: an argument is of a wrong type, or the timestamp looks like seconds.
+            ValueEncodeError: the format does not fit the value; the message names topic and field.
             UnknownTopicError: no such topic, and the brokers do not create it.
             NoBrokerError, BufferFullError: within max_block_ms. RecordTooLargeError: larger than max_request_size.
             ClosedError: after close(). ForkedError: in a process forked from the one that made the producer.
@@ -68,9 +70,9 @@ cdef class RecordSender:
         if self.key_serializer is not None:
             key = self.key_serializer(key)
         if value is not None and not PyBytes_CheckExact(value):
-            value = self._payload(value, "value")
+            value = self.payload(topic, value, "value")
         if key is not None and not PyBytes_CheckExact(key):
-            key = self._payload(key, "key")
+            key = self.payload(topic, key, "key")
         lend(value, &value_at, &value_length)
         lend(key, &key_at, &key_length)
         if headers is not None and headers:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bowstring import aio as aio
     from bowstring import spark as spark
     from bowstring.broker import Broker as Broker
+    from bowstring.broker import BrokerConfigError as BrokerConfigError
     from bowstring.clients.admin.acls import AclBinding as AclBinding
     from bowstring.clients.admin.acls import AclBindingFilter as AclBindingFilter
     from bowstring.clients.admin.admin import Admin as Admin
@@ -63,12 +64,14 @@ if TYPE_CHECKING:
     from bowstring.clients.producer.producer import Producer as Producer
     from bowstring.clients.records import OffsetAndMetadata as OffsetAndMetadata
     from bowstring.clients.records import Record as Record
+    from bowstring.clients.records import RecordMetadata as RecordMetadata
     from bowstring.clients.records import SubscriptionPattern as SubscriptionPattern
     from bowstring.clients.records import TopicPartition as TopicPartition
     from bowstring.clients.share.consumer import ShareConsumer as ShareConsumer
     from bowstring.clients.share.records import ShareRecord as ShareRecord
     from bowstring.cluster.cluster import Cluster as Cluster
     from bowstring.exactly_once import transform as transform
+    from bowstring.kernels.function import KernelError as KernelError
     from bowstring.kernels.function import kernel as kernel
     from bowstring.protocol.acls import AclOperation as AclOperation
     from bowstring.protocol.acls import AclPermissionType as AclPermissionType
@@ -80,6 +83,10 @@ if TYPE_CHECKING:
     from bowstring.tables import write as write
     from bowstring.values.avro_format import Avro as Avro
     from bowstring.values.dead_letter import DeadLetter as DeadLetter
+    from bowstring.values.errors import ValueDecodeError as ValueDecodeError
+    from bowstring.values.errors import ValueEncodeError as ValueEncodeError
+    from bowstring.values.errors import ValueSchemaError as ValueSchemaError
+    from bowstring.values.errors import ValuesTooLargeError as ValuesTooLargeError
     from bowstring.values.json_format import Json as Json
     from bowstring.values.protobuf_format import Protobuf as Protobuf
 
@@ -97,6 +104,7 @@ _MODULES = {
     "Avro": "values",
     "BootstrapResolutionError": "clients.errors",
     "Broker": "broker",
+    "BrokerConfigError": "broker",
     "BrokerError": "clients.errors",
     "BrokerUnreachableError": "clients.errors",
     "BufferFullError": "clients.errors",
@@ -116,6 +124,7 @@ _MODULES = {
     "GarbledAnswerError": "clients.errors",
     "GroupError": "clients.errors",
     "Json": "values",
+    "KernelError": "kernels.function",
     "LocalReadsUnavailableError": "clients.errors",
     "MisroutedError": "clients.errors",
     "MissingPackageError": "clients.errors",
@@ -129,6 +138,7 @@ _MODULES = {
     "Protobuf": "values",
     "ProtocolError": "clients.errors",
     "Record": "clients.records",
+    "RecordMetadata": "clients.records",
     "RecordTooLargeError": "clients.errors",
     "Records": "tables",
     "RequestTimedOutError": "clients.errors",
@@ -148,11 +158,15 @@ _MODULES = {
     "UnsupportedApiError": "clients.errors",
     "UserScramCredentialDeletion": "clients.admin.scram_users",
     "UserScramCredentialUpsertion": "clients.admin.scram_users",
+    "ValueDecodeError": "values",
+    "ValueEncodeError": "values",
+    "ValueSchemaError": "values",
+    "ValuesTooLargeError": "values",
     "kernel": "kernels.function",
     "read": "tables",
     "scan": "tables",
-    "write": "tables",
     "transform": "exactly_once",
+    "write": "tables",
 }
 # Loaded as whole packages on first use.
 _PACKAGES = ("aio", "spark")
@@ -168,6 +182,7 @@ __all__ = [
     "Avro",
     "BootstrapResolutionError",
     "Broker",
+    "BrokerConfigError",
     "BrokerError",
     "BrokerUnreachableError",
     "BufferFullError",
@@ -187,6 +202,7 @@ __all__ = [
     "GarbledAnswerError",
     "GroupError",
     "Json",
+    "KernelError",
     "LocalReadsUnavailableError",
     "MisroutedError",
     "MissingPackageError",
@@ -200,6 +216,7 @@ __all__ = [
     "Protobuf",
     "ProtocolError",
     "Record",
+    "RecordMetadata",
     "RecordTooLargeError",
     "Records",
     "RequestTimedOutError",
@@ -219,6 +236,10 @@ __all__ = [
     "UnsupportedApiError",
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",
+    "ValueDecodeError",
+    "ValueEncodeError",
+    "ValueSchemaError",
+    "ValuesTooLargeError",
     "__version__",
     "aio",
     "kernel",

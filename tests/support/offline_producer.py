@@ -30,7 +30,7 @@ class OfflineProducer(RecordSender):
         self.settings = settings
         self.accumulator.route("t", 0, partitions, available or list(range(partitions)))
 
-    _payload = Producer._payload
+    payload = Producer.payload
     _header_pairs = Producer._header_pairs
     _no_partition = Producer._no_partition
     _timestamp_ms = Producer._timestamp_ms

@@ -58,7 +58,6 @@ PRIVATE = {
     },
     "unit/storage/test_staged_tails.py": {"_boot_file": "no machine can be asked to hide its boot id"},
     "support/offline_producer.py": {
-        "_payload": "a producer without its constructor, which would connect",
         "_header_pairs": "the same",
         "_no_partition": "the same",
         "_partition_number": "the same",

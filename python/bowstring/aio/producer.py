@@ -137,7 +137,7 @@ class Producer(WorkersClient):
             return future
         if self._serializes or value.__class__ is not bytes or not (key is None or key.__class__ is bytes):
             try:
-                value, key = self._serialized(value, key)
+                value, key = self._serialized(topic, value, key)
             except Exception as error:  # errors of the serializer, and of the record
                 future.set_exception(error)
                 return future
@@ -163,15 +163,14 @@ class Producer(WorkersClient):
             sent.add_done_callback(functools.partial(self._outcomes.put, future))
         return future
 
-    def _serialized(self, value: Any, key: Any) -> tuple[Any, Any]:
+    def _serialized(self, topic: str, value: Any, key: Any) -> tuple[Any, Any]:
         """Returns both as bytes, without a copy if possible; their size must be known before `send`."""
         if self._value_serializer is not None:
             value = self._value_serializer(value)
         if self._key_serializer is not None:
             key = self._key_serializer(key)
-        value = value.encode() if isinstance(value, str) else value
-        key = key.encode() if isinstance(key, str) else key
-        return value, key
+        producer = self._producer
+        return producer.payload(topic, value, "value"), producer.payload(topic, key, "key")
 
     send_arrow = _acknowledged(ThreadedProducer.send_arrow)
     send_columns = _acknowledged(ThreadedProducer.send_columns)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bowstring.values.errors import ValueDecodeError as ValueDecodeError
     from bowstring.values.errors import ValueEncodeError as ValueEncodeError
     from bowstring.values.errors import ValueSchemaError as ValueSchemaError
+    from bowstring.values.errors import ValuesTooLargeError as ValuesTooLargeError
     from bowstring.values.format import ValueFormat as ValueFormat
     from bowstring.values.json_format import Json as Json
     from bowstring.values.protobuf_format import Protobuf as Protobuf
@@ -30,6 +31,7 @@ _MODULES = {
     "ValueEncodeError": "errors",
     "ValueFormat": "format",
     "ValueSchemaError": "errors",
+    "ValuesTooLargeError": "errors",
 }
 __all__ = [
     "Avro",
@@ -40,6 +42,7 @@ __all__ = [
     "ValueEncodeError",
     "ValueFormat",
     "ValueSchemaError",
+    "ValuesTooLargeError",
 ]
 
 

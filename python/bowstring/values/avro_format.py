@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from bowstring._native.values.avro_decode import AvroDecoder
 from bowstring._native.values.avro_encode import AvroEncoder
 from bowstring._native.values.decoder import frame_ids
+from bowstring.clients.errors import ConfigError
 from bowstring.values.avro_encoding import encode_plan
 from bowstring.values.avro_plan import plan
 from bowstring.values.avro_schema import AvroSchema, AvroType, parse_avro
+from bowstring.values.class_schema import ClassSchema, avro_document, checked_class
 from bowstring.values.decoder_arrays import describe
 from bowstring.values.errors import ValueSchemaError
 from bowstring.values.format import Framing, OnError, ValueFormat
@@ -31,7 +33,8 @@ class Avro(ValueFormat):
     dates, times and timestamps become the Arrow types of the same name.
 
     Args:
-        schema: of the columns, a record: JSON text, parsed JSON, or a file's path.
+        schema: of the columns, a record: JSON text, parsed JSON, a file's path, or a class (a dataclass,
+            TypedDict, msgspec struct or pydantic model), whose Avro schema is `avro_schema`.
         writer_schema: the schema with which the values were written, if different (schema resolution: fields
             by name or alias, promoted numbers, defaults).
         framing: "confluent" for values that begin with a zero byte and a schema's id.
@@ -63,13 +66,26 @@ class Avro(ValueFormat):
         on_error: OnError = "column",
     ):
         super().__init__(on_error, framing, schema_id)
-        self._reader = _record(schema)
+        if isinstance(schema, type):
+            self._class = ClassSchema(checked_class(schema))
+        self._reader = _record(schema if self._class is None else avro_document(self._class))
         self._writer = self._reader if writer_schema is None else _record(writer_schema)
         self._schemas = schemas
         self.schema = pa.schema(list(self._reader.arrow()))
         self._columns = describe(self.type)
         self._plan = plan(self._writer, self._reader)
         self._known: set[int] = set()
+
+    @property
+    def avro_schema(self) -> dict[str, Any]:
+        """The Avro schema that was derived from a class, as parsed JSON, such as a registry takes.
+
+        Raises:
+            ConfigError: the schema was not given as a class.
+        """
+        if self._class is None:
+            raise ConfigError("the schema was not given as a class; it is the one that Avro() got")
+        return avro_document(self._class)
 
     _unpicklable = (*ValueFormat._unpicklable, "_known")
 

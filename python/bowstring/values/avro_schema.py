@@ -12,7 +12,7 @@ import pyarrow as pa
 from bowstring.values.errors import ValueSchemaError
 from bowstring.values.json_schema import schema_document
 
-AvroSchema: TypeAlias = Mapping[str, Any] | str | Path
+AvroSchema: TypeAlias = Mapping[str, Any] | str | Path | type
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _NAMED = ("record", "error", "enum", "fixed")

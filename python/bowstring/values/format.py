@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
+from bowstring._native.values.object_columns import ObjectEncoder, ObjectFault
 from bowstring.clients.arguments import WHOLE, check_value
 from bowstring.clients.errors import ConfigError
 from bowstring.values.decoder_arrays import arrow_array, binary_array, decoder_input
 from bowstring.values.encoder_input import encoded_array, encoder_input
 from bowstring.values.errors import ValueDecodeError, ValueEncodeError, ValuesTooLargeError
 from bowstring.values.framing import prefix
+from bowstring.values.object_plan import object_plan
 
 if TYPE_CHECKING:
     from bowstring._native.values.column import Finished, Input
     from bowstring._native.values.decoder import Decoder
     from bowstring._native.values.encoder import Encoder
+    from bowstring.values.class_schema import ClassSchema
     from bowstring.values.dead_letter import DeadLetter
 
 OnError: TypeAlias = "Literal['column', 'raise'] | DeadLetter"
@@ -65,7 +68,7 @@ class ValueFormat(ABC):
         self._lock = threading.Lock()
 
     # Native objects; created again after unpickling.
-    _unpicklable: tuple[str, ...] = ("_lock", "_decoder", "_encoder")
+    _unpicklable: tuple[str, ...] = ("_lock", "_decoder", "_encoder", "_object_encoder", "_make_instance")
 
     @property
     def dead_letter(self) -> DeadLetter | None:
@@ -85,6 +88,9 @@ class ValueFormat(ABC):
     def _make_encoder(self, start: bytes) -> Encoder:
         """Creates the native encoder, on first use, for values that begin with `start`."""
 
+    # The class that the schema is derived from.
+    _class: ClassSchema | None = None
+
     # Message indexes of a Protobuf message, after the schema's id.
     _indexes: tuple[int, ...] | None = None
 
@@ -98,6 +104,64 @@ class ValueFormat(ABC):
             start = prefix(self._schema_id, self._indexes) if self.framing else b""
             self._encoder = self._make_encoder(start)
         return self._encoder
+
+    def _required_type(self) -> pa.StructType:
+        """The type with the fields that an object must have not nullable."""
+        return self.type
+
+    def _native_object_encoder(self) -> ObjectEncoder:
+        attributes = {} if self._class is None else self._class.attributes
+        plan = object_plan(pa.field("", self._required_type()), attributes)
+        self._object_encoder = ObjectEncoder(self._native_encoder(), plan)
+        return self._object_encoder
+
+    def encode_value(self, value: Any) -> bytes | None:
+        """Encodes one value, as `Producer.send` does.
+
+        Args:
+            value: a dict by the names of the schema, or an object with such attributes: of a dataclass, a
+                msgspec struct, a pydantic model. Bytes are returned unchanged, as a value that is already
+                encoded, and None is None.
+
+        Raises:
+            ValueEncodeError: the value does not fit the schema: a field is missing, unknown, or of another
+                type. The message names the field. Nothing is rounded or cut off.
+
+        Examples:
+            >>> import bowstring, pyarrow as pa
+            >>> bowstring.Json(pa.schema({"id": pa.int64()})).encode_value({"id": 1})
+            b'{"id":1}'
+        """
+        if value is None or isinstance(value, bytes):
+            return value
+        encoder = vars(self).get("_object_encoder") or self._native_object_encoder()
+        try:
+            return encoder.encode(value)
+        except ObjectFault as fault:
+            raise ValueEncodeError(str(fault)) from None
+        except OverflowError as fault:
+            raise ValueEncodeError(f"{fault}: send it in parts") from None
+
+    def instance(self, value: dict[str, Any]) -> Any:
+        """Makes an instance of the class that the schema was given as; without a class, returns the dict.
+
+        pydantic's models are made by `model_validate`, all other classes by `msgspec.convert`.
+
+        Args:
+            value: a decoded value.
+
+        Raises:
+            ValueError: the class does not take the value.
+            MissingPackageError: msgspec is not installed (extra `objects`).
+        """
+        if self._class is None:
+            return value
+        make = vars(self).get("_make_instance")
+        if make is None:
+            from bowstring.values.class_instances import instance_maker
+
+            make = self._make_instance = instance_maker(self._class)
+        return make(value)
 
     def _decode(self, values: Input) -> tuple[Finished, list[tuple[int, str]]]:
         """Returns columns, and bad rows with the reason. Called by one thread at a time."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from bowstring._native.values.json_decode import JsonDecoder
 from bowstring._native.values.json_encode import JsonEncoder
+from bowstring.values.class_schema import ClassSchema, is_schema_class
 from bowstring.values.decoder_arrays import describe, nullable, storage_type
 from bowstring.values.errors import ValueSchemaError
 from bowstring.values.format import Framing, OnError, ValueFormat
@@ -45,8 +46,9 @@ class Json(ValueFormat):
     integers in the unit of their type; decimals are numbers or strings; bytes are base64.
 
     Args:
-        schema: a pyarrow schema or struct type, or a JSON Schema (a mapping, its text, or a file's path). A
-            value that lacks a non-nullable (`required`) field is bad.
+        schema: a pyarrow schema or struct type, a JSON Schema (a mapping, its text, or a file's path), or a
+            class: a dataclass, TypedDict, msgspec struct or pydantic model. A value that lacks a
+            non-nullable (`required`) field is bad.
         on_error: "column", "raise", or a DeadLetter.
         framing: "confluent" for values that begin with a zero byte and a schema's id, which is ignored.
         schema_id: written by `encode` when framing is "confluent".
@@ -75,7 +77,9 @@ class Json(ValueFormat):
         omit_nulls: bool = False,
     ):
         super().__init__(on_error, framing, schema_id)
-        self._given = json_type(schema)
+        if isinstance(schema, type) and is_schema_class(schema):
+            self._class = ClassSchema(schema)
+        self._given = json_type(schema) if self._class is None else self._class.type
         self._nulls = not omit_nulls
         self.schema = pa.schema(list(nullable(self._given)))
         self._plan = _plan(pa.field("", self._given), "")
@@ -83,6 +87,9 @@ class Json(ValueFormat):
 
     def __repr__(self) -> str:
         return f"Json({', '.join(f'{field.name}: {field.type}' for field in self.schema)})"
+
+    def _required_type(self) -> pa.StructType:
+        return self._given
 
     def _make_decoder(self) -> JsonDecoder:
         return JsonDecoder(self._columns, self.framing is not None, self._plan)

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from bowstring.values.errors import ValueSchemaError
 
-JsonSchema: TypeAlias = pa.Schema | pa.StructType | Mapping[str, Any] | str | Path
+JsonSchema: TypeAlias = pa.Schema | pa.StructType | Mapping[str, Any] | str | Path | type
 
 _WANTED = (
-    "a pyarrow schema, such as pyarrow.schema({'id': pyarrow.int64()}), a struct type, or a JSON Schema as a "
-    "mapping, text or a file's path"
+    "a pyarrow schema, such as pyarrow.schema({'id': pyarrow.int64()}), a struct type, a JSON Schema as a "
+    "mapping, text or a file's path, or a dataclass, TypedDict, msgspec struct or pydantic model"
 )
 _STRING_FORMATS = {
     "date-time": pa.timestamp("us", "UTC"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from bowstring._native.values.protobuf_decode import ProtobufDecoder
 from bowstring._native.values.protobuf_encode import ProtobufEncoder
+from bowstring.values.errors import ValueEncodeError
 from bowstring.values.format import Framing, OnError, ValueFormat
+from bowstring.values.framing import prefix
 from bowstring.values.protobuf_schema import MessageShape, ProtobufSchema, descriptor_of, message_indexes
 
 
@@ -57,6 +61,25 @@ class Protobuf(ValueFormat):
 
     def __repr__(self) -> str:
         return f"Protobuf({self._name})"
+
+    def encode_value(self, value: Any) -> bytes | None:
+        """Encodes one value, as `Producer.send` does.
+
+        Args:
+            value: as for the other formats, or a message of the format's generated class.
+
+        Raises:
+            ValueEncodeError: the value does not fit the message. The text names the field.
+        """
+        descriptor = getattr(value, "DESCRIPTOR", None)
+        if descriptor is None or not hasattr(value, "SerializeToString"):
+            return super().encode_value(value)
+        if descriptor.full_name != self._name:
+            raise ValueEncodeError(
+                f"the value is a message {descriptor.full_name}, it must be a {self._name}"
+            )
+        start = prefix(self._schema_id, self._indexes) if self.framing else b""
+        return start + bytes(value.SerializeToString())
 
     def _make_decoder(self) -> ProtobufDecoder:
         return ProtobufDecoder(self._columns, self.framing is not None, self._plan, self._indexes)

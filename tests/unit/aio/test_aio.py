@@ -9,7 +9,7 @@ import pyarrow
 import pytest
 import uvloop
 
-from bowstring import aio
+from bowstring import Json, ValueEncodeError, aio
 from bowstring.clients.errors import (
     BufferFullError,
     ClientError,
@@ -136,6 +136,22 @@ def test_a_record_there_and_back(run_on_each, bootstrap, new_topic, new_group):
             assert values == [b"text", *(str(i).encode() for i in range(500))]
 
     run_on_each(main())
+
+
+def test_send_encodes_by_the_format(run, bootstrap, new_topic):
+    async def main():
+        topic = new_topic()
+        orders = Json(pyarrow.schema([pyarrow.field("id", pyarrow.int32(), nullable=False)]))
+        async with aio.Producer(bootstrap, value=orders) as producer:
+            assert (await producer.send(topic, {"id": 1}, partition=0)).offset == 0
+            with pytest.raises(ValueEncodeError, match=f"topic '{topic}', value: id is missing"):
+                await producer.send(topic, {})
+        async with aio.Consumer(bootstrap) as consumer:
+            await consumer.assign([(topic, 0)])
+            await consumer.seek_to_beginning()
+            assert [record.value for record in await consumer.poll(HANG_S)] == [b'{"id":1}']
+
+    run(main())
 
 
 def test_iteration_commits_what_was_handed_out(run, bootstrap, new_topic, new_group):

@@ -1,7 +1,7 @@
 """Wrong arguments of formats are one clear error that names them and says what to give."""
 
 import dataclasses
-from typing import Any, TypedDict
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,20 +19,15 @@ class Order:
     id: int
 
 
-class Typed(TypedDict):
-    id: int
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: UNTYPED.Json(Order), "schema is the class Order, it must be a pyarrow schema, such as"),
-        (lambda: UNTYPED.Json(Typed), "schema is the class Typed, it must be"),
+        (lambda: UNTYPED.Json(int), "schema is the class int, it must be a pyarrow schema, such as"),
         (lambda: UNTYPED.Json(5), "schema is a int, it must be"),
         (lambda: UNTYPED.Json([("id", pa.int64())]), "schema is a list, it must be"),
         (lambda: UNTYPED.Json({"id": int}), "no type is known for .*a schema is a pyarrow schema"),
         (lambda: UNTYPED.Json({"id": pa.int64()}), "no type is known for .*a schema is a pyarrow schema"),
-        (lambda: UNTYPED.Avro(Order), "not an Avro schema"),
+        (lambda: UNTYPED.Avro(int), "schema is the class int, it must be a dataclass, TypedDict"),
         (lambda: UNTYPED.Protobuf(Order), "not a Protobuf message"),
         (
             lambda: UNTYPED.Json(SCHEMA, on_error="drop"),
@@ -50,17 +45,28 @@ def test_a_wrong_argument_is_named(call, words):
         call()
 
 
-def test_a_format_does_not_encode_single_records():
+def test_a_dict_without_a_format_is_refused():
     with (
         Producer("127.0.0.1:1", value=Json(SCHEMA)) as producer,
-        pytest.raises(ClientError, match=r"the value is a dict.*send_arrow\(\); .* value_serializer="),
-    ):
-        producer.send("t", {"id": 1})
-    with (
-        Producer("127.0.0.1:1", value=Json(SCHEMA)) as producer,
-        pytest.raises(ClientError, match=r"the key is a dict; give bytes, text or None$"),
+        pytest.raises(
+            ClientError, match=r"the key is a dict; give bytes, text or None, or a format: Producer\(key="
+        ),
     ):
         producer.send("t", b"", key={"id": 1})
+
+
+def test_a_format_that_encodes_columns_only_is_named():
+    class Columns:
+        schema = SCHEMA
+
+        def encode(self, rows, /):
+            return rows
+
+    with (
+        Producer("127.0.0.1:1", value=Columns()) as producer,
+        pytest.raises(ClientError, match=r"the value is a dict; .* value= has no encode_value\(\)"),
+    ):
+        producer.send("t", {"id": 1})
 
 
 def test_the_format_of_a_read_is_named():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
@@ -79,7 +79,7 @@ Column = tuple[Any, Any] | tuple[Any, Any, Any]
 MISSING_TOPIC_GRACE_S = 5.0
 
 
-@checked_methods(hot=("would_block", "record_failed"))
+@checked_methods(hot=("would_block", "record_failed", "payload"))
 class Producer(TransactionalSending, RecordSender):
     """Sends records to a cluster; any number of threads may share one.
 
@@ -128,7 +128,8 @@ class Producer(TransactionalSending, RecordSender):
             there are any (KIP-1123); of partitioners, only sticky ones do this.
         client_rack: the rack that this producer is in, as the brokers' broker.rack names it.
         key_serializer, value_serializer: functions that make bytes of what `send` is given.
-        key, value: formats (bowstring.Json, Avro, Protobuf) with which `send_arrow` encodes columns.
+        key, value: formats (bowstring.Json, Avro, Protobuf) with which `send` encodes dicts and objects, and
+            `send_arrow` columns.
         transactional_id: name that identifies this producer to brokers across restarts; sends are then
             part of transactions (KIP-98). A later producer of the same name fences this one.
             transactions (KIP-98). A later producer of the same name fences this one.
@@ -146,7 +147,8 @@ class Producer(TransactionalSending, RecordSender):
         0
     """
 
-    _typed: dict[str, str | Format]
+    _typed: Mapping[str, str | Format] = {"key": "key", "value": "value"}
+    _encode_one: Mapping[str, Callable[[Any], bytes | None]] = {}
 
     @configurable(PRODUCER)
     def __init__(
@@ -213,7 +215,6 @@ class Producer(TransactionalSending, RecordSender):
         """
         made = cls.__new__(cls)
         made.troubles, made.listener = sender.client.troubles, None
-        made._typed = {"key": "key", "value": "value"}
         made._begin(sender)
         return made
 
@@ -245,6 +246,8 @@ class Producer(TransactionalSending, RecordSender):
     ) -> None:
         self.key_serializer, self.value_serializer = key_serializer, value_serializer
         self._typed = {"key": key or "key", "value": value or "value"}
+        encoders = {"key": getattr(key, "encode_value", None), "value": getattr(value, "encode_value", None)}
+        self._encode_one = {what: encode for what, encode in encoders.items() if encode is not None}
 
     def _listen(self, on_error: OnError | None) -> None:
         self.troubles = Troubles(_log)
@@ -516,15 +519,24 @@ class Producer(TransactionalSending, RecordSender):
 
     # ------------------------------------------------------------ rare needs of `send`
 
-    def _payload(self, data: Any, what: str) -> bytes | None:
+    def payload(self, topic: str, data: Any, what: str) -> bytes | None:
+        """Returns the bytes of a key or value, as `send` sends them.
+
+        Args:
+            topic: name of the topic, for errors.
+            data: bytes, text, None, or what the format encodes.
+            what: "key" or "value".
+
+        Raises:
+            ConfigError, ValueEncodeError: it is of a wrong type, or the format does not fit it.
+        """
+        encode = self._encode_one.get(what)
+        if encode is None or isinstance(data, bytearray | memoryview):
+            return _to_bytes(data, what, self._typed[what])
         try:
-            return _to_bytes(data, what)
-        except ConfigError as error:
-            if isinstance(self._typed.get(what), str):
-                raise
-            raise ConfigError(
-                f"{error}. {what}= encodes columns of send_arrow(); single records need {what}_serializer="
-            ) from None
+            return encode(data)
+        except ClientError as error:
+            raise type(error)(f"topic {topic!r}, {what}: {error}") from None
 
     def _timestamp_ms(self, timestamp: Any) -> int:
         return milliseconds("timestamp", timestamp)
@@ -682,11 +694,16 @@ def _header_pair(pair: Any) -> tuple[str | bytes, bytes | None]:
     return name, _to_bytes(value, f"header {name!r}")
 
 
-def _to_bytes(data: Payload, what: str) -> bytes | None:
+def _to_bytes(data: Payload, what: str, given: str | Format = "") -> bytes | None:
     if data is None or isinstance(data, bytes):
         return data
     if isinstance(data, str):
         return data.encode()
     if isinstance(data, bytearray | memoryview):
         return bytes(data)
-    raise ConfigError(f"the {what} is a {type(data).__name__}; give bytes, text or None")
+    advice = "give bytes, text or None"
+    if given == what:
+        advice += f", or a format: Producer({what}=bowstring.Json(schema))"
+    elif given:
+        advice += f"; the format of {what}= has no encode_value(), which single records need"
+    raise ConfigError(f"the {what} is a {type(data).__name__}; {advice}")
