@@ -1,11 +1,29 @@
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from bowstring._native.client.accumulator import Accumulator
 from bowstring._native.client.producer_batch import Batch, RecordFuture
 from bowstring._native.client.sender_loop import SenderLoop
 
+class DataclassObject(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+class StructObject(Protocol):
+    """An object of a msgspec struct."""
+
+    __struct_fields__: ClassVar[tuple[str, ...]]
+
+class ModelObject(Protocol):
+    """An object of a pydantic model."""
+
+    def model_dump_json(self) -> str: ...
+
+class MessageObject(Protocol):
+    def SerializeToString(self) -> bytes: ...
+
+# What a format encodes.
+Fields = Mapping[str, Any] | DataclassObject | StructObject | ModelObject | MessageObject
 Payload = bytes | bytearray | memoryview | str | None
 
 class RecordSender:
@@ -18,8 +36,8 @@ class RecordSender:
     def send(
         self,
         topic: str,
-        value: Payload | object = None,
-        key: Payload | object = None,
+        value: Payload | Fields = None,
+        key: Payload | Fields = None,
         *,
         headers: Mapping[str, Payload]
         | Mapping[bytes, Payload]

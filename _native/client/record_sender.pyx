@@ -41,8 +41,7 @@ cdef class RecordSender:
 
         Args:
             topic: name of the topic.
-            value: bytes, or text to be encoded as UTF-8; None is a tombstone. With a format (`Producer(value=…)`) a
-                dict, or an object of a dataclass, msgspec struct or pydantic model; bytes are sent as they are.
+            value: bytes, or text to be encoded as UTF-8; None is a tombstone. With a format, what its `encode_value` takes.
             key: like value; records of one key go to one partition, by Kafka's murmur2.
             headers: pairs of a name (text, or bytes as they are to be sent) and bytes, or a mapping.
             timestamp: milliseconds since the epoch, or a datetime; default now.
@@ -51,10 +50,9 @@ cdef class RecordSender:
 
         Raises:
             ConfigError: an argument is of a wrong type, or the timestamp looks like seconds.
-            ValueEncodeError: the format does not fit the value; the message names topic and field.
             UnknownTopicError: no such topic, and the brokers do not create it.
             NoBrokerError, BufferFullError: within max_block_ms. RecordTooLargeError: larger than max_request_size.
-            ClosedError: after close(). ForkedError: in a process forked from the one that made the producer.
+            ValueEncodeError: it does not fit the format. ClosedError: after close(). ForkedError: in a process forked from the one that made the producer.
         """
         cdef Accumulator shared = self.accumulator
         cdef PartitionQueue queue

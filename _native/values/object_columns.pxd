@@ -5,7 +5,7 @@ from bowstring._native.values.plan cimport Plan
 
 ctypedef struct Column:
     Source *source
-    int logic                   # in the order of values.object_plan
+    int logic                   # in the order of values.object_columns
     int width
     int scale
     int precision

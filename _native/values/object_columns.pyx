@@ -29,7 +29,7 @@ cdef extern from "Python.h":
 
 import_datetime()
 
-# In the order of values.object_plan.
+# In the order of values.object_columns.
 cdef enum Logic:
     L_NULL = 0
     L_BOOLEAN = 1

@@ -15,7 +15,7 @@ from bowstring.values.decoder_arrays import arrow_array, binary_array, decoder_i
 from bowstring.values.encoder_input import encoded_array, encoder_input
 from bowstring.values.errors import ValueDecodeError, ValueEncodeError, ValuesTooLargeError
 from bowstring.values.framing import prefix
-from bowstring.values.object_plan import object_plan
+from bowstring.values.object_columns import object_columns
 
 if TYPE_CHECKING:
     from bowstring._native.values.column import Finished, Input
@@ -111,7 +111,7 @@ class ValueFormat(ABC):
 
     def _native_object_encoder(self) -> ObjectEncoder:
         attributes = {} if self._class is None else self._class.attributes
-        plan = object_plan(pa.field("", self._required_type()), attributes)
+        plan = object_columns(pa.field("", self._required_type()), attributes)
         self._object_encoder = ObjectEncoder(self._native_encoder(), plan)
         return self._object_encoder
 

@@ -40,7 +40,7 @@ Attributes = Mapping[str, str]
 """The attribute of objects that has a field, by the field's path; without an entry it is the field's name."""
 
 
-def object_plan(field: pa.Field, attributes: Attributes, path: str = "") -> ObjectDescription:
+def object_columns(field: pa.Field, attributes: Attributes, path: str = "") -> ObjectDescription:
     """Returns the description of object_columns for a field, see ObjectEncoder.
 
     Args:
@@ -53,17 +53,17 @@ def object_plan(field: pa.Field, attributes: Attributes, path: str = "") -> Obje
     scale, per_second = 0, 1
     if types.is_struct(kind):
         code = _STRUCT
-        parts = [object_plan(part, attributes, f"{path}.{part.name}" if path else part.name) for part in kind]
+        parts = [object_columns(part, attributes, f"{path}.{part.name}" if path else part.name) for part in kind]
     elif types.is_list(kind):
         code = _LIST
         parts = [
-            object_plan(pa.field("", kind.value_type, kind.value_field.nullable), attributes, f"{path}[]")
+            object_columns(pa.field("", kind.value_type, kind.value_field.nullable), attributes, f"{path}[]")
         ]
     elif types.is_map(kind):
         code = _MAP
         item = pa.field("", kind.item_type, kind.item_field.nullable)
         key = pa.field("", kind.key_type, nullable=False)
-        parts = [object_plan(key, {}, f"a key of {path}"), object_plan(item, attributes, f"{path}{{}}")]
+        parts = [object_columns(key, {}, f"a key of {path}"), object_columns(item, attributes, f"{path}{{}}")]
     else:
         code = _leaf(kind, path)
         scale = kind.scale if code == _DECIMAL else 0
