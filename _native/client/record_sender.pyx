@@ -41,7 +41,7 @@ cdef class RecordSender:
 
         Args:
             topic: name of the topic.
-            value: bytes, or text to be encoded as UTF-8; None is a tombstone. With a format, what its `encode_value` takes.
+            value: bytes, or text to be encoded as UTF-8; None is a tombstone; or what the format encodes.
             key: like value; records of one key go to one partition, by Kafka's murmur2.
             headers: pairs of a name (text, or bytes as they are to be sent) and bytes, or a mapping.
             timestamp: milliseconds since the epoch, or a datetime; default now.
@@ -52,7 +52,7 @@ cdef class RecordSender:
             ConfigError: an argument is of a wrong type, or the timestamp looks like seconds.
             UnknownTopicError: no such topic, and the brokers do not create it.
             NoBrokerError, BufferFullError: within max_block_ms. RecordTooLargeError: larger than max_request_size.
-            ValueEncodeError: it does not fit the format. ClosedError: after close(). ForkedError: in a process forked from the one that made the producer.
+            ValueEncodeError: the format does not fit. ClosedError: after close(). ForkedError: in a forked process.
         """
         cdef Accumulator shared = self.accumulator
         cdef PartitionQueue queue

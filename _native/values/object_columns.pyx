@@ -125,8 +125,8 @@ cdef class ObjectEncoder(Plan):
 
     Args:
         encoder: of the format.
-        description: (logic, kind of the source, bytes of a row, scale, precision, units per second, utc, required, path, name in
-            mappings, attribute of objects, what a value must be, [descriptions of the children]).
+        description: (logic, kind of the source, bytes of a row, scale, precision, units per second, utc, required, path,
+            name in mappings, attribute of objects, what a value must be, [descriptions of the children]).
     """
 
     def __cinit__(self, Encoder encoder not None, tuple description not None):
@@ -149,8 +149,8 @@ cdef class ObjectEncoder(Plan):
         cdef Column *column = <Column *>self.room(sizeof(Column))
         self.columns_at.append(<uintptr_t>column)
         column.source = <Source *>self.room(sizeof(Source))
-        (column.logic, kind, column.width, column.scale, column.precision, column.per_second, column.utc, column.required,
-         path, name, attribute, words, children) = description
+        (column.logic, kind, column.width, column.scale, column.precision, column.per_second, column.utc,
+         column.required, path, name, attribute, words, children) = description
         column.source.kind = kind
         column.source.width = column.width
         column.path = self.path(path)
