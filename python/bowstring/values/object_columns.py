@@ -53,7 +53,9 @@ def object_columns(field: pa.Field, attributes: Attributes, path: str = "") -> O
     scale, per_second = 0, 1
     if types.is_struct(kind):
         code = _STRUCT
-        parts = [object_columns(part, attributes, f"{path}.{part.name}" if path else part.name) for part in kind]
+        parts = [
+            object_columns(part, attributes, f"{path}.{part.name}" if path else part.name) for part in kind
+        ]
     elif types.is_list(kind):
         code = _LIST
         parts = [
