@@ -29,10 +29,12 @@ from bowstring.signals import StopSignals
 from bowstring.version import __version__
 
 if TYPE_CHECKING:
+    from bowstring.console_child import ConsoleChild
     from bowstring.engine.broker.controller_node import ControllerNode
 
 _COLUMNS: Final = 80
 """Of help where there is no terminal."""
+_CONSOLE_PORT: Final = 8080
 _STATUS_S: Final = 5.0
 """How often the status for the service manager is checked."""
 _WAY_OUT_S: Final = 30.0
@@ -78,6 +80,14 @@ def parser() -> ArgumentParser:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="one config; may be repeated"
     )
     made.add_argument("--metrics-port", type=int, metavar="PORT", help="serve Prometheus text on this port")
+    made.add_argument(
+        "--console",
+        type=int,
+        nargs="?",
+        const=_CONSOLE_PORT,
+        metavar="PORT",
+        help=f"show the cluster on web pages on this port of localhost ({_CONSOLE_PORT} without one; 0: any)",
+    )
     made.add_argument("--log-format", choices=("text", "json"), help="format of log lines (default text)")
     made.add_argument(
         "--log-level",
@@ -225,7 +235,7 @@ def main(argv: Sequence[str], *, may_dump_core: bool = False) -> int:
         asyncio.set_event_loop(loop)
         background.log_failures(loop)
         try:
-            loop.run_until_complete(run(broker, signals))
+            loop.run_until_complete(run(broker, signals, arguments.console))
         except (ConfigError, DataDirectoryError) as error:
             print(f"bowstring: {with_places(str(error), arguments.config)}", file=sys.stderr)
             return 1
@@ -273,8 +283,15 @@ def node_of(settings: Mapping[str, str]) -> "Broker | ControllerNode":
     return ControllerNode(settings)
 
 
-async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
+async def run(
+    broker: "Broker | ControllerNode", signals: StopSignals, console_port: int | None = None
+) -> None:
     """Serves until a signal requests a stop, or the node's replica of the quorum has failed.
+
+    Args:
+        broker: The node; it is open.
+        signals: Requests for a stop.
+        console_port: Where a child process serves the console; None for none.
 
     Raises:
         OSError: The node cannot continue.
@@ -298,10 +315,13 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
     )
     notify(READY="1", STATUS=_status(broker))
     telling = asyncio.ensure_future(_tell_status(broker))
+    console = _console(broker, console_port)
     gc.freeze()
     gc.enable()
     asked = await _asked_or_failed(broker, signals)
     telling.cancel()
+    if console is not None:
+        await console.stop()
     event_log.info("stopping", signal=asked.name if asked is not None else "none")
     if asked is None:
         why = NodeLostError(broker.directories)
@@ -310,6 +330,18 @@ async def run(broker: "Broker | ControllerNode", signals: StopSignals) -> None:
         raise why
     notify(STOPPING="1", STATUS="stopping")
     await broker.stop()
+
+
+def _console(broker: "Broker | ControllerNode", port: int | None) -> "ConsoleChild | None":
+    """Starts the console, if it is wanted. A node without listeners for clients has none."""
+    if port is None:
+        return None
+    if BROKER not in broker.configs.value("process.roles"):
+        event_log.warning("--console has no effect on a controller alone; use it on a broker")
+        return None
+    from bowstring.console_child import ConsoleChild
+
+    return ConsoleChild(broker.listeners, broker.configs, port)
 
 
 def _status(broker: "Broker | ControllerNode") -> str:

@@ -139,7 +139,9 @@ OUTER_PACKAGES = {
     "cluster": {"clients", "serve", "engine.broker", "engine.configs", "protocol", "engine.quorum"},
     "signals": {"engine"},
     "service_manager": {"engine"},
+    "console_child": {"engine", "engine.configs", "engine.requests"},
     "serve": {
+        "console_child",
         "service_manager",
         "signals",
         "engine",

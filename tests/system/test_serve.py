@@ -417,3 +417,30 @@ def test_an_idle_broker_uses_no_processor_and_little_memory(start):
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         resident_kib = int(next(line for line in file if line.startswith("VmRSS")).split()[1])
     assert resident_kib <= 40 * 1024
+
+
+def answers(url):
+    try:
+        with urllib.request.urlopen(url, timeout=HANG_S) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_console_ends_with_the_broker(start, number):
+    process = start("--console=0")
+    url = process.wait_for("console")["line"].split()[2]
+    assert url.startswith("http://127.0.0.1:")
+    assert answers(url)
+    process.stop(number)
+    wait_until(lambda: not answers(url), f"{url} answers without a broker")
+
+
+def test_a_console_that_fails_does_not_end_the_broker(start):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        process = start(f"--console={taken.getsockname()[1]}")
+        assert "choose another --port" in process.wait_for("console")["line"]
+        assert process.wait_for("the console ended; it starts again")["status"] == 1
+        assert WireClient(process.port).ask(md.MetadataRequest(topics=[])).error_code == 0
+        assert process.stop() == 0

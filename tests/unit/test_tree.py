@@ -445,7 +445,10 @@ def test_bare_api_keys_are_found(bare):
 
 # What starts brokers, or works on the directories of one that is stopped.
 WITH_THE_ENGINE = {
-    *(f"python/bowstring/{name}.py" for name in ("broker", "serve", "service_manager", "signals")),
+    *(
+        f"python/bowstring/{name}.py"
+        for name in ("broker", "console_child", "serve", "service_manager", "signals")
+    ),
     *(f"python/bowstring/cluster/{name}.py" for name in ("cluster", "layout", "secure_cluster", "voters")),
     *(f"python/bowstring/cli/{name}.py" for name in ("cluster", "format", "migrate_dir", "quorum", "scrub")),
 }

@@ -58,6 +58,14 @@ def serve(
     metrics_port: Annotated[
         int | None, typer.Option("--metrics-port", help="Serve Prometheus text on this port.")
     ] = None,
+    console: Annotated[
+        int | None,
+        typer.Option(
+            "--console",
+            metavar="PORT",
+            help="Show the cluster on web pages on this port of localhost; 0: any.",
+        ),
+    ] = None,
     log_format: Annotated[
         Literal["text", "json"] | None, typer.Option("--log-format", help="Format of log lines.")
     ] = None,
@@ -75,6 +83,7 @@ def serve(
         "--port": port,
         "--config": config,
         "--metrics-port": metrics_port,
+        "--console": console,
         "--log-format": log_format,
         "--log-level": log_level,
     }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
-from argparse import ArgumentParser
+import threading
+from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Sequence
 
 from bowstring.clients.errors import ClientError, ConfigError, MissingPackageError
@@ -62,6 +64,7 @@ def parser() -> ArgumentParser:
         "a user (or BOWSTRING_SCHEMA_REGISTRY)",
     )
     made.add_argument("--tls-certificate", metavar="FILE", help="PEM certificate, for https")
+    made.add_argument("--until-stdin-ends", action="store_true", help=SUPPRESS)
     made.add_argument("--tls-key", metavar="FILE", help="PEM key of the certificate")
     return made
 
@@ -84,11 +87,20 @@ def main(argv: Sequence[str]) -> int:
             schema_registry=given.schema_registry,
         )
         options.check()
+        if given.until_stdin_ends:
+            threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
         serve(options)
     except (ClientError, OSError) as error:
         print(f"bowstring console: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _end_with_stdin() -> None:
+    """Ends this process when the one that started it has ended."""
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def serve(options: ConsoleOptions) -> None:
