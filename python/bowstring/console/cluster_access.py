@@ -24,18 +24,21 @@ THREADS = 8
 ADMINS_MAX = 4
 """Clients of one access: a slow answer does not hold up the other pages."""
 ANSWERS_MAX = 512
+QUICK_S = 0.1
+"""An answer that took longer may be shown a little too old."""
 CLIENT_ID = "bowstring-console"
 
 
 class _Answer:
     """One cached answer: its task, when that began, and how long the answer is fresh."""
 
-    __slots__ = ("at", "cost_max", "fresh_s", "older", "task")
+    __slots__ = ("at", "cost_max", "fresh_s", "older", "task", "took_s")
 
     def __init__(self, task: asyncio.Task[Any], fresh_s: float, cost_max: float | None):
         self.at, self.task = time.monotonic(), task
         self.fresh_s, self.cost_max = fresh_s, cost_max
         self.older: _Answer | None = None
+        self.took_s = 0.0
         task.add_done_callback(self._note_end)
 
     def _note_end(self, task: asyncio.Task[Any]) -> None:
@@ -43,8 +46,9 @@ class _Answer:
         if task.cancelled() or task.exception() is not None:
             return
         self.older = None
+        self.took_s = time.monotonic() - self.at
         if self.cost_max is not None:
-            self.fresh_s = max(self.fresh_s, (time.monotonic() - self.at) / self.cost_max)
+            self.fresh_s = max(self.fresh_s, self.took_s / self.cost_max)
 
     def has_value(self) -> bool:
         return self.task.done() and not self.task.cancelled() and self.task.exception() is None
@@ -146,7 +150,8 @@ class ClusterAccess:
             key: what is asked, such as ("topic", name); hashable.
             seconds: how old the answer may be; errors are not kept.
             function: `function(admin)` in a thread, or a coroutine function without arguments.
-            stale_s: an answer that is too old by at most this is returned at once, while another is fetched.
+            stale_s: an answer that is too old by at most this is returned at once, while another is fetched;
+                not if fetching is quick: whoever loads a page of a small cluster sees what is there now.
             cost_max: share of the time that fetching this may take: what costs much is fetched less often.
 
         Raises:
@@ -161,8 +166,8 @@ class ClusterAccess:
             answer = self._answers[key] = _Answer(asyncio.ensure_future(work), seconds, cost_max)
             answer.older = older
         older = answer.older
-        if not answer.task.done() and older is not None and now < older.at + older.fresh_s + stale_s:
-            answer = older
+        if not answer.task.done() and older is not None and older.took_s > QUICK_S:
+            answer = older if now < older.at + older.fresh_s + stale_s else answer
         # Shielded: one page that is left does not cancel the answer for the others.
         return await asyncio.shield(answer.task)
 

@@ -17,6 +17,9 @@ from bowstring.console.sessions import access_of, browser_of, sessions_of
 STREAMS_MAX = 100
 """Open at a time in the whole console."""
 TROUBLE_S_MAX = 15.0
+PAUSE_S_MAX = 60.0
+SLOW_S = 3.0
+"""Without an answer for this long, the page says so."""
 _KEEP_ALIVE_S = 15.0
 
 Render = Callable[[], Awaitable[Mapping[str, str]]]
@@ -53,6 +56,7 @@ async def _events(
     in_trouble = False
     sent_at = time.monotonic()
     pause_s = seconds
+    rendering: asyncio.Future[Mapping[str, str]] | None = None
     try:
         yield "retry: 3000\n\n"
         while True:
@@ -60,8 +64,12 @@ async def _events(
                 yield _event("ended", {"message": "The session has ended: sign in again."})
                 return
             began = time.monotonic()
+            rendering = asyncio.ensure_future(render())
+            if not (await asyncio.wait([rendering], timeout=SLOW_S))[0]:
+                in_trouble = True
+                yield _event("trouble", {"message": "The cluster does not answer. Retrying."})
             try:
-                parts = {id: str(html) for id, html in (await render()).items()}
+                parts = {id: str(html) for id, html in (await rendering).items()}
             except ClientError as error:
                 in_trouble = True
                 yield _event("trouble", {"message": str(error)})
@@ -73,12 +81,14 @@ async def _events(
                     yield _event("parts", changed)
                     sent_at = time.monotonic()
                 sent, in_trouble = parts, False
-                pause_s = max(seconds, (time.monotonic() - began) / cost_max)
+                pause_s = min(max(seconds, (time.monotonic() - began) / cost_max), PAUSE_S_MAX)
             if time.monotonic() - sent_at > _KEEP_ALIVE_S:
                 yield ": alive\n\n"
                 sent_at = time.monotonic()
             await asyncio.sleep(pause_s)
     finally:
+        if rendering is not None:
+            rendering.cancel()
         open_streams.discard(me)
 
 

@@ -69,6 +69,16 @@ class Visit:
         self.page.emulate_media(color_scheme=scheme)
         self.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
 
+    def hostile_runs(self) -> int:
+        """Returns how often a script of shown data ran."""
+        return self.page.evaluate("window.__hostile || 0")
+
+    def focused(self) -> str:
+        """Returns id and text of the element that has the focus."""
+        return self.page.evaluate(
+            "(document.activeElement.id || '') + ' ' + (document.activeElement.innerText || '').trim()"
+        )
+
     def violations(self) -> list[str]:
         """Returns the rules of axe-core that the open page breaks, with the elements."""
         if not self.page.evaluate("'axe' in window"):

@@ -1,0 +1,143 @@
+"""Runs `python -m bench.console`: prints the time of each page of the console, and what live pages cost.
+
+The broker has `--topics` topics of `--partitions` partitions and `--groups` groups. Paths in the arguments
+replace the pages that the application has. `--small` is a size for tests of this module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import sys
+import tempfile
+import time
+from html import unescape
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.console.pages import Console, paths, running_console
+from bench.peers.bowstring import Bowstring
+from bench.procfs import Meter, memory
+from bowstring import Admin
+
+TOPICS_PER_REQUEST = 100
+MIB = 1 << 20
+AGAIN = 5
+"""Loads of a page after the first: their median and their longest are shown."""
+PAUSE_S = 0.25
+
+
+class Row(NamedTuple):
+    """The times of one page, in ms; `first` fills the console's caches."""
+
+    path: str
+    status: int
+    first_ms: float
+    median_ms: float
+    longest_ms: float
+    kib: float
+
+
+class Cost(NamedTuple):
+    """CPU while the event stream of a page is open, in percent of a core."""
+
+    path: str
+    broker_percent: float
+    console_percent: float
+
+
+def main(arguments: list[str] | None = None) -> tuple[list[Row], list[Cost]]:
+    """Runs the bench; returns the rows that it prints."""
+    options = _options(arguments)
+    with tempfile.TemporaryDirectory(prefix="bowstring-console-") as folder, Bowstring(Path(folder)) as peer:
+        servers = f"127.0.0.1:{peer.port}"
+        with Admin(servers, timeout_ms=120_000) as admin:
+            _fill(admin, options)
+        with running_console(servers) as console:
+            names = {"topic": "many-00000", "group": "group-0000", "name": "many-00000", "partition": "0"}
+            chosen = options.paths or paths(names | dict.fromkeys(("id", "broker", "node", "broker_id"), "1"))
+            rows = [row for path in chosen if (row := _measure(console, path)) is not None]
+            streams = {
+                unescape(path): None
+                for row in rows
+                for path in re.findall(r'data-live="([^"]+)"', console.get(row.path).body.decode())
+            }
+            costs = [_cost(console, peer.pid, path, options.seconds) for path in streams]
+            rss_mib = memory(console.pid).rss_bytes / MIB
+            print(f"console: start {console.start_seconds:.2f} s, {rss_mib:.0f} MiB")
+    return rows, costs
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.console")
+    parser.add_argument("--topics", type=int, default=10_000)
+    parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--groups", type=int, default=2_000)
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long each live page is open")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("paths", nargs="*")
+    options = parser.parse_args(arguments)
+    if options.small:
+        options.topics, options.partitions, options.groups, options.seconds = 20, 2, 5, 0.5
+    return options
+
+
+def _fill(admin: Admin, options: argparse.Namespace) -> None:
+    from bowstring.clients.admin.admin import NewTopic
+
+    names = [f"many-{number:05d}" for number in range(options.topics)]
+    for at in range(0, len(names), TOPICS_PER_REQUEST):
+        admin.create_topics(
+            [NewTopic(name, options.partitions, 1) for name in names[at : at + TOPICS_PER_REQUEST]]
+        )
+    for number in range(options.groups):
+        read = names[number % len(names) :][:5]
+        offsets = {(name, partition): 0 for name in read for partition in range(options.partitions)}
+        admin.alter_offsets(f"group-{number:04d}", offsets)
+
+
+def _measure(console: Console, path: str) -> Row | None:
+    first = console.get(path)
+    if first.kind != "text/html":
+        return None
+    times = []
+    for _ in range(AGAIN):
+        time.sleep(PAUSE_S)
+        times.append(console.get(path).seconds * 1000)
+    row = Row(
+        path,
+        first.status,
+        first.seconds * 1000,
+        statistics.median(times),
+        max(times),
+        len(first.body) / 1024,
+    )
+    print(
+        f"| {row.path} | {row.status} | {row.first_ms:.0f} ms | {row.median_ms:.0f} ms | "
+        f"{row.longest_ms:.0f} ms | {row.kib:.0f} KiB |",
+        flush=True,
+    )
+    return row
+
+
+def _cost(console: Console, broker: int, path: str, seconds: float) -> Cost:
+    with console.stream(path) as answer:
+        answer.read1()
+        time.sleep(min(2.0, seconds))
+        with Meter(broker) as of_broker, Meter(console.pid) as of_console:
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                time.sleep(0.1)
+        cost = Cost(
+            path,
+            100 * of_broker.cpu_seconds / of_broker.wall_seconds,
+            100 * of_console.cpu_seconds / of_console.wall_seconds,
+        )
+    shares = f"broker {cost.broker_percent:.1f} % | console {cost.console_percent:.1f} % of a core"
+    print(f"| {path} open | {shares} |", flush=True)
+    return cost
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
