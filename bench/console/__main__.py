@@ -16,7 +16,8 @@ from html import unescape
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.console.pages import Console, paths, running_console
+from bench.console.pages import Console, running_console
+from bench.console.views import views
 from bench.peers.bowstring import Bowstring
 from bench.procfs import Meter, memory
 from bowstring import Admin
@@ -25,7 +26,7 @@ TOPICS_PER_REQUEST = 100
 MIB = 1 << 20
 AGAIN = 5
 """Loads of a page after the first: their median and their longest are shown."""
-PAUSE_S = 0.25
+PAUSE_S = 0.05
 
 
 class Row(NamedTuple):
@@ -55,8 +56,7 @@ def main(arguments: list[str] | None = None) -> tuple[list[Row], list[Cost]]:
         with Admin(servers, timeout_ms=120_000) as admin:
             _fill(admin, options)
         with running_console(servers) as console:
-            names = {"topic": "many-00000", "group": "group-0000", "name": "many-00000", "partition": "0"}
-            chosen = options.paths or paths(names | dict.fromkeys(("id", "broker", "node", "broker_id"), "1"))
+            chosen = options.paths or views("many-00000", ["group-0000"])
             rows = [row for path in chosen if (row := _measure(console, path)) is not None]
             streams = {
                 unescape(path): None
@@ -79,7 +79,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("paths", nargs="*")
     options = parser.parse_args(arguments)
     if options.small:
-        options.topics, options.partitions, options.groups, options.seconds = 20, 2, 5, 0.5
+        options.topics, options.partitions, options.groups, options.seconds = 20, 2, 5, 0.1
     return options
 
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -108,11 +108,12 @@ def _free_port() -> int:
         return port
 
 
-def paths(names: Mapping[str, str]) -> list[str]:
+def paths(names: Mapping[str, str], queries: Mapping[str, Sequence[str]]) -> list[str]:
     """Returns the paths of all routes that answer GET.
 
     Args:
         names: Values of the parameters of routes.
+        queries: By path, what follows its question mark: pages of one thing that a query names.
 
     Raises:
         NoNameError: A value is missing.
@@ -128,5 +129,6 @@ def paths(names: Mapping[str, str]) -> list[str]:
             missing = set(route.param_convertors) - set(names)
             if missing:
                 raise NoNameError(f"{route.path}: give {', '.join(sorted(missing))} a value")
-            found.append(re.sub(r"\{(\w+)(:\w+)?\}", lambda match: names[match[1]], route.path))
+            path = re.sub(r"\{(\w+)(:\w+)?\}", lambda match: names[match[1]], route.path)
+            found += [f"{path}?{query}" for query in queries.get(route.path, ())] or [path]
     return found

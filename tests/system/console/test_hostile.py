@@ -4,11 +4,11 @@ from urllib.parse import quote
 
 import pytest
 
-from bench.console.pages import paths
+from bench.console.views import views
 from tests.system.console.shown_cluster import HOSTILE, HOSTILE_NAME
 from tests.system.console.visits import NARROW, visit
 
-PATHS = paths({"name": HOSTILE})
+PATHS = views(HOSTILE, [HOSTILE_NAME], HOSTILE_NAME)
 
 
 @pytest.mark.parametrize("path", PATHS)

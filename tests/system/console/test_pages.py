@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from bench.console.pages import paths
+from bench.console.views import views
 from tests.system.console.visits import NARROW, WIDE, visit
 
-PATHS = paths({"name": "orders"})
+PATHS = views("orders", ["billing", "shipping", "workers"], "payments")
 SHOWN = {
     "/": "Overview",
     "/topics": "orders",

@@ -1,0 +1,28 @@
+"""Names what each page of the console is asked for: parameters and queries of its routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+
+from bench.console.pages import paths
+
+
+def views(topic: str, groups: Sequence[str], transaction: str | None = None) -> list[str]:
+    """Returns the addresses of all pages, also of those that show one topic, group or transaction."""
+    names = {
+        "name": topic,
+        "id": "1",
+        "partition": "0",
+        "offset": "0",
+        "form": "json",
+        "part": "value",
+        "what": "configs",
+    }
+    of_groups = [urlencode({"name": group}) for group in groups]
+    queries: Mapping[str, Sequence[str]] = {
+        "/groups/one": of_groups,
+        **{f"/groups/one/{part}": of_groups[:1] for part in ("live", "reset", "delete", "remove")},
+        **{f"/transactions/{part}": [urlencode({"id": transaction or ""})] for part in ("one", "abort")},
+    }
+    return paths(names, queries)
