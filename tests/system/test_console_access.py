@@ -2,6 +2,7 @@
 
 import html
 import re
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
@@ -170,3 +171,81 @@ def test_a_cluster_without_access_control_says_so():
             assert "no access control" in client.get("/acls").text
             query = "user=a&operation=read&resource=topic:t"
             assert "User:a may read topic t" in client.get(f"/acls/explain?{query}").text
+
+
+# ---------------------------------------------------------------- sign-in
+
+
+@pytest.fixture
+def stranger(broker, admin, monkeypatch):
+    monkeypatch.setattr("bowstring.console.pages.sign_in.FAILURE_S", 0.01)
+    options = ConsoleOptions(f"127.0.0.1:{broker.port}", security=SASL, sign_in=True)
+    with TestClient(create_app(options), base_url="http://localhost:8080", follow_redirects=False) as client:
+        yield client
+
+
+def attempt(client, name="admin", password=PASSWORDS["admin"], **more):
+    form = {"name": name, "password": password, "csrf_token": csrf_of(client.get("/sign-in"))}
+    return client.post("/sign-in", data=form | more)
+
+
+@pytest.mark.parametrize("path", ["/", "/topics?q=a", "/topics/secret-topic", "/brokers", "/overview/live"])
+def test_pages_need_a_sign_in(stranger, path):
+    answer = stranger.get(path)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"/sign-in?next={quote(path, safe='')}"
+    assert "secret" not in answer.text
+
+
+def test_a_sign_in_gives_another_id_and_a_sign_out_ends_it(stranger):
+    stranger.get("/sign-in")
+    before = dict(stranger.cookies)
+    answer = attempt(stranger, next="/topics?q=x")
+    assert answer.headers["location"] == "/topics?q=x"
+    after = dict(stranger.cookies)
+    assert before.keys() == after.keys() and before != after
+    page = stranger.get("/topics")
+    assert page.status_code == 200
+    assert PASSWORDS["admin"] not in page.text
+    assert stranger.post("/sign-out", data={"csrf_token": csrf_of(page)}).status_code == 303
+    stranger.cookies.clear()
+    for name, value in after.items():
+        stranger.cookies.set(name, value)
+    assert stranger.get("/topics").status_code == 303, "the id is of no use any more"
+
+
+@pytest.mark.parametrize("path", ["//example.org", "https://example.org", "/\\example.org", "/a\nb"])
+def test_a_sign_in_leads_to_no_other_site(stranger, path):
+    assert attempt(stranger, next=path).headers["location"] == "/"
+
+
+def test_wrong_passwords_are_refused_and_then_wait(stranger, monkeypatch):
+    monkeypatch.setattr("bowstring.console.pages.sign_in.FAILURES_MAX", 2)
+    for _ in range(2):
+        answer = attempt(stranger, password="guessed<1>")
+        assert answer.status_code == 403
+        assert "guessed" not in answer.text
+    assert attempt(stranger).status_code == 429
+    assert stranger.get("/topics").status_code == 303
+
+
+def test_sign_ins_need_the_token_of_the_form(stranger):
+    answer = stranger.post("/sign-in", data={"name": "admin", "password": PASSWORDS["admin"]})
+    assert answer.status_code == 403
+
+
+def test_the_cluster_hides_what_a_user_may_not_see(nobody):
+    for path in ("/", "/topics", "/topics?internal=1", "/brokers"):
+        page = nobody.get(path)
+        assert page.status_code == 200, path
+        assert "secret" not in page.text
+    assert "DESCRIBE on the cluster" in nobody.get("/topics").text
+    for path in ("/topics/secret-topic", "/topics/secret-topic/configs", "/topics/secret-topic/change"):
+        page = nobody.get(path)
+        assert page.status_code == 404
+        assert "lack the right DESCRIBE" in page.text
+    token = csrf_of(nobody.get("/topics"))
+    fields = {"name": "mine", "partitions": "1", "csrf_token": token}
+    page = nobody.post("/topics-new", data=fields)
+    assert page.status_code == 403
+    assert "lacks" in page.text

@@ -133,7 +133,7 @@ async def _client_error(request: Request, error: Exception) -> Response:
     elif isinstance(error, AuthenticationError):
         status, title, advice = 502, "The cluster refused the log-in", "Sign in again, or check the settings."
     elif isinstance(error, UnknownTopicError):
-        status, title, advice = 404, "Not found", "It may have been deleted."
+        status, title, advice = 404, "Not found", "It may be gone, or you lack the right DESCRIBE on it."
     elif isinstance(error, BrokerError | ConfigError):
         status, title, advice = 400, "The cluster refused", "Change what is named above, then try again."
     return page(request, "error.html", status=status, title=title, detail=str(error), advice=advice)
