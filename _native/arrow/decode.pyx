@@ -3,7 +3,7 @@
 It does not need pyarrow: clients/arrow/arrow_format.py makes pyarrow's arrays of the buffers.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 from bowstring._native.record.decode cimport Aborted
@@ -154,6 +154,10 @@ cdef tuple escaped_keys(BinaryColumn *c, int64_t count):
     return 0, [None, memory_of(&ends, 4 * (count + 1)), b"".join(keys)]
 
 
+cdef inline int64_t floor_divided(int64_t value, int64_t by) noexcept nogil:
+    return value // by - (1 if value % by < 0 else 0)
+
+
 cdef class ArrowRows:
     """Columns to which the records of one partition after the other are appended, until take() returns them.
 
@@ -198,6 +202,17 @@ cdef class ArrowRows:
     def full(self):
         """Whether a limit was reached, so that no more records are appended."""
         return self.stopped or self.out.rows >= self.out.rows_max or self.out.bytes >= self.out.bytes_max
+
+    def timestamps_since(self, int64_t first_row):
+        """The timestamps of the rows from `first_row` on, in ms, as bytes of int64; the column must be wanted."""
+        cdef const int64_t *at = <const int64_t *>self.out.timestamps.data + first_row
+        cdef int64_t i, count = self.out.rows - first_row
+        cdef bytes copied = PyBytes_FromStringAndSize(<const char *>at, 8 * count)
+        cdef int64_t *to = <int64_t *>PyBytes_AS_STRING(copied)
+        if self.out.microseconds:
+            for i in range(count):
+                to[i] = floor_divided(to[i], 1000)
+        return copied
 
     def reserve(self, int64_t rows, int64_t data_bytes):
         """Reserves memory for rows. Without this call columns grow batch by batch."""

@@ -10,6 +10,7 @@ Callers call `open_batch`, `add`, `route`, `queue`, `flushing`, `waiting` and `a
 from libc.stdint cimport int32_t, int64_t
 from bowstring._native.client.partitioner cimport Chooser
 from bowstring._native.client.producer_batch cimport Batch
+from bowstring._native.client.window_counts cimport WindowCounts
 
 cdef enum:
     # Room a record takes besides key, value and headers, near enough for deciding when a buffer is full.
@@ -58,6 +59,7 @@ cdef class Accumulator:
     cdef readonly dict queues             # TopicPartition → PartitionQueue
     cdef readonly dict active            # queues with something waiting, in the order they are looked at
     cdef readonly set unfinished         # batches that are not done
+    cdef public WindowCounts counts      # of acknowledged records, for the audit of counts; None: not counted
     cdef readonly list completed         # batches with an outcome that is not published yet
     cdef dict routes                     # topic → TopicRoute
     cdef object last_topic               # of the last send, and its route: most senders stay with one

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from typing import Any, Self, final
 
 from bowstring._native.client.producer_batch import Batch
+from bowstring._native.client.window_counts import WindowCounts
 from bowstring.clients.producer.config import ProducerSettings
 from bowstring.clients.producer.partitioner import CustomPartitioner
 from bowstring.clients.records import Node, TopicPartition
@@ -53,6 +54,7 @@ class TopicRoute:
     available: list[int]
 
 class Accumulator:
+    counts: WindowCounts | None
     buffered_bytes: int
     metadata_version: int
     record_count: int

@@ -521,6 +521,8 @@ cdef class Accumulator:
         batch.base_offset = base_offset
         batch.log_append_time_ms = log_append_time_ms
         self.completed.append(batch)
+        if error is None and self.counts is not None:
+            self.counts.note_batch(batch, log_append_time_ms)
 
     def complete_all(self, error):
         """Completes every batch that has no outcome yet."""

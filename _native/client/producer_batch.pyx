@@ -2,7 +2,7 @@
 cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_HEADER_BYTES, BatchInfo, Record, batch_parse, batch_seal, batch_seal_around,
@@ -155,10 +155,12 @@ cdef class Batch:
     cdef int64_t wire_size(self) noexcept:
         return PyBytes_GET_SIZE(self.encoded) if self.encoded is not None else self.writer.out.size
 
-    def hold(self, bytes encoded not None, int32_t record_count):
-        """Makes this a batch of `record_count` records that were encoded elsewhere."""
+    def hold(self, bytes encoded not None, int32_t record_count, oldest_ms=None):
+        """Makes this a batch of `record_count` records that were encoded elsewhere; `oldest_ms` is a lower bound of their
+        timestamps, if one is known."""
         self.encoded = encoded
         self.writer.count = record_count
+        self.writer.min_timestamp = INT64_MIN if oldest_ms is None else oldest_ms
         self.size_bytes = PyBytes_GET_SIZE(encoded)
 
     cpdef seal(self, tuple producer, int32_t base_sequence, int codec, level):

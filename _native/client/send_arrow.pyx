@@ -349,6 +349,7 @@ cdef class ArrowRecords:
                     memset(&pieces[i].out, 0, sizeof(Writer))
                     batch.writer.count = pieces[i].span.rows
                     batch.writer.base_timestamp = pieces[i].span.base_timestamp
+                    batch.writer.min_timestamp = pieces[i].span.min_timestamp
                     batch.writer.max_timestamp = pieces[i].span.max_timestamp
                     batch.size_bytes = pieces[i].span.size_bytes
                     batch.records_crc = pieces[i].records_crc

@@ -94,6 +94,7 @@ cdef struct RecordSpan:
     int32_t rows
     int32_t size_bytes            # of the batch, its header included
     int64_t base_timestamp
+    int64_t min_timestamp
     int64_t max_timestamp
 
 # Returns the bytes of a batch with only this row, whose timestamp is the base timestamp.
@@ -113,6 +114,7 @@ cdef struct BatchWriter:
     Writer out
     int32_t count
     int64_t base_timestamp
+    int64_t min_timestamp
     int64_t max_timestamp
 
 cdef enum AppendResult:

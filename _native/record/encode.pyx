@@ -100,16 +100,17 @@ cdef void columns_encode(
     cdef const uint8_t *headers
     cdef int64_t key_length, value_length, headers_bytes, body, timestamp_delta = 0, row = begin, at = begin
     cdef int64_t base = columns.timestamp
-    cdef int64_t newest
+    cdef int64_t oldest, newest
     cdef int64_t used = BATCH_HEADER_BYTES
     cdef int64_t limit = capacity if capacity < INT32_MAX else INT32_MAX
     if columns.timestamps != NULL:
         base = columns.timestamps[columns.rows[begin] if columns.rows != NULL else begin]
-    newest = base
+    oldest = newest = base
     while row < end:
         at = columns.rows[row] if columns.rows != NULL else row
         if columns.timestamps != NULL:
             timestamp_delta = delta(columns.timestamps[at], base)
+            oldest = columns.timestamps[at] if columns.timestamps[at] < oldest else oldest
             newest = columns.timestamps[at] if columns.timestamps[at] > newest else newest
         key_length = column_get(&columns.key, at, &key)
         value_length = column_get(&columns.value, at, &value)
@@ -124,7 +125,8 @@ cdef void columns_encode(
             put_record(out + used, body, timestamp_delta, <int32_t>(row - begin), key, key_length, value, value_length,
                        headers, headers_bytes)
         used += body + varint_size(body)
-        span.max_timestamp = newest                      # only of rows that fit
+        span.min_timestamp = oldest                      # only of rows that fit
+        span.max_timestamp = newest
         row += 1
     span.begin = begin
     span.rows = <int32_t>(row - begin)
@@ -138,7 +140,7 @@ cdef void batch_writer_clear(BatchWriter *w) noexcept nogil:
     w.out.size = 0
     w.out.failed = False
     w.count = 0
-    w.base_timestamp = w.max_timestamp = -1
+    w.base_timestamp = w.min_timestamp = w.max_timestamp = -1
 
 
 cdef void batch_writer_free(BatchWriter *w) noexcept nogil:
@@ -168,9 +170,11 @@ cdef AppendResult batch_writer_append(
     put_record(w.out.data + before, body, delta(timestamp, base), w.count, key, key_length, value, value_length,
                headers, headers_bytes)
     if w.count == 0:
-        w.base_timestamp = w.max_timestamp = timestamp
+        w.base_timestamp = w.min_timestamp = w.max_timestamp = timestamp
     elif timestamp > w.max_timestamp:
         w.max_timestamp = timestamp
+    elif timestamp < w.min_timestamp:
+        w.min_timestamp = timestamp
     w.count += 1
     return APPENDED
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bowstring.clients.admin.scram_users import (
         UserScramCredentialUpsertion as UserScramCredentialUpsertion,
     )
+    from bowstring.clients.audit import Audit as Audit
     from bowstring.clients.consumer.consumer import Consumer as Consumer
     from bowstring.clients.errors import AuthenticationError as AuthenticationError
     from bowstring.clients.errors import AuthorizationError as AuthorizationError
@@ -99,6 +100,7 @@ _MODULES = {
     "AclPermissionType": "protocol.acls",
     "AclResourceType": "protocol.acls",
     "Admin": "clients.admin.admin",
+    "Audit": "clients.audit",
     "AuthenticationError": "clients.errors",
     "AuthorizationError": "clients.errors",
     "Avro": "values",

@@ -118,7 +118,8 @@ CLIENT_PACKAGES = {
     "clients.local": {"clients", "clients.net", "protocol", "_native.client"},
     "clients.consumer": {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.local"),
-        *("clients.net", "protocol", "_native.arrow", "_native.client", "_native.record"),
+        *("clients.net", "clients.producer", "protocol"),
+        *("_native.arrow", "_native.client", "_native.record"),
     },
     "clients.share": {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.net", "protocol"),
@@ -133,6 +134,7 @@ OUTER_PACKAGES = {
     },
     "tracing": {"clients", "version"},
     "monitoring": set(),
+    "audit": {"clients", "clients.consumer"},
     "kernels": {"clients"},
     "search": {"clients", "clients.consumer"},
     "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},
@@ -182,7 +184,7 @@ OUTER_PACKAGES = {
         "_native.record",
     },
     "cli": {
-        *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.net"),
+        *("audit", "clients", "clients.admin", "clients.config", "clients.consumer", "clients.net"),
         *("clients.producer", "clients.share", "cluster", "console", "demo", "engine.broker"),
         *("engine.configs", "engine.migration", "engine.quorum", "engine.storage", "operations"),
         *(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from bowstring.cli.acls import app as acls
+from bowstring.cli.audit import app as audit
 from bowstring.cli.bench import app as bench
 from bowstring.cli.brokers import app as brokers
 from bowstring.cli.certs import app as certs
@@ -80,6 +81,7 @@ app.add_typer(share, name="share", rich_help_panel=MANAGE)
 app.add_typer(transactions, name="transactions", rich_help_panel=MANAGE)
 app.add_typer(pipeline, name="pipeline", rich_help_panel=RECORDS)
 app.add_typer(brokers, name="brokers", rich_help_panel=OPERATE)
+app.add_typer(audit, name="audit", rich_help_panel=OPERATE)
 app.add_typer(reassign, name="reassign", rich_help_panel=OPERATE)
 app.add_typer(leaders, name="leaders", rich_help_panel=OPERATE)
 app.add_typer(quorum, name="quorum", rich_help_panel=OPERATE)

@@ -73,10 +73,12 @@ class ArrowFormat:
         self._topics: pa.Array | None = None
         self._topic_names: tuple[str, ...] = ()
 
-    def rows(self, rows_max: int, bytes_max: int) -> ArrowRows:
-        """Returns an empty builder for at most this many rows and bytes of records."""
+    def rows(self, rows_max: int, bytes_max: int, counts: object | None = None) -> ArrowRows:
+        """Returns an empty builder for at most this many rows and bytes of records; with timestamps, wanted
+        or not, where an audit counts by them.
+        """
         return ArrowRows(
-            self.columns,
+            self.columns if counts is None or "timestamp" in self.columns else (*self.columns, "timestamp"),
             views=self.views,
             microseconds=self.microseconds,
             rows_max=rows_max,

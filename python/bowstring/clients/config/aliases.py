@@ -68,7 +68,17 @@ class SecurityAliases(TypedDict, total=False):
     ssl_truststore_type: str | None
 
 
-class ProducerAliases(SecurityAliases, total=False):
+class AuditAliases(TypedDict, total=False):
+    """Keywords of the audit of counts; see bowstring.clients.audit."""
+
+    audit_tier: str
+    audit_topic: str
+    audit_window_ms: int | str
+    audit_report_interval_ms: int | str
+    audit_bootstrap_servers: str
+
+
+class ProducerAliases(SecurityAliases, AuditAliases, total=False):
     """Keywords of Producer."""
 
     metadata_broker_list: str
@@ -93,7 +103,7 @@ class ProducerAliases(SecurityAliases, total=False):
     partitioner_class: str
 
 
-class ConsumerAliases(SecurityAliases, total=False):
+class ConsumerAliases(SecurityAliases, AuditAliases, total=False):
     """Keywords of Consumer."""
 
     metadata_broker_list: str

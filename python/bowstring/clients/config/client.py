@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+from bowstring.clients.audit import SETTINGS as AUDIT_SETTINGS
 from bowstring.clients.choices import (
     AcknowledgementMode,
     AcquireMode,
@@ -110,6 +111,14 @@ def connection(client_id: str) -> tuple[Setting | ConfigName, ...]:
         setting("security", None, as_given),
         *(ConfigName(name, "security", as_given, collected=True) for name in CANONICAL),
         *_NO_EFFECT,
+    )
+
+
+def audit_settings() -> tuple[Setting | ConfigName, ...]:
+    """Returns the rows of the audit of counts, which producers and consumers have."""
+    return (
+        setting("audit", None, as_given),
+        *(ConfigName(name, "audit", as_given, collected=True) for name in AUDIT_SETTINGS),
     )
 
 
@@ -282,6 +291,7 @@ CONSUMER = ConfigTable(
             boolean,
             "allow.auto.create.topics",
         ),
+        *audit_settings(),
         refused("key.deserializer", _CODECS, "None"),
         refused("value.deserializer", _CODECS, "None"),
         refused(
@@ -298,7 +308,12 @@ CONSUMER = ConfigTable(
         ),
         refused("retry.backoff.ms", "the client retries after 20 to 100 ms", "100"),
         refused("retry.backoff.max.ms", "the client retries after 20 to 100 ms", "1000"),
-        refused("interceptor.classes", "there are no interceptors: wrap poll()", "", "[]"),
+        refused(
+            "interceptor.classes",
+            "there are no interceptors: wrap poll(); audit.tier counts records",
+            "",
+            "[]",
+        ),
         refused("exclude.internal.topics", "a pattern also matches internal topics"),
         refused("legacy.iterator", "iteration always uses poll()"),
     ),

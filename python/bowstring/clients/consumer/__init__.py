@@ -2,5 +2,5 @@
 
 Imported by: aio, cli, console, demo, exactly_once, search, spark, tables.
 May import: _native.arrow, _native.client, _native.record, arrow, clients, config, group, local, net,
-protocol.
+producer, protocol.
 """

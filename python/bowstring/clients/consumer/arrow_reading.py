@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from bowstring._native.arrow.decode import ArrowRows
+    from bowstring._native.client.window_counts import WindowCounts
     from bowstring.clients.arrow.arrow_format import ArrowFormat
     from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat
 
@@ -38,6 +39,9 @@ class ArrowReading:
     _until: Callable[..., None]
     _begin_poll: Callable[[], None]
     take_back: Callable[[], None]
+    _counts: WindowCounts | None
+    _count_kept: Callable[[], None]
+    _count_dropped: Callable[[], None]
     _formats: dict[tuple[tuple[str, ...] | None, Layout, TimestampUnit], ArrowFormat]
     _typed: dict[str, ValueFormat | None]
     _topic_numbers: dict[str, int]
@@ -96,20 +100,21 @@ class ArrowReading:
             (3, ['offset', 'value'])
         """
         form = self._format(columns, layout, timestamp_unit)
-        rows = form.rows(most_records(max_records, ROWS_MAX), max_bytes or POLL_BYTES_MAX)
+        rows = form.rows(most_records(max_records, ROWS_MAX), max_bytes or POLL_BYTES_MAX, self._counts)
         deadline = time.monotonic() + seconds(timeout)
         with self._owner:
             self._begin_poll()
             self._until(deadline, lambda: self._take_arrow(rows))
             batch = form.batch(rows, tuple(self._topic_numbers))
         typed = self._typed_columns(form)
-        if typed is None:
-            return batch
         try:
-            return typed.batch(batch)
+            found = batch if typed is None else typed.batch(batch)
         except BaseException:
+            self._count_dropped()
             self.take_back()  # records that were not returned must not be committed
             raise
+        self._count_kept()
+        return found
 
     def to_reader(
         self,
@@ -203,7 +208,10 @@ class ArrowReading:
                 continue
             state.begin(self._positions.poll_number)
             served.append(partition)
+            before = rows.rows
             self._take_partition(rows, partition, state)
+            if self._counts is not None and rows.rows > before:
+                self._counts.note_times(partition.topic, rows.timestamps_since(before))
             if rows.full or (self._one_partition and rows.rows):
                 break
         self._positions.rotate(served)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES
 from bowstring.clients.arguments import checked_methods
+from bowstring.clients.audit import Audit, audit_of
 from bowstring.clients.choices import Assignor, AutoOffsetReset, GroupProtocol, IsolationLevel
 from bowstring.clients.config.aliases import ConsumerAliases
 from bowstring.clients.config.client import CONSUMER
@@ -20,6 +21,7 @@ from bowstring.clients.consumer.arrow_reading import ArrowReading
 from bowstring.clients.consumer.committed_offsets import CommittedOffsets
 from bowstring.clients.consumer.consumer_positions import ConsumerPositions
 from bowstring.clients.consumer.coordinator import ConsumerCoordinator, Listener
+from bowstring.clients.consumer.counted_reading import CountedReading, reporter
 from bowstring.clients.consumer.familiar_names import FamiliarNames
 from bowstring.clients.consumer.fetch_config import FetchConfig
 from bowstring.clients.consumer.fetcher import Fetcher
@@ -42,6 +44,7 @@ from bowstring.clients.troubles import OnError
 
 if TYPE_CHECKING:
     from bowstring.clients.arrow.typed_values import ValueFormat
+    from bowstring.clients.producer.count_reports import CountReporter
 
 
 _log = logging.getLogger("bowstring.consumer")
@@ -56,6 +59,7 @@ class Consumer(
     ConsumerPositions,
     ArrowReading,
     TransactionalReading,
+    CountedReading,
     OwnedClient,
 ):
     """Reads records. Used by one thread at a time.
@@ -114,6 +118,8 @@ class Consumer(
             {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", …}; each may also be
             given as a keyword (security_protocol="SSL"). None: plain text.
         allow_auto_create: lets brokers create the topics that are read, if their configs allow it.
+        audit: counts returned records by topic and window and reports the counts: a bowstring.Audit, or the
+            name of a tier.
         on_error: called during `poll` with each problem that the consumer logs and retries, such as a broker
             that is down. An exception that it raises is raised by `poll`.
 
@@ -167,6 +173,7 @@ class Consumer(
         metadata_cluster_check_enable: bool = True,
         security: Mapping[str, Any] | None = None,
         allow_auto_create: bool = True,
+        audit: Audit | Mapping[str, Any] | str | None = None,
         on_error: OnError | None = None,
         **_aliases: Unpack[ConsumerAliases],
     ):
@@ -184,7 +191,12 @@ class Consumer(
         fetch = FetchConfig(*sizes, fetch_max_wait_ms, *how, client_rack or "", metadata_max_age_ms / 1000)
         self._fetcher = Fetcher(self._client, self._cluster, self._positions, fetch)
         self._prepare_arrow({"key": key, "value": value})
-        self._finalizer: weakref.finalize[..., Consumer] = weakref.finalize(self, self._client.close)
+        if (counted := audit_of(audit)) is not None:
+            who = ("consumer", client_id, group_id or "")
+            self._begin_counts(reporter(counted, who, bootstrap_servers, security))
+        self._finalizer: weakref.finalize[..., Consumer] = weakref.finalize(
+            self, _abandon, None, self._client, self._reporter
+        )
         if group_id is not None:
             classic = (assignors, session_timeout_ms, heartbeat_interval_ms)
             group = (group_id, group_instance_id, max_poll_interval_ms, client_rack)
@@ -203,7 +215,7 @@ class Consumer(
             self._fetcher, self._owner, config, threads=threads, auto_commit_s=auto_commit_s
         )
         self._finalizer.detach()
-        self._finalizer = weakref.finalize(self, _abandon, threads, self._client)
+        self._finalizer = weakref.finalize(self, _abandon, threads, self._client, self._reporter)
 
     # ------------------------------------------------------------ what to read
 
@@ -423,7 +435,10 @@ def is_read_committed(isolation_level: IsolationLevel) -> bool:
     return isolation_level == "read_committed"
 
 
-def _abandon(threads: HeartbeatThreads, client: NetworkClient) -> None:
+def _abandon(threads: HeartbeatThreads | None, client: NetworkClient, reporter: CountReporter | None) -> None:
     """Stops the threads and closes the connections, also of a consumer that was never closed."""
-    threads.close()
+    if threads is not None:
+        threads.close()
     client.close()
+    if reporter is not None:
+        reporter.close()

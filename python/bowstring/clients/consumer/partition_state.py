@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import length_hint
 from typing import NamedTuple
 
+from bowstring._native.client.window_counts import WindowCounts
 from bowstring._native.record.decode import Aborted
 from bowstring.clients.records import (
     EARLIEST_TIMESTAMP,
@@ -207,6 +208,12 @@ class PartitionState:
         self._reader = iter(self._reading)
         return self._reader
 
+    def given(self) -> list[Record]:
+        """Returns the records that were yielded since `read_decoded`."""
+        if self._reader is None:
+            return []
+        return self._reading[: len(self._reading) - length_hint(self._reader)]
+
     def end_iteration(self) -> None:
         """Ends reading one by one: records that were not yielded stay decoded."""
         if self._reader is None:
@@ -285,6 +292,8 @@ class Positions:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._read_one_by_one: PartitionState | None = None
         self.poll_number = 0
+        # Of an audit: records that are read one by one are counted when that ends.
+        self.counts: WindowCounts | None = None
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._states
@@ -362,6 +371,9 @@ class Positions:
         """Ends reading one by one; the next call returns the remaining records."""
         state, self._read_one_by_one = self._read_one_by_one, None
         if state is not None:
+            if self.counts is not None:
+                self.counts.note_records(state.given())
+                self.counts.keep()
             state.end_iteration()
 
     def take_back(self) -> None:

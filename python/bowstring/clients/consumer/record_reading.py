@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from bowstring._native.client.window_counts import WindowCounts
 from bowstring.clients.consumer import record_batches
 from bowstring.clients.consumer.partition_state import Chunk, PartitionState, Positions
 from bowstring.clients.errors import CorruptBatchError
@@ -44,6 +45,7 @@ class RecordReading:
     _woken = False
     _until: Callable[..., None]
     _begin_poll: Callable[[], None]
+    _counts: WindowCounts | None
 
     def poll(self, timeout: float | None = 1.0, *, max_records: int | None = None) -> list[Record]:
         """Returns records that have arrived; waits for the first up to `timeout` seconds, with None or -1
@@ -67,6 +69,9 @@ class RecordReading:
             records: list[Record] = []
             self._begin_poll()
             self._until(deadline, lambda: self._take(limit, records))
+            if self._counts is not None:
+                self._counts.note_records(records)
+                self._counts.keep()
             return records
 
     def poll_batches(self, timeout: float | None = 1.0) -> list[RawBatches]:
@@ -82,6 +87,10 @@ class RecordReading:
             taken: list[RawBatches] = []
             self._begin_poll()
             self._until(deadline, lambda: self._take_raw(taken))
+            if self._counts is not None:
+                for each in taken:
+                    self._counts.note_encoded(each.topic, each.data, each.offset)
+                self._counts.keep()
             return taken
 
     def await_records(self, timeout: float | None = 1.0) -> bool:

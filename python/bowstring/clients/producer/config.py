@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bowstring.clients.config.client import connection
+from bowstring.clients.config.client import audit_settings, connection
 from bowstring.clients.config.config_table import (
     INT_MAX,
     LONG_MAX,
@@ -340,6 +340,7 @@ PRODUCER = ConfigTable(
             "transaction.timeout.ms",
             check=in_range(1, 0x7FFFFFFF),
         ),
+        *audit_settings(),
         refused("queue.buffering.max.messages", _COUNT),
         refused("batch.num.messages", "batch_size limits batches in bytes"),
         refused("on.delivery", "give on_delivery to send()", "None"),
@@ -353,6 +354,11 @@ PRODUCER = ConfigTable(
         ),
         refused("partitioner.availability.timeout.ms", "partitions without a leader are left out", "0"),
         refused("enable.gapless.guarantee", "a failed batch fails; later ones continue", "false"),
-        refused("interceptor.classes", "there are no interceptors: wrap send()", "", "[]"),
+        refused(
+            "interceptor.classes",
+            "there are no interceptors: wrap send(); audit.tier counts records",
+            "",
+            "[]",
+        ),
     ),
 )

@@ -13,6 +13,7 @@ from bowstring.clients.errors import ClientError, ForkedError
 if TYPE_CHECKING:
     from bowstring.clients.producer.sender import Sender
 
+CLOSE_TIMEOUT_S = 10.0  # for the last counts of an audit
 _log = logging.getLogger("bowstring.producer")
 
 
@@ -36,6 +37,10 @@ def end(sender: Sender, timeout_s: float | None) -> None:
             _log.warning("an open transaction was not aborted, and ends by its timeout: %s", error)
         timeout_s = None if deadline is None else max(0.0, deadline - time.monotonic())
     sender.stop(timeout_s)
+    if sender.reporter is not None:
+        # In a callback the sender's thread goes on after this: its end comes before the last report.
+        within_callback = sender.in_callback()
+        sender.reporter.close(0 if within_callback else CLOSE_TIMEOUT_S, sender.thread.join)
 
 
 def _finish(sender: Sender) -> None:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 from bowstring._native.client.accumulator import Accumulator
 from bowstring._native.client.producer_batch import Batch
 from bowstring._native.client.record_sender import RecordSender
+from bowstring._native.client.window_counts import time_bounds
 from bowstring._native.record.encode_columns import binary_column
 from bowstring._native.record.encode_columns import encode_columns as native_encode_columns
 from bowstring.clients.arguments import TEXT, WHOLE, Kind, check_value, checked_methods
+from bowstring.clients.audit import Audit, audit_of
 from bowstring.clients.choices import Acks, Compression, Partitioner
 from bowstring.clients.config.aliases import ProducerAliases
 from bowstring.clients.config.config_table import INT_MAX, configurable
@@ -53,6 +55,7 @@ from bowstring.clients.troubles import OnError, Troubles
 from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
+    from bowstring.clients.producer.count_reports import CountReporter
     from bowstring.security.client_settings import ClientSecurity
 
 _log = logging.getLogger("bowstring.producer")
@@ -132,8 +135,9 @@ class Producer(TransactionalSending, RecordSender):
             `send_arrow` columns.
         transactional_id: name that identifies this producer to brokers across restarts; sends are then
             part of transactions (KIP-98). A later producer of the same name fences this one.
-            transactions (KIP-98). A later producer of the same name fences this one.
         transaction_timeout_ms: a transaction open for longer is aborted by its coordinator.
+        audit: counts records by topic and window and reports the counts: a bowstring.Audit, or the name of a
+            tier.
         on_error: called in the producer's thread with each problem that it logs and retries, such as a broker
             that is down.
 
@@ -187,6 +191,7 @@ class Producer(TransactionalSending, RecordSender):
         value: Format | None = None,
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
+        audit: Audit | Mapping[str, Any] | str | None = None,
         on_error: OnError | None = None,
         **_aliases: Unpack[ProducerAliases],
     ):
@@ -201,7 +206,12 @@ class Producer(TransactionalSending, RecordSender):
             bootstrap_resolve_timeout_ms,
         )
         connected = (client_id, connect_timeout_ms, client_security(security))
-        self._connect(bootstrap_servers, config, connected, finding)
+        counted = audit_of(audit)
+        # Before the producer itself, whose end comes first at the interpreter's exit.
+        reporter = None
+        if counted is not None:
+            reporter = _reporter(counted, client_id, bootstrap_servers, security, transactional_id)
+        self._connect(bootstrap_servers, config, connected, finding, reporter)
         self._encode_with(key_serializer, value_serializer, key, value)
 
     @classmethod
@@ -224,6 +234,7 @@ class Producer(TransactionalSending, RecordSender):
         config: ProducerSettings,
         connected: tuple[str, int, ClientSecurity | None],
         finding: Finding,
+        reporter: CountReporter | None,
     ) -> None:
         client_id, connect_timeout_ms, security = connected
         client = NetworkClient(
@@ -235,7 +246,10 @@ class Producer(TransactionalSending, RecordSender):
             security=security,
         )
         cluster = finding.cluster(client, bootstrap_servers)
-        self._begin(Sender(client, cluster, config, Accumulator(TopicPartition, ProduceBatch, config)))
+        sender = Sender(client, cluster, config, Accumulator(TopicPartition, ProduceBatch, config))
+        if reporter is not None:
+            sender.reporter, sender.accumulator.counts = reporter, reporter.counts
+        self._begin(sender)
 
     def _encode_with(
         self,
@@ -366,7 +380,14 @@ class Producer(TransactionalSending, RecordSender):
             codec=self._config.compression,
             level=self._config.compression_level,
         )
-        return self.produce_batches(topic, partition, encoded_batches.with_counts(encoded))
+        return self._send_encoded(topic, partition, encoded_batches.with_counts(encoded), self._oldest(times))
+
+    def _oldest(self, times: int | memoryview) -> int | None:
+        """Returns a lower bound of timestamps, so that an audit need not look at each; None without one."""
+        if self.accumulator.counts is None:
+            return None
+        bounds = (times, times) if isinstance(times, int) else time_bounds(times)
+        return bounds and bounds[0]
 
     @property
     def batch_size(self) -> int:
@@ -391,11 +412,16 @@ class Producer(TransactionalSending, RecordSender):
         Raises:
             ConfigError: bytes are no record batch; those before it are sent.
         """
+        return self._send_encoded(topic, partition, encoded, None)
+
+    def _send_encoded(
+        self, topic: str, partition: int, encoded: Iterable[tuple[bytes, int]], oldest_ms: int | None
+    ) -> BatchesFuture:
         sent: list[Batch] = []
         for data, record_count in encoded:
             encoded_batches.check(data)
             batch = ProduceBatch(TopicPartition(topic, partition), self._config.delivery_timeout_s)
-            batch.hold(data, record_count)
+            batch.hold(data, record_count, oldest_ms)
             self.submit(topic, partition, batch)
             sent.append(batch)
         return BatchesFuture(sent)
@@ -676,6 +702,19 @@ class Producer(TransactionalSending, RecordSender):
             raise ClientError(f"the producer has failed: {failure}") from failure
         if self._sender.closing:
             raise ClosedError("the producer is closed")
+
+
+def _reporter(
+    audit: Audit,
+    client_id: str,
+    bootstrap_servers: str | Iterable[str],
+    security: Mapping[str, Any] | None,
+    transactional_id: str | None,
+) -> CountReporter:
+    from bowstring.clients.producer.count_reports import Counted, CountReporter
+
+    who = Counted("producer", client_id)
+    return CountReporter(audit, who, bootstrap_servers, security, staging=transactional_id is not None)
 
 
 def _header_pair(pair: Any) -> tuple[str | bytes, bytes | None]:

@@ -46,6 +46,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from bowstring._native.client import produce_requests
 from bowstring._native.client.accumulator import Accumulator, PartitionQueue
@@ -74,6 +75,9 @@ from bowstring.clients.troubles import GRACE_S
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
 from bowstring.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
+
+if TYPE_CHECKING:
+    from bowstring.clients.producer.count_reports import CountReporter
 
 EPOCH_MAX = 32767
 TOLD_EVERY_S = 1.0  # a failure, in the log
@@ -127,6 +131,7 @@ class Sender:
         self.abandon = False
         self.failure: Exception | None = None
         self.last_error: Exception | None = None
+        self.reporter: CountReporter | None = None  # of an audit's counts
         self._told_at = -TOLD_EVERY_S
         self._identifying: Pending | None = None
         self._identify_at = 0.0

@@ -216,6 +216,8 @@ class Transactions:
                 self._over()
                 return None
             self.phase = Phase.PREPARED
+            if self._accumulator.counts is not None:
+                self._accumulator.counts.keep()
             return PreparedTransaction(self.requests.id, *self._accumulator.producer)
 
     def abort(self, timeout_s: float | None) -> None:
@@ -278,6 +280,11 @@ class Transactions:
         except TransactionFailedError:
             self.phase = Phase.COMMITTING
             raise
+        if self._accumulator.counts is not None:
+            if kind is Kind.COMMIT:
+                self._accumulator.counts.keep()
+            else:
+                self._accumulator.counts.drop()
         self._over()
 
     def _over(self) -> None:

@@ -1,0 +1,128 @@
+"""Reads the counts topic of one or several clusters into a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from bowstring.audit.count_message import parse_count
+from bowstring.audit.count_table import CountTable
+from bowstring.clients.consumer.consumer import Consumer
+from bowstring.clients.errors import UnknownTopicError
+from bowstring.clients.records import TopicPartition
+
+POLL_RECORDS = 5_000
+
+
+class CountsReader:
+    """Fills a table from the counts topics of clusters, from what is kept on.
+
+    Args:
+        clusters: bootstrap servers of each cluster.
+        topic: name of the counts topic in each of them.
+        table: where the counts go.
+        security: settings of TLS and SASL, for all clusters.
+
+    Attributes:
+        undecodable: records that are no reports.
+
+    Raises:
+        UnknownTopicError: a cluster has no such topic; nothing has been reported there.
+        ClientError: a cluster does not answer.
+    """
+
+    def __init__(
+        self,
+        clusters: Sequence[str],
+        topic: str,
+        table: CountTable,
+        security: Mapping[str, Any] | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self.table, self.topic = table, topic
+        self.undecodable = 0
+        self._consumers: list[Consumer] = []
+        self._ends: list[dict[TopicPartition, int]] = []
+        try:
+            for bootstrap in clusters:
+                self._open(bootstrap, security, timeout_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, bootstrap: str, security: Mapping[str, Any] | None, timeout_s: float) -> None:
+        consumer = Consumer(
+            bootstrap,
+            client_id="bowstring-audit",
+            auto_offset_reset="earliest",
+            security=security,
+            allow_auto_create=False,
+            max_poll_records=POLL_RECORDS,
+            default_timeout_ms=int(timeout_s * 1000),
+        )
+        self._consumers.append(consumer)
+        try:
+            partitions = consumer.partitions_for(self.topic, timeout_s)
+        except UnknownTopicError as error:
+            raise UnknownTopicError(
+                error.code,
+                f"there is no topic {self.topic!r} at {bootstrap}: no client has reported counts there. Give "
+                "clients audit.tier (docs/how-to/audit.md), or name the topic with --topic",
+            ) from None
+        consumer.assign(partitions)
+        since_ms = now_ms() - self.table.keep_ms
+        for partition, found in consumer.offsets_for_times(dict.fromkeys(partitions, since_ms)).items():
+            if found is not None:
+                consumer.seek(partition, found.offset)
+        ends = consumer.end_offsets(partitions)
+        for partition, found in consumer.offsets_for_times(dict.fromkeys(partitions, since_ms)).items():
+            if found is None:  # all of it is older
+                consumer.seek(partition, ends[partition])
+        self._ends.append(ends)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything was read that was there at the start."""
+        return all(
+            consumer.positions().get(partition, 0) >= end
+            for consumer, ends in zip(self._consumers, self._ends, strict=True)
+            for partition, end in ends.items()
+        )
+
+    def read(self, timeout_s: float) -> int:
+        """Reads what has arrived, waiting up to `timeout_s` seconds in all; returns the number of records."""
+        found = 0
+        for consumer in self._consumers:
+            for record in consumer.poll(timeout_s / len(self._consumers)):
+                found += 1
+                count = parse_count(record.value)
+                if count is None:
+                    self.undecodable += record.value is not None
+                else:
+                    self.table.add(count, now_ms())
+        return found
+
+    def read_all(self) -> None:
+        """Reads everything that was there at the start."""
+        while not self.caught_up:
+            self.read(0.5)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        for consumer in self._consumers:
+            consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def now_ms() -> int:
+    """Returns the time in ms since the epoch."""
+    return time.time_ns() // 1_000_000
