@@ -27,7 +27,7 @@ def brokers():
 
 
 def audit(tier, brokers, **settings):
-    return bowstring.Audit(tier, window_ms=MINUTE, bootstrap_servers=brokers[0], **settings)
+    return bowstring.Audit(tier, window_ms=MINUTE, counts_bootstrap_servers=brokers[0], **settings)
 
 
 def hour_ago():
@@ -197,7 +197,7 @@ def test_records_that_are_refused_are_not_counted(brokers):
 
 
 KILLED = """
-import bowstring, sys, time
+import bowstring, signal, sys
 audit = bowstring.Audit("app", window_ms=60000, report_interval_ms=int(sys.argv[3]))
 producer = bowstring.Producer(sys.argv[1], audit=audit)
 for _ in range(100):
@@ -209,7 +209,7 @@ if len(sys.argv) > 4:
         while not any(b"killed-" in record.key for record in consumer.poll(1)):
             pass
 print("sent", flush=True)
-time.sleep(3600)
+signal.pause()
 """
 
 
@@ -232,7 +232,7 @@ def test_a_kill_loses_the_counts_since_the_last_report(brokers):
 
 
 def test_a_process_that_ends_without_close_reports_its_counts(brokers):
-    program = KILLED.replace("time.sleep(3600)", "")
+    program = KILLED.replace("signal.pause()", "")
     start = hour_ago()
     arguments = [sys.executable, "-c", program, brokers[0], str(start), "3600001"]
     subprocess.run(arguments, check=True, timeout=HANG_S, stdout=subprocess.DEVNULL)

@@ -17,7 +17,7 @@ _NAMES = {
     "audit.topic": "topic",
     "audit.window.ms": "window_ms",
     "audit.report.interval.ms": "report_interval_ms",
-    "audit.bootstrap.servers": "bootstrap_servers",
+    "audit.bootstrap.servers": "counts_bootstrap_servers",
 }
 
 
@@ -36,7 +36,7 @@ class Audit:
         window_ms: milliseconds of a window; all tiers need the same.
         report_interval_ms: milliseconds between reports. A process that is killed loses the counts of that
             time at most.
-        bootstrap_servers: brokers that take the counts; None: those of the client.
+        counts_bootstrap_servers: brokers that take the counts; None: those of the client.
 
     Raises:
         ConfigError: an argument is invalid.
@@ -49,7 +49,7 @@ class Audit:
     topic: str = COUNTS_TOPIC
     window_ms: int = WINDOW_MS
     report_interval_ms: int = REPORT_INTERVAL_MS
-    bootstrap_servers: str | None = None
+    counts_bootstrap_servers: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("tier", "topic"):

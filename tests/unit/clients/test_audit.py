@@ -22,7 +22,7 @@ from bowstring.clients.producer.config import PRODUCER
                 "audit.report.interval.ms": 5,
                 "audit.bootstrap.servers": "b:1",
             },
-            Audit("eu", "c", report_interval_ms=5, bootstrap_servers="b:1"),
+            Audit("eu", "c", report_interval_ms=5, counts_bootstrap_servers="b:1"),
         ),
     ],
 )

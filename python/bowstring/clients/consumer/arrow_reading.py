@@ -106,12 +106,15 @@ class ArrowReading:
             self._begin_poll()
             self._until(deadline, lambda: self._take_arrow(rows))
             batch = form.batch(rows, tuple(self._topic_numbers))
-        typed = self._typed_columns(form)
+        return self._decoded(batch, self._typed_columns(form))
+
+    def _decoded(self, batch: pa.RecordBatch, typed: TypedColumns | None) -> pa.RecordBatch:
+        """Decodes keys and values; records that are not returned must not be committed or counted."""
         try:
             found = batch if typed is None else typed.batch(batch)
         except BaseException:
             self._count_dropped()
-            self.take_back()  # records that were not returned must not be committed
+            self.take_back()
             raise
         self._count_kept()
         return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES
 from bowstring.clients.arguments import checked_methods
-from bowstring.clients.audit import Audit, audit_of
+from bowstring.clients.audit import Audit
 from bowstring.clients.choices import Assignor, AutoOffsetReset, GroupProtocol, IsolationLevel
 from bowstring.clients.config.aliases import ConsumerAliases
 from bowstring.clients.config.client import CONSUMER
@@ -21,7 +21,7 @@ from bowstring.clients.consumer.arrow_reading import ArrowReading
 from bowstring.clients.consumer.committed_offsets import CommittedOffsets
 from bowstring.clients.consumer.consumer_positions import ConsumerPositions
 from bowstring.clients.consumer.coordinator import ConsumerCoordinator, Listener
-from bowstring.clients.consumer.counted_reading import CountedReading, reporter
+from bowstring.clients.consumer.counted_reading import CountedReading
 from bowstring.clients.consumer.familiar_names import FamiliarNames
 from bowstring.clients.consumer.fetch_config import FetchConfig
 from bowstring.clients.consumer.fetcher import Fetcher
@@ -44,7 +44,7 @@ from bowstring.clients.troubles import OnError
 
 if TYPE_CHECKING:
     from bowstring.clients.arrow.typed_values import ValueFormat
-    from bowstring.clients.producer.count_reports import CountReporter
+    from bowstring.clients.producer.count_reporter import CountReporter
 
 
 _log = logging.getLogger("bowstring.consumer")
@@ -135,6 +135,7 @@ class Consumer(
     """
 
     _group: ConsumerCoordinator | None = None
+    _finalizer: weakref.finalize[..., Consumer]
 
     @configurable(CONSUMER)
     def __init__(
@@ -180,23 +181,18 @@ class Consumer(
         self._read_committed, self._check_crcs = is_read_committed(isolation_level), check_crcs
         self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
-        self._owner = SingleThread("Consumer")
+        self._owner, self._positions = SingleThread("Consumer"), Positions()
         self._begin(_log, client_id, request_timeout_ms, client_security(security), on_error)
         topics = (metadata_max_age_ms, allow_auto_create)
         finding = Finding(*topics, metadata_cluster_check_enable, bootstrap_resolve_timeout_ms)
         self._cluster = finding.cluster(self._client, bootstrap_servers)
-        self._positions = Positions()
         sizes = (fetch_min_bytes, fetch_max_bytes, max_partition_fetch_bytes, prefetch_max_bytes)
         how = (self._read_committed, check_crcs, auto_offset_reset, local)
         fetch = FetchConfig(*sizes, fetch_max_wait_ms, *how, client_rack or "", metadata_max_age_ms / 1000)
         self._fetcher = Fetcher(self._client, self._cluster, self._positions, fetch)
         self._prepare_arrow({"key": key, "value": value})
-        if (counted := audit_of(audit)) is not None:
-            who = ("consumer", client_id, group_id or "")
-            self._begin_counts(reporter(counted, who, bootstrap_servers, security))
-        self._finalizer: weakref.finalize[..., Consumer] = weakref.finalize(
-            self, _abandon, None, self._client, self._reporter
-        )
+        self._begin_counts(audit, (client_id, group_id or ""), bootstrap_servers, security)
+        self._finalizer = weakref.finalize(self, _abandon, None, self._client, self._reporter)
         if group_id is not None:
             classic = (assignors, session_timeout_ms, heartbeat_interval_ms)
             group = (group_id, group_instance_id, max_poll_interval_ms, client_rack)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bowstring.clients.audit import Audit
+from bowstring.clients.audit import Audit, audit_of
 from bowstring.clients.consumer.partition_state import Positions
 
 if TYPE_CHECKING:
     from bowstring._native.client.window_counts import WindowCounts
-    from bowstring.clients.producer.count_reports import CountReporter
+    from bowstring.clients.producer.count_reporter import CountReporter
 
 
 class CountedReading:
@@ -20,10 +20,24 @@ class CountedReading:
     _reporter: CountReporter | None = None
     _counts: WindowCounts | None = None
 
-    def _begin_counts(self, reporter: CountReporter) -> None:
-        """Counts from now on. What was read counts once it is returned: until then it is staged."""
-        self._reporter, self._counts = reporter, reporter.counts
-        self._positions.counts = reporter.counts
+    def _begin_counts(
+        self,
+        audit: Audit | Mapping[str, Any] | str | None,
+        who: tuple[str, str],
+        bootstrap_servers: str | Iterable[str],
+        security: Mapping[str, Any] | None,
+    ) -> None:
+        """Counts from now on, if there are settings. Columns count once they are returned: until then they
+        are staged. A consumer without an audit imports no producer.
+        """
+        settings = audit_of(audit)
+        if settings is None:
+            return
+        from bowstring.clients.producer.count_reporter import Counted, CountReporter
+
+        counted = Counted("consumer", *who)
+        self._reporter = CountReporter(settings, counted, bootstrap_servers, security, staging=True)
+        self._positions.counts = self._counts = self._reporter.counts
 
     def _count_kept(self) -> None:
         """Counts what was returned."""
@@ -34,15 +48,3 @@ class CountedReading:
         """Does not count what was read and not returned."""
         if self._counts is not None:
             self._counts.drop()
-
-
-def reporter(
-    audit: Audit,
-    who: tuple[str, str, str],
-    bootstrap_servers: str | Iterable[str],
-    security: Mapping[str, Any] | None,
-) -> CountReporter:
-    """Returns the reporter of a client's counts; a consumer without an audit imports no producer."""
-    from bowstring.clients.producer.count_reports import Counted, CountReporter
-
-    return CountReporter(audit, Counted(*who), bootstrap_servers, security, staging=True)

@@ -55,7 +55,7 @@ from bowstring.clients.troubles import OnError, Troubles
 from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
-    from bowstring.clients.producer.count_reports import CountReporter
+    from bowstring.clients.producer.count_reporter import CountReporter
     from bowstring.security.client_settings import ClientSecurity
 
 _log = logging.getLogger("bowstring.producer")
@@ -711,7 +711,7 @@ def _reporter(
     security: Mapping[str, Any] | None,
     transactional_id: str | None,
 ) -> CountReporter:
-    from bowstring.clients.producer.count_reports import Counted, CountReporter
+    from bowstring.clients.producer.count_reporter import Counted, CountReporter
 
     who = Counted("producer", client_id)
     return CountReporter(audit, who, bootstrap_servers, security, staging=transactional_id is not None)

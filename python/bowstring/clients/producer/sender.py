@@ -77,7 +77,7 @@ from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
 from bowstring.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 
 if TYPE_CHECKING:
-    from bowstring.clients.producer.count_reports import CountReporter
+    from bowstring.clients.producer.count_reporter import CountReporter
 
 EPOCH_MAX = 32767
 TOLD_EVERY_S = 1.0  # a failure, in the log

@@ -70,7 +70,7 @@ class CountReporter:
         self._instance = uuid.uuid4().hex[:16]
         self._host = socket.gethostname()
         self._failures = 0
-        self._producer = self._open(audit.bootstrap_servers or bootstrap_servers, security)
+        self._producer = self._open(audit.counts_bootstrap_servers or bootstrap_servers, security)
         self._ended = threading.Event()
         self._before_last: Callable[[], Any] | None = None
         self._thread = threading.Thread(target=self._run, name="bowstring-audit", daemon=True)
