@@ -2,9 +2,9 @@
 
 Imported by: nothing.
 May import: _native.base, _native.log, _native.protocol, _native.record, audit, clients,
-clients.admin, clients.config, clients.consumer, clients.net, clients.producer, clients.share, cluster, console,
-demo, engine.broker, engine.configs, engine.migration, engine.quorum, engine.storage, monitoring, operations,
-pipeline, protocol, security, serve, spark, version.
+clients.admin, clients.config, clients.consumer, clients.net, clients.producer, clients.share, cluster,
+console, demo, engine.broker, engine.configs, engine.migration, engine.quorum, engine.storage, monitoring,
+operations, pipeline, protocol, security, serve, spark, version.
 """
 
 from __future__ import annotations
