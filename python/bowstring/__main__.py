@@ -1,5 +1,6 @@
 """Runs the command `bowstring`. `serve` and `console` start directly, without loading the rest of the CLI."""
 
+import os
 import sys
 
 
@@ -17,7 +18,11 @@ def main() -> None:
     if sys.argv[1:2] == ["console"]:
         from bowstring.console.main import main as console
 
-        sys.exit(console(sys.argv[2:]))
+        status = console(sys.argv[2:])
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # At once: threads may still wait for a cluster that does not answer.
+        os._exit(status)
     from bowstring.cli import main as cli
 
     cli()

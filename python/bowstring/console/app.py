@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -24,6 +25,7 @@ from bowstring.clients.errors import (
     ConfigError,
     UnknownTopicError,
 )
+from bowstring.console.cluster_facts import warm
 from bowstring.console.guard import Guard
 from bowstring.console.options import ConsoleOptions
 from bowstring.console.rendering import page, quoted
@@ -73,8 +75,12 @@ NAVIGATION = (
 )
 
 
-def create_app(options: ConsoleOptions) -> Starlette:
+def create_app(options: ConsoleOptions, *, warm_up: bool = False) -> Starlette:
     """Returns the application.
+
+    Args:
+        options: of the console.
+        warm_up: fetch what every page needs when the application starts, not with the first page.
 
     Raises:
         ConfigError: the options contradict each other.
@@ -87,7 +93,12 @@ def create_app(options: ConsoleOptions) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        warming = None
+        if warm_up and (access := sessions.access("")) is not None:
+            warming = asyncio.ensure_future(warm(access))
         yield
+        if warming is not None:
+            warming.cancel()
         sessions.close()
 
     app = Starlette(

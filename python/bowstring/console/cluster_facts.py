@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +22,8 @@ METADATA_S = 5.0
 SIZES_S = 15.0
 CONFIGS_S = 30.0
 STALE_S = 600.0
+PATIENCE_S = 0.2
+"""How long a page waits for what it can do without."""
 _METADATA, _SIZES = ("metadata",), ("log dirs",)
 
 
@@ -48,8 +52,23 @@ class Sizes:
 
 
 async def sizes_of(access: ClusterAccess) -> Sizes:
-    """Returns sizes by log directory; without the right DESCRIBE on the cluster, why there are none."""
-    return await access.cached(_SIZES, SIZES_S, _sizes, stale_s=STALE_S, cost_max=COST_MAX)
+    """Returns sizes by log directory; without the right DESCRIBE on the cluster, or while the first answer is
+    on its way, why there are none.
+    """
+    asked = access.cached(_SIZES, SIZES_S, _sizes, stale_s=STALE_S, cost_max=COST_MAX)
+    try:
+        return await asyncio.wait_for(asked, PATIENCE_S)
+    except TimeoutError:
+        return Sizes(missing="Sizes are being fetched: load the page again in a moment.")
+
+
+async def warm(access: ClusterAccess) -> None:
+    """Fetches what every page needs before the first page is opened. A cluster that is away is not an error:
+    pages say so.
+    """
+    with contextlib.suppress(ClientError):
+        await topics_of(access)
+        await sizes_of(access)
 
 
 def _sizes(admin: Admin) -> Sizes:

@@ -120,7 +120,7 @@ def serve(options: ConsoleOptions) -> None:
         raise MissingPackageError(error.name or "starlette", "console") from error
     from bowstring.console.app import create_app
 
-    app = create_app(options)
+    app = create_app(options, warm_up=True)
     listening = _listen(options)
     scheme = "https" if options.tls_certificate else "http"
     host, port = listening.getsockname()[:2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 import time
 import weakref
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring.clients.records import TopicInfo, TopicPartition
 from bowstring.console.cluster_access import ClusterAccess
-from bowstring.console.cluster_facts import COST_MAX
+from bowstring.console.cluster_facts import COST_MAX, PATIENCE_S
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin
@@ -123,7 +125,9 @@ async def observed(access: ClusterAccess, leaders: Sequence[TopicPartition], wha
         throughput.observe(_ends(admin, throughput.choose(leaders)))
 
     if leaders:
-        await access.cached(("ends", what), _APART_S, ask, stale_s=60.0, cost_max=COST_MAX)
+        asked = access.cached(("ends", what), _APART_S, ask, stale_s=60.0, cost_max=COST_MAX)
+        with contextlib.suppress(TimeoutError):  # rates of the last looks will do
+            await asyncio.wait_for(asked, PATIENCE_S)
     return throughput
 
 

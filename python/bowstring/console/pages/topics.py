@@ -63,7 +63,6 @@ async def list_topics(request: Request) -> Response:
     access = access_of(request)
     paged, sizes = await _paged(request)
     names = [row.facts.name for row in paged.rows]
-    await _rates(access, names)
     configs = await topic_configs_of(access, names, (RETENTION, CLEANUP))
     return page(
         request,
