@@ -1,4 +1,4 @@
-"""Implements `bowstring cluster`: start, status."""
+"""Implements `bowstring cluster`: start, status, top."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 from rich.console import Group
 from rich.markup import escape
 
+from bowstring.cli.cluster_top import top
 from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout, pairs
 from bowstring.cli.output import console, print_error, print_json, print_note, print_parts
@@ -225,3 +226,6 @@ def _partitions(troubled: list[dict[str, Any]]) -> FittedTable:
     if len(troubled) > SHOWN_MAX:
         rows.append([f"and {len(troubled) - SHOWN_MAX:,} more; --json has all", *[None] * 5])
     return FittedTable(["partition", "state", "leader", "replicas", "in sync", "lag by follower"], rows)
+
+
+app.command("top")(top)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
-from bowstring.cli.command_config import security
-from bowstring.cli.group_top import CLEAR
-from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
-from bowstring.cli.output import console, print_json, print_table, size_text
-from bowstring.cli.tables import Cell
+from bowstring.cli.live_view import LIVE, LiveOptions, LiveView, show_live
+from bowstring.cli.options import with_groups
+from bowstring.cli.output import size_text
+from bowstring.cli.tables import Cell, FittedTable
 from bowstring.clients.errors import AuthorizationError
 from bowstring.clients.records import TopicPartition
 
@@ -52,34 +53,55 @@ class Look:
     out_of_sync: Mapping[str, int]
 
 
+class TopicsView(LiveView):
+    """Topics, those that most is written to first."""
+
+    has_rates = True
+
+    def __init__(self, topics: Sequence[str], *, internal: bool):
+        self._topics = topics
+        self._internal = internal
+
+    def look(self, admin: Admin) -> Look:
+        """Returns what there is of the topics."""
+        return look(admin, self._topics, internal=self._internal)
+
+    def measure(self, before: Look, now: Look, count: int) -> list[Row]:
+        """Returns the rows that are shown."""
+        return rows(before, now)[:count]
+
+    def json(self, measured: list[Row]) -> list[dict[str, Any]]:
+        """Returns the rows as JSON values."""
+        return [row._asdict() for row in measured]
+
+    def parts(self, measured: list[Row]) -> RenderableType:
+        """Returns the table."""
+        if not measured:
+            return Text("there are no topics")
+        cells: list[list[Cell]] = [
+            [
+                row.topic,
+                row.partitions,
+                round(row.records),
+                _size(row.bytes),
+                _size(row.size),
+                row.out_of_sync,
+            ]
+            for row in measured
+        ]
+        return FittedTable(["topic", "partitions", "records/s", "bytes/s", "size", "out of sync"], cells)
+
+
+@with_groups
 def top(
     topics: Annotated[
         list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; default: all.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
-    interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.2, help="Seconds between two tables.")
-    ] = 1.0,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="Show this many topics.")] = 20,
     internal: Annotated[bool, typer.Option("--internal", help="Show internal topics, too.")] = False,
-    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
-    timeout: Timeout = TIMEOUT_DEFAULT_S,
-    json: Json = False,
+    live: LiveOptions = LIVE,
 ) -> None:
     """Show the topics that most is written to, with rates of the last interval, again and again."""
-    from bowstring.clients.admin.admin import Admin
-
-    with Admin(
-        bootstrap, timeout_ms=int(timeout * 1000), client_id="bowstring-cli", security=security()
-    ) as admin:
-        before = look(admin, topics or (), internal=internal)
-        while True:
-            time.sleep(interval)
-            now = look(admin, topics or (), internal=internal)
-            _print(rows(before, now)[:count], json, clear=not once)
-            if once:
-                return
-            before = now
+    show_live(TopicsView(topics or (), internal=internal), live)
 
 
 def look(admin: Admin, wanted: Iterable[str], *, internal: bool) -> Look:
@@ -128,29 +150,6 @@ def rows(before: Look, now: Look) -> list[Row]:
         rate = records[topic] / elapsed_s
         found.append(Row(topic, partitions, rate, written, size, now.out_of_sync.get(topic, 0)))
     return sorted(found, key=lambda row: (-row.records, row.topic))
-
-
-def _print(found: list[Row], json: bool, *, clear: bool) -> None:
-    if json:
-        print_json([row._asdict() for row in found])
-        return
-    if clear and console().is_terminal:
-        console().file.write(CLEAR)
-    cells: list[list[Cell]] = [
-        [
-            row.topic,
-            row.partitions,
-            round(row.records),
-            _size(row.bytes),
-            _size(row.size),
-            row.out_of_sync,
-        ]
-        for row in found
-    ]
-    if cells:
-        print_table(["topic", "partitions", "records/s", "bytes/s", "size", "out of sync"], cells)
-    else:
-        console().print("there are no topics")
 
 
 def _size(size_bytes: float | None) -> str | None:

@@ -132,6 +132,7 @@ COMMANDS = [
     "brokers describe",
     "certs show {certificate}",
     "cluster status",
+    "cluster top --once --interval 0.2",
     "configs describe --topic {topic} --all",
     "configs describe --topic {topic} --all --doc",
     "features describe",
@@ -184,4 +185,5 @@ def test_every_command_with_a_table_is_run_here():
                 assert node.func.id != "Table" or path.stem == "tables"
     run_here = {command.split()[0] for command in COMMANDS}
     of_groups = {"group_offsets": "groups", "group_top": "groups", "topic_top": "topics"}
+    of_groups |= {"cluster_top": "cluster"}
     assert {of_groups.get(each, each) for each in printing} <= run_here | ELSEWHERE
