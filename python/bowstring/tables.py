@@ -8,7 +8,7 @@ import html
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bowstring.clients.arguments import checked
 from bowstring.clients.arrow.arrow_format import ArrowFormat, pyarrow
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 DEFAULT_BOOTSTRAP = "localhost:9092"
 MAX_BATCH_ROWS = 1 << 20
 TOPIC_TIMEOUT_S = 2.0
+SAMPLE_RECORDS = 1_000
 SHOWN_ROWS = 10
 SHOWN_CHARACTERS = 120
 WRITE_ROWS = 100_000
@@ -234,6 +235,43 @@ def _has_offsets(bounds: Bounds) -> bool:
     return any(isinstance(bound, int) for bound in given)
 
 
+Format: TypeAlias = "ValueFormat | Literal['json']"
+
+
+def _formats(
+    given: dict[str, Format | None], topic: str | Iterable[str], bounds: tuple[Bounds, Bounds],
+    wanted: dict[str, Any], configs: Mapping[str, Any],
+) -> dict[str, ValueFormat | None]:  # fmt: skip
+    """Returns the formats; where "json" is given, infers the schema from the first records."""
+    formats: dict[str, ValueFormat | None] = {}
+    for name, form in given.items():
+        if isinstance(form, str):
+            from bowstring.values.inferred_json import infer_json
+
+            sampled = _sample(name, topic, bounds, wanted, configs)
+            formats[name] = infer_json(sampled, topic if isinstance(topic, str) else ", ".join(topic))
+        else:
+            formats[name] = form
+    return formats
+
+
+def _sample(
+    column: str, topic: str | Iterable[str], bounds: tuple[Bounds, Bounds],
+    wanted: dict[str, Any], configs: Mapping[str, Any],
+) -> list[bytes | None]:  # fmt: skip
+    """Returns the first values of a read, as they arrive."""
+    found: list[bytes | None] = []
+    read = scan(topic, *bounds, columns=[column], **wanted, **configs)
+    try:
+        for batch in read:
+            found += batch.column(0).slice(0, SAMPLE_RECORDS - len(found)).to_pylist()
+            if len(found) >= SAMPLE_RECORDS:
+                break
+    finally:
+        read.close()
+    return found
+
+
 @checked
 def read(
     topic: str | Iterable[str],
@@ -242,8 +280,8 @@ def read(
     *,
     bootstrap_servers: str | Iterable[str] | None = None,
     columns: Iterable[str] | None = None,
-    key: ValueFormat | None = None,
-    value: ValueFormat | None = None,
+    key: ValueFormat | Literal["json"] | None = None,
+    value: ValueFormat | Literal["json"] | None = None,
     partitions: Iterable[int] | None = None,
     where: Kernel | None = None,
     aggregate: Mapping[str, Aggregate] | None = None,
@@ -267,7 +305,9 @@ def read(
         columns: names from topic, partition, offset, timestamp, timestamp_type, key, value, headers; None
             for all.
         key, value: formats (bowstring.Json, Avro, Protobuf) that decode the column into a struct. A value
-            that does not decode is null, with a message in a column `key_error` or `value_error`.
+            that does not decode is null, with a message in a column `key_error` or `value_error`. "json"
+            infers the schema from the first 1,000 records that arrive: a field that only later records have
+            is left out, and a later value of another type does not decode.
         partitions: only these.
         where: a kernel (`bowstring.kernel`) that runs inside the read; records for which it returns false are
             left out.
@@ -293,7 +333,9 @@ def read(
     wanted: dict[str, Any] = {"topic": topic, "start": start, "end": end, "partitions": partitions}
     wanted |= {"bootstrap_servers": bootstrap_servers, "form": form, "configs": configs}
     fused = _fused(where, aggregate, by)
-    found = Scan(formats={"key": key, "value": value}, fused=fused, progress=progress, **wanted)
+    sample = {"bootstrap_servers": bootstrap_servers, "partitions": partitions}
+    formats = _formats({"key": key, "value": value}, topic, (start, end), sample, configs)
+    found = Scan(formats=formats, fused=fused, progress=progress, **wanted)
     return Records(found.aggregated(fused) if fused is not None and fused.aggregate else found.table())
 
 

@@ -71,6 +71,6 @@ def test_a_format_that_encodes_columns_only_is_named():
 
 def test_the_format_of_a_read_is_named():
     with pytest.raises(
-        ClientError, match=r"value is 'json', it must be .*, such as bowstring\.Json\(schema\)"
+        ClientError, match=r"value is 'jsn', it must be .*, such as bowstring\.Json\(schema\)"
     ):
-        UNTYPED.read("t", "127.0.0.1:1", value="json")
+        UNTYPED.read("t", "127.0.0.1:1", value="jsn")
