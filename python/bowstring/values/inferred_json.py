@@ -96,9 +96,10 @@ def _merged(kind: Kind, value: Any, path: str) -> Kind:
 
 def _mixed(kind: Kind, value: Any, path: str) -> ValueSchemaError:
     before = dict if isinstance(kind, dict) else list if isinstance(kind, list) else kind
+    was, is_now = (_WORDS.get(each, "a number") for each in (before, type(value)))
     return ValueSchemaError(
-        f"{path} is {_WORDS.get(before, 'a number')} in one record and {_WORDS.get(type(value), 'a number')} in another, so "
-        'value="json" does not fit; give a schema without that field: value=bowstring.Json(schema)'
+        f'{path} is {was} in one record and {is_now} in another, so value="json" does not fit; give a schema '
+        "without that field: value=bowstring.Json(schema)"
     )
 
 
