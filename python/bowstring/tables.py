@@ -261,7 +261,8 @@ def _sample(
 ) -> list[bytes | None]:  # fmt: skip
     """Returns the first values of a read, as they arrive."""
     found: list[bytes | None] = []
-    read = scan(topic, *bounds, columns=[column], **wanted, **configs)
+    how: dict[str, Any] = {**wanted, **configs, "start": bounds[0], "end": bounds[1]}
+    read = scan(topic, columns=[column], **how)
     try:
         for batch in read:
             found += batch.column(0).slice(0, SAMPLE_RECORDS - len(found)).to_pylist()
