@@ -20,8 +20,11 @@ def views(topic: str, groups: Sequence[str], transaction: str | None = None) -> 
         "what": "configs",
     }
     of_groups = [urlencode({"name": group}) for group in groups]
+    rule = {"principal": "User:alice", "operation": "read", "kind": "topic", "resource": topic}
+    kinds = {"pattern": "literal", "permission": "allow", "host": "*"}
     queries: Mapping[str, Sequence[str]] = {
         "/groups/one": of_groups,
+        "/acls/change": [urlencode({"change": "add", **rule, **kinds})],
         **{f"/groups/one/{part}": of_groups[:1] for part in ("live", "reset", "delete", "remove")},
         **{f"/transactions/{part}": [urlencode({"id": transaction or ""})] for part in ("one", "abort")},
     }

@@ -19,12 +19,15 @@ HEIGHTS = {WIDE: 800, NARROW: 844}
 TIMEOUT_MS = 20_000
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 TOO_WIDE = """() => {
-  const width = document.documentElement.clientWidth;
-  if (document.documentElement.scrollWidth <= width) return [];
-  return [...document.body.querySelectorAll("*")]
+  const width = document.documentElement.clientWidth, scrolled = document.documentElement.scrollWidth;
+  if (scrolled <= width) return [];
+  const isClipped = (each) =>
+    each !== document.body && (getComputedStyle(each).overflowX !== "visible" || isClipped(each.parentElement));
+  return [`the page is ${scrolled} px wide`, ...[...document.body.querySelectorAll("*")]
     .filter((each) => each.getBoundingClientRect().right > width + 1)
-    .map((each) => `${each.tagName.toLowerCase()}.${each.className} ends at ${each.getBoundingClientRect().right}`)
-    .slice(0, 5);
+    .filter((each) => getComputedStyle(each).position === "absolute" || !isClipped(each.parentElement))
+    .map((each) => `${each.outerHTML.slice(0, 80)} ends at ${each.getBoundingClientRect().right}`)
+    .slice(0, 5)];
 }"""
 
 
