@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from bowstring.audit.count_table import CountTable
+from bowstring.audit.counts_reader import CountsReader, now_ms
+from bowstring.audit.jar import jar_path
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
 from tests.conformance.drivers import CLIENTS, CODECS, Driver, Session
+from tests.support import peers
 from tests.support.first_levels import write_first_levels
 from tests.support.java_tools import TOOLS, java_tool
 from tests.support.secured_nodes import key_files
@@ -503,3 +507,28 @@ def test_kafka_delegation_tokens(guarded: list[str]) -> None:
     (row,) = [line.split() for line in created.splitlines() if "User:alice" in line]
     assert row[2:4] == ["User:alice", "User:admin"], created
     wait_until(lambda: row[0] in tokens("--describe", *of_alice), "the token of alice is missing")
+
+
+def test_java_interceptors_count_for_the_audit(at: list[str], bootstrap: str, tmp_path: Path) -> None:
+    libraries = Path(peers.kafka_classpath()).parent
+    jar = jar_path(libraries, tmp_path / "audit.jar")
+    assert jar_path(target=jar) == jar  # is built once
+    settings = f"audit.tier=java\naudit.topic=java-counts\naudit.bootstrap.servers={bootstrap}\n"
+    files = {}
+    for role in ("Producer", "Consumer"):
+        files[role] = tmp_path / f"{role}.properties"
+        files[role].write_text(f"interceptor.classes=bowstring.audit.Counting{role}Interceptor\n{settings}")
+    topic = ["--topic", "java-audited"]
+    sends = [*topic, "--command-config", str(files["Producer"])]
+    java_tool(CONSOLE_PRODUCER, *at, *sends, text="a\nb\nc\n", jar=jar)
+    reads = [*topic, "--from-beginning", "--max-messages", "3", "--group", "java-readers"]
+    reads += ["--command-config", str(files["Consumer"])]
+    assert java_tool(CONSOLE_CONSUMER, *at, *reads, jar=jar).split() == ["a", "b", "c"]
+    table = CountTable()
+    with CountsReader([bootstrap], "java-counts", table) as reader:
+        reader.read_all()
+    assert reader.undecodable == 0
+    found: dict[str, int] = {}
+    for row in table.rows(now_ms()):
+        found[str(row.stage)] = found.get(str(row.stage), 0) + row.records
+    assert found == {"java": 3, "java/java-readers": 3}

@@ -27,14 +27,16 @@ OF_ONE_USE = {
 }
 
 
-def java_tool(name: str, *arguments: str, text: str = "") -> str:
+def java_tool(name: str, *arguments: str, text: str = "", jar: Path | None = None) -> str:
     """Runs one of Kafka's tools and returns what it printed on standard output; fails with its error.
+
+    `jar` has further classes for a tool with a JVM of its own.
 
     Tools that only send requests share a JVM, whose start costs more than their work.
     """
     if name in OF_ONE_USE:
-        return _in_its_own(name, arguments, text)
-    assert not text, f"{name} gets no standard input"
+        return _in_its_own(name, arguments, text, jar)
+    assert not text and jar is None, f"{name} gets no standard input, and no further classes"
     try:
         return "".join(f"{line}\n" for line in _shared().run(name, list(arguments), HANG_S))
     except PeerError as error:
@@ -42,9 +44,11 @@ def java_tool(name: str, *arguments: str, text: str = "") -> str:
         raise AssertionError(f"{name} {' '.join(arguments)}:\n{error}") from None
 
 
-def _in_its_own(name: str, arguments: tuple[str, ...], text: str) -> str:
+def _in_its_own(name: str, arguments: tuple[str, ...], text: str, jar: Path | None) -> str:
     with peers.class_archive() as options:
-        command = [*peers.java_command(), *options, "-cp", peers.kafka_classpath(), name, *arguments]
+        # Further classes go last: a class archive needs its own class path in front.
+        classes = ":".join([peers.kafka_classpath(), *([str(jar)] if jar else [])])
+        command = [*peers.java_command(), *options, "-cp", classes, name, *arguments]
         done = subprocess.run(
             command, input=text, capture_output=True, text=True, timeout=HANG_S, check=False
         )

@@ -134,7 +134,7 @@ OUTER_PACKAGES = {
     },
     "tracing": {"clients", "version"},
     "monitoring": set(),
-    "audit": {"clients", "clients.consumer"},
+    "audit": {"clients", "clients.consumer", "spark"},
     "kernels": {"clients"},
     "search": {"clients", "clients.consumer"},
     "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -140,6 +141,26 @@ def run(
                 service.step()
         finally:
             service.close()
+
+
+@app.command("jar")
+def jar(
+    kafka_libs: Annotated[
+        Path | None,
+        typer.Option("--kafka-libs", help="Folder of Kafka's jars, to compile; default: KAFKA_HOME/libs."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="File of the jar; default: in the user's cache.")
+    ] = None,
+) -> None:
+    """Print the path of the jar with the Java interceptors; build it first where it is missing.
+
+    For the class path of Java clients, whose interceptor.classes name
+    bowstring.audit.CountingProducerInterceptor and bowstring.audit.CountingConsumerInterceptor.
+    """
+    from bowstring.audit.jar import jar_path
+
+    print(jar_path(kafka_libs, output))
 
 
 def _reader(bootstrap: str, sources: Sources, timeout_s: float) -> CountsReader:

@@ -2,7 +2,7 @@
 
 Spark is loaded on first use only.
 
-Imported by: cli, demo, pipeline.
+Imported by: audit, cli, demo, pipeline.
 May import: bowstring, clients, clients.config, clients.consumer, clients.group, clients.net,
 clients.producer, kernels, protocol, security.
 """

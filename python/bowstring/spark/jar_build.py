@@ -37,12 +37,12 @@ def version() -> str:
     return found[1]
 
 
-def sources_digest() -> str:
-    """Returns the digest of the sources, compiler options and version, in hexadecimal."""
+def sources_digest(sources: Path = SOURCES) -> str:
+    """Returns the digest of the sources in a folder, compiler options and version, in hexadecimal."""
     digest = hashlib.sha256("\n".join([*OPTIONS, version()]).encode())
-    for source in sorted(SOURCES.rglob("*.java")):
+    for source in sorted(sources.rglob("*.java")):
         content = source.read_bytes()
-        digest.update(f"{source.relative_to(SOURCES).as_posix()} {len(content)}\n".encode())
+        digest.update(f"{source.relative_to(sources).as_posix()} {len(content)}\n".encode())
         digest.update(content)
     return digest.hexdigest()
 
@@ -86,7 +86,7 @@ def _is_new_enough(javac: str) -> bool:
     return version is not None and int(version[1]) >= JAVA_VERSION_MIN
 
 
-def build(jar: Path, libraries: Path, javac: str) -> str:
+def build(jar: Path, libraries: Path, javac: str, sources: Path = SOURCES) -> str:
     """Builds the jar atomically; the same sources give the same bytes.
 
     Returns:
@@ -95,13 +95,13 @@ def build(jar: Path, libraries: Path, javac: str) -> str:
     Raises:
         JarBuildError: the sources do not compile against the jars in `libraries`.
     """
-    sources = [str(path) for path in sorted(SOURCES.rglob("*.java"))]
+    files = [str(path) for path in sorted(sources.rglob("*.java"))]
     with tempfile.TemporaryDirectory(prefix="bowstring-jar-") as folder:
-        command = [javac, *OPTIONS, "-cp", f"{libraries}/*", "-d", folder, *sources]
+        command = [javac, *OPTIONS, "-cp", f"{libraries}/*", "-d", folder, *files]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         if ran.returncode != 0:
             raise JarBuildError(ran.stdout + ran.stderr)
-        _write(jar, Path(folder), sources_digest())
+        _write(jar, Path(folder), sources_digest(sources))
     return ran.stdout + ran.stderr
 
 
