@@ -3,6 +3,7 @@ from typing import TypeVar
 
 from typing_extensions import Buffer
 
+from bowstring._native.base.object_decoder import ObjectDecoder
 from bowstring._native.record.types import BatchHeader, BatchRows, Record
 
 R = TypeVar("R", bound=tuple[object, ...])
@@ -59,5 +60,17 @@ def decode_good_records(
     aborted: Aborted | Iterable[tuple[int, int]] = (),
     limit: int = ...,
 ) -> tuple[list[R], int, int]: ...
+def decode_good_objects(
+    cls: type[R],
+    topic: str,
+    partition: int,
+    data: Buffer,
+    from_offset: int,
+    keys: ObjectDecoder | None,
+    values: ObjectDecoder | None,
+    *,
+    aborted: Aborted | Iterable[tuple[int, int]] = (),
+    limit: int = ...,
+) -> tuple[list[R], int, int, list[tuple[int, str, str]]]: ...
 def payload_bytes(data: Buffer, *, limit: int = ...) -> tuple[int, int]: ...
 def decode_columns(data: Buffer, *, verify_crc: bool = True, limit: int = ...) -> RecordColumns: ...

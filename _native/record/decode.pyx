@@ -19,6 +19,9 @@ from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_CONTROL, ATTR_LOG_APPEND_TIME, ATTR_TRANSACTIONAL, BATCH_CRC, BATCH_HEADER_BYTES,
     BatchInfo, Record, batch_crc_ok, batch_extent, batch_parse, record_parse, record_read)
 
+from bowstring._native.base.object_decoder cimport ObjectDecoder
+
+from bowstring._native.base.object_decoder import Undecodable
 from bowstring._native.record import types
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, CompressionError, decompress
 from bowstring._native.record.types import BatchHeader, BatchRows, CorruptBatch
@@ -241,6 +244,8 @@ cdef class RecordReader:
     cdef int64_t position         # of the next batch
     cdef int64_t next_offset      # after the batches that were read
     cdef Py_ssize_t fields
+    cdef ObjectDecoder keys, values   # make objects of these fields; None: they stay bytes
+    cdef list bad                 # (index in `out`, "key" or "value", reason) of those that do not decode
     cdef bint untracked           # Tuples without a __dict__ have only text, numbers and bytes, so they are in no
                                   # cycle. Untracking them saves half of the decoding time, spent in the collector.
 
@@ -248,9 +253,19 @@ cdef class RecordReader:
         self.cls, self.topic, self.partition = cls, topic, partition
         self.from_offset, self.control = from_offset, control
         self.position, self.next_offset = 0, from_offset
-        self.out = []
+        self.out, self.bad = [], []
         self.fields = 6 + (2 if topic is not None else 0) + (1 if control else 0)
         self.untracked = cls.__dictoffset__ == 0
+
+    cdef object decoded(self, ObjectDecoder decoder, str field, const uint8_t *at, int32_t length):
+        """Returns the object of a key or value; its bytes if it does not decode."""
+        if length < 0:
+            return None
+        made = decoder.decode(at, length)
+        if type(made) is not Undecodable:
+            return made
+        self.bad.append((len(self.out), field, made.reason))
+        return PyBytes_FromStringAndSize(<const char *>at, length)
 
     cdef int take(self, const uint8_t *at, const uint8_t *end, const BatchInfo *info, int64_t position) except -1:
         """Adds the records in [at, end), which belong to the batch at `position`."""
@@ -279,8 +294,14 @@ cdef class RecordReader:
             put(made, field, offset)
             put(made, field + 1, timestamp)
             put(made, field + 2, timestamp_type)
-            put(made, field + 3, optional_bytes(r.key, r.key_length))
-            put(made, field + 4, optional_bytes(r.value, r.value_length))
+            if self.keys is None:
+                put(made, field + 3, optional_bytes(r.key, r.key_length))
+            else:
+                put(made, field + 3, self.decoded(self.keys, "key", r.key, r.key_length))
+            if self.values is None:
+                put(made, field + 4, optional_bytes(r.value, r.value_length))
+            else:
+                put(made, field + 4, self.decoded(self.values, "value", r.value, r.value_length))
             put(made, field + 5, headers_of(&r) if r.header_count > 0 else ())
             if self.control:
                 put(made, field + 6, control)
@@ -344,6 +365,8 @@ cdef class RecordReader:
             if self.position == 0:
                 raise
             del self.out[before:]
+            while self.bad and self.bad[-1][0] >= before:
+                self.bad.pop()
         finally:
             PyBuffer_Release(&view)
         return self.out
@@ -397,6 +420,26 @@ def decode_good_records(type cls not None, str topic not None, int partition, da
     cdef RecordReader reader = reader_of(cls, topic, partition, from_offset)
     records = reader.read_good(data, verify_crc, aborted_of(aborted), limit)
     return records, reader.position, reader.next_offset
+
+
+def decode_good_objects(type cls not None, str topic not None, int partition, data, int64_t from_offset,
+                        ObjectDecoder keys, ObjectDecoder values, *, aborted=(),
+                        int64_t limit=DECOMPRESSED_MAX_BYTES):
+    """Does what decode_good_records() does, with objects instead of the bytes of keys and values.
+
+    Args:
+        keys, values: make the objects; None for bytes. What they raise leaves everything as it was.
+        cls, topic, partition, data, from_offset, aborted, limit: as for decode_records().
+
+    Returns:
+        The records, the bytes of their batches, the offset after them, and [(index, "key" or "value", reason)] of what
+        does not decode: the record has its bytes there.
+    """
+    cdef RecordReader reader = reader_of(cls, topic, partition, from_offset)
+    reader.keys, reader.values = keys, values
+    reader.untracked = False                             # objects can be changed, so that they hold their record
+    records = reader.read_good(data, False, aborted_of(aborted), limit)
+    return records, reader.position, reader.next_offset, reader.bad
 
 
 cdef RecordReader reader_of(type cls, str topic, int partition, int64_t from_offset):

@@ -3,6 +3,9 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from bowstring._native.values.column cimport Columns
 from bowstring._native.values.plan cimport Plan
 
+cdef enum:
+    FRAME_BYTES = 5             # a zero byte, the schema's id
+
 # A value that is being read. Bytes may be read up to `end`.
 ctypedef struct Reading:
     const uint8_t *begin
@@ -44,3 +47,5 @@ cdef class Decoder(Plan):
     cdef bint framed
     cdef bint value(self, Reading *r, int64_t row) noexcept nogil
     cdef str message(self, const Reading *r)
+    # Reads one value into row 0, which the caller clears. False: it is bad, or a column is full (no fault then).
+    cdef bint one(self, Reading *r, const uint8_t *at, int64_t size) noexcept nogil

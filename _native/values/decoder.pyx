@@ -5,9 +5,6 @@ from bowstring._native.base.bigendian cimport load_be32
 from bowstring._native.values.column cimport Columns, Input, column_clear, column_reserve, rows_get
 from bowstring._native.values.map_keys cimport keep_last_entries
 
-cdef enum:
-    FRAME_BYTES = 5             # a zero byte, the schema's id
-
 
 def frame_ids(Input values):
     """Returns the schema ids of values with Confluent's framing."""
@@ -55,6 +52,9 @@ cdef class Decoder(Plan):
         text = f"at byte {r.at - r.begin}: {r.fault.decode()}"
         path = "" if r.where < 0 else self.paths[r.where]
         return f"{text} in {path}" if path else text
+
+    cdef bint one(self, Reading *r, const uint8_t *at, int64_t size) noexcept nogil:
+        return begin(r, at, size, self.framed) and self.value(r, 0)
 
     def decode(self, Input values):
         """Decodes values. Returns the columns as Columns.finish() does, and [(row, reason)] of bad values. Not thread-safe.

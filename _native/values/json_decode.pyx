@@ -12,26 +12,7 @@ from bowstring._native.values.column cimport (
     Column, Input, column_add_item, column_begin_list, column_clear, column_is_set, column_mark, column_set8,
     column_set_bytes, column_set_fixed, column_set_long)
 from bowstring._native.values.decoder cimport Decoder, Reading
-from bowstring._native.values.plan cimport Text, text_is
-
-ctypedef struct Node:
-    int kind
-    int path                # place in Decoder.paths
-    Column *column
-    Text name
-    uint64_t most           # of integers: the largest one, and the magnitude of the smallest
-    uint64_t least
-    int precision           # of decimals
-    int scale
-    int64_t per_second      # of times: units
-    bint required
-    bint has_required       # whether a field of this struct is required
-    int n_fields
-    Node **fields
-
-ctypedef struct Parsing:
-    Scan scan
-    int where               # path of the wrong field; -1: the value
+from bowstring._native.values.plan cimport text_is
 
 # ---------------------------------------------------------------- parts of a value
 
@@ -334,9 +315,6 @@ cdef class JsonDecoder(Decoder):
         plan: (kind, name, path, most, least, precision, scale, units per second, required, [plans of the parts]),
             parallel to the columns.
     """
-
-    cdef Node *root
-    cdef Parsing parsing
 
     def __cinit__(self, tuple columns, bint framed, tuple plan):
         self.root = self.make(plan, self.columns.root)

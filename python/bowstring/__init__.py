@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from bowstring.clients.errors import TopicExistsError as TopicExistsError
     from bowstring.clients.errors import TransactionAbortedError as TransactionAbortedError
     from bowstring.clients.errors import TransactionFailedError as TransactionFailedError
+    from bowstring.clients.errors import UndecodableRecordError as UndecodableRecordError
     from bowstring.clients.errors import UnknownTopicError as UnknownTopicError
     from bowstring.clients.errors import UnresolvedNameError as UnresolvedNameError
     from bowstring.clients.errors import UnsupportedApiError as UnsupportedApiError
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from bowstring.values.errors import ValuesTooLargeError as ValuesTooLargeError
     from bowstring.values.json_format import Json as Json
     from bowstring.values.protobuf_format import Protobuf as Protobuf
+    from bowstring.values.text_format import Text as Text
 
 from bowstring.version import __version__
 
@@ -150,11 +152,13 @@ _MODULES = {
     "ShareConsumer": "clients.share.consumer",
     "ShareRecord": "clients.share.records",
     "SubscriptionPattern": "clients.records",
+    "Text": "values",
     "TlsError": "clients.errors",
     "TopicExistsError": "clients.errors",
     "TopicPartition": "clients.records",
     "TransactionAbortedError": "clients.errors",
     "TransactionFailedError": "clients.errors",
+    "UndecodableRecordError": "clients.errors",
     "UnknownTopicError": "clients.errors",
     "UnresolvedNameError": "clients.errors",
     "UnsupportedApiError": "clients.errors",
@@ -228,11 +232,13 @@ __all__ = [
     "ShareConsumer",
     "ShareRecord",
     "SubscriptionPattern",
+    "Text",
     "TlsError",
     "TopicExistsError",
     "TopicPartition",
     "TransactionAbortedError",
     "TransactionFailedError",
+    "UndecodableRecordError",
     "UnknownTopicError",
     "UnresolvedNameError",
     "UnsupportedApiError",

@@ -113,13 +113,13 @@ CLIENT_PACKAGES = {
         *("clients", "clients.config", "clients.group", "clients.net", "protocol", "security"),
         *("_native.client", "_native.record"),
     },
-    "values": {"clients", "_native.values"},
-    "clients.arrow": {"clients", "values", "_native.arrow"},
+    "values": {"clients", "_native.base", "_native.values"},
+    "clients.arrow": {"clients", "values", "_native.arrow", "_native.base"},
     "clients.local": {"clients", "clients.net", "protocol", "_native.client"},
     "clients.consumer": {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.local"),
         *("clients.net", "clients.producer", "protocol"),
-        *("_native.arrow", "_native.client", "_native.record"),
+        *("_native.arrow", "_native.base", "_native.client", "_native.record"),
     },
     "clients.share": {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.net", "protocol"),

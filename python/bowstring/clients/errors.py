@@ -13,7 +13,7 @@ from bowstring.protocol.errors import Errors
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bowstring.clients.records import Node, TopicPartition
+    from bowstring.clients.records import Node, Record, TopicPartition
 
 
 class ClientError(Exception):
@@ -257,6 +257,27 @@ class LocalReadsUnavailableError(ClientError):
 
 class CorruptBatchError(ClientError):
     """Fetched bytes are not valid record batches."""
+
+
+class UndecodableRecordError(ClientError, ValueError):
+    """A record's key or value does not decode with the consumer's format. Records before it came first, and
+    the position is at the record: `seek()` behind it to go on.
+
+    Attributes:
+        record: it; what does not decode is bytes.
+        field: "key" or "value".
+        reason: why it does not decode, with the byte.
+    """
+
+    def __init__(self, record: Record, field: str, reason: str):
+        where = f"{record.topic}-{record.partition}, offset {record.offset}"
+        super().__init__(
+            f"{where}: the {field} does not decode: {reason}; "
+            f"seek() to {record.offset + 1} to continue behind it"
+        )
+        self.record = record
+        self.field = field
+        self.reason = reason
 
 
 class BrokerError(ClientError):

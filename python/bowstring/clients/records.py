@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bowstring.clients.ranges import PartitionNumber
 
@@ -55,8 +55,8 @@ class Record(NamedTuple):
         offset: its place in the partition.
         timestamp: milliseconds since the epoch.
         timestamp_type: CREATE_TIME (0), set by the producer, or LOG_APPEND_TIME (1), set by the broker.
-        key: bytes, or None.
-        value: bytes; None is a tombstone.
+        key: bytes, or None; of a Consumer with a format for keys the decoded object.
+        value: bytes; None is a tombstone; with a format for values the decoded object.
         headers: pairs of a name and bytes, or None.
     """
 
@@ -65,8 +65,8 @@ class Record(NamedTuple):
     offset: int
     timestamp: int
     timestamp_type: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: Headers
 
 

@@ -1,10 +1,10 @@
-"""Decodes JSON, Avro and Protobuf values into Arrow columns and back, whole arrays at a time.
+"""Decodes JSON, Avro, Protobuf and text into Arrow columns and back, whole arrays at a time, or into objects.
 
 orders = bowstring.Json(pyarrow.schema({"id": pyarrow.int64(), "item": pyarrow.string()}))
 structs, errors = orders.decode(batch.column("value"))
 
 Imported by: clients.arrow.
-May import: _native.values, clients.
+May import: _native.base, _native.values, clients.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from bowstring.values.format import ValueFormat as ValueFormat
     from bowstring.values.json_format import Json as Json
     from bowstring.values.protobuf_format import Protobuf as Protobuf
+    from bowstring.values.text_format import Text as Text
 
 _MODULES = {
     "Avro": "avro_format",
     "DeadLetter": "dead_letter",
     "Json": "json_format",
     "Protobuf": "protobuf_format",
+    "Text": "text_format",
     "ValueDecodeError": "errors",
     "ValueEncodeError": "errors",
     "ValueFormat": "format",
@@ -38,6 +40,7 @@ __all__ = [
     "DeadLetter",
     "Json",
     "Protobuf",
+    "Text",
     "ValueDecodeError",
     "ValueEncodeError",
     "ValueFormat",

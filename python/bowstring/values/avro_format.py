@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from bowstring._native.values.avro_decode import AvroDecoder
 from bowstring._native.values.avro_encode import AvroEncoder
+from bowstring._native.values.column_objects import ColumnObjects
 from bowstring._native.values.decoder import frame_ids
 from bowstring.clients.errors import ConfigError
 from bowstring.values.avro_encoding import encode_plan
@@ -18,8 +20,10 @@ from bowstring.values.class_schema import ClassSchema, avro_document, checked_cl
 from bowstring.values.decoder_arrays import describe
 from bowstring.values.errors import ValueSchemaError
 from bowstring.values.format import Framing, OnError, ValueFormat
+from bowstring.values.object_plan import object_plan
 
 if TYPE_CHECKING:
+    from bowstring._native.base.object_decoder import ObjectDecoder
     from bowstring._native.values.column import Finished, Input
 
 SchemasById = Mapping[int, AvroSchema] | Callable[[int], AvroSchema]
@@ -96,6 +100,13 @@ class Avro(ValueFormat):
     def __repr__(self) -> str:
         return f"Avro({self._reader.name})"
 
+    def object_decoder(self) -> ObjectDecoder:
+        """Returns a new decoder to objects, for one thread."""
+        decoder = self._make_decoder()
+        learns = self._schemas is not None and self.framing is not None
+        learn = partial(self._learn, decoder) if learns else None
+        return ColumnObjects(decoder, object_plan(self.type), learn)
+
     def _make_decoder(self) -> AvroDecoder:
         decoder = AvroDecoder(self._columns, self.framing is not None, self._schemas is None)
         if self._schemas is None:
@@ -109,6 +120,7 @@ class Avro(ValueFormat):
         if self._schemas is not None and self.framing:
             for schema_id in frame_ids(values) - self._known:
                 self._learn(self._native_decoder(), schema_id)
+                self._known.add(schema_id)
         return super()._decode(values)
 
     def _learn(self, decoder: AvroDecoder, schema_id: int) -> None:
@@ -117,7 +129,6 @@ class Avro(ValueFormat):
         found = schemas(schema_id) if callable(schemas) else schemas.get(schema_id)
         if found is not None:
             decoder.add(schema_id, plan(_record(found), self._reader))
-        self._known.add(schema_id)
 
 
 def _record(schema: AvroSchema) -> AvroType:

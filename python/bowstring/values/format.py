@@ -18,6 +18,7 @@ from bowstring.values.framing import prefix
 from bowstring.values.object_columns import object_columns
 
 if TYPE_CHECKING:
+    from bowstring._native.base.object_decoder import ObjectDecoder
     from bowstring._native.values.column import Finished, Input
     from bowstring._native.values.decoder import Decoder
     from bowstring._native.values.encoder import Encoder
@@ -81,12 +82,18 @@ class ValueFormat(ABC):
         return pa.struct(list(self.schema))
 
     @abstractmethod
+    def object_decoder(self) -> ObjectDecoder:
+        """Returns a new native decoder that makes a Python object of each value, equal to what `to_pylist()`
+        makes of `decode`'s arrays, with maps as dicts. It is used by one thread at a time.
+        """
+
     def _make_decoder(self) -> Decoder:
         """Creates the native decoder, on first use."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _make_encoder(self, start: bytes) -> Encoder:
         """Creates the native encoder, on first use, for values that begin with `start`."""
+        raise NotImplementedError
 
     # The class that the schema is derived from.
     _class: ClassSchema | None = None

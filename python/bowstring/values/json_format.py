@@ -9,13 +9,17 @@ import pyarrow as pa
 
 from bowstring._native.values.json_decode import JsonDecoder
 from bowstring._native.values.json_encode import JsonEncoder
+from bowstring._native.values.json_objects import AnyJsonObjects, JsonObjects
 from bowstring.values.class_schema import ClassSchema, is_schema_class
 from bowstring.values.decoder_arrays import describe, nullable, storage_type
-from bowstring.values.errors import ValueSchemaError
+from bowstring.values.errors import ValueEncodeError, ValueSchemaError
 from bowstring.values.format import Framing, OnError, ValueFormat
+from bowstring.values.framing import prefix
 from bowstring.values.json_schema import JsonSchema, json_type
+from bowstring.values.object_plan import object_plan
 
 if TYPE_CHECKING:
+    from bowstring._native.base.object_decoder import ObjectDecoder
     from bowstring._native.values.json_decode import Plan
     from bowstring._native.values.json_encode import EncodePlan
 
@@ -48,7 +52,8 @@ class Json(ValueFormat):
     Args:
         schema: a pyarrow schema or struct type, a JSON Schema (a mapping, its text, or a file's path), or a
             class: a dataclass, TypedDict, msgspec struct or pydantic model. A value that lacks a
-            non-nullable (`required`) field is bad.
+            non-nullable (`required`) field is bad. None: values of any kind, as objects of `Consumer.poll`
+            only; integers have any size.
         on_error: "column", "raise", or a DeadLetter.
         framing: "confluent" for values that begin with a zero byte and a schema's id, which is ignored.
         schema_id: written by `encode` when framing is "confluent".
@@ -69,7 +74,7 @@ class Json(ValueFormat):
 
     def __init__(
         self,
-        schema: JsonSchema,
+        schema: JsonSchema | None = None,
         *,
         on_error: OnError = "column",
         framing: Framing = None,
@@ -79,22 +84,61 @@ class Json(ValueFormat):
         super().__init__(on_error, framing, schema_id)
         if isinstance(schema, type) and is_schema_class(schema):
             self._class = ClassSchema(schema)
-        self._given = json_type(schema) if self._class is None else self._class.type
+        self._any = schema is None
+        if schema is None:
+            self._given = pa.struct([])
+        else:
+            self._given = json_type(schema) if self._class is None else self._class.type
         self._nulls = not omit_nulls
         self.schema = pa.schema(list(nullable(self._given)))
         self._plan = _plan(pa.field("", self._given), "")
         self._columns = describe(self.type)
 
     def __repr__(self) -> str:
+        if self._any:
+            return "Json()"
         return f"Json({', '.join(f'{field.name}: {field.type}' for field in self.schema)})"
 
     def _required_type(self) -> pa.StructType:
         return self._given
 
+    def encode_value(self, value: Any) -> bytes | None:
+        """Encodes one value, as `Producer.send` does.
+
+        Args:
+            value: as for the other formats; without a schema whatever the json module takes.
+
+        Raises:
+            ValueEncodeError: the value does not fit the schema, or is no JSON.
+        """
+        if not self._any or value is None or isinstance(value, bytes):
+            return super().encode_value(value)
+        try:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            return (prefix(self._schema_id) if self.framing else b"") + text.encode()
+        except (TypeError, ValueError) as error:
+            raise ValueEncodeError(f"the value is not JSON: {error}") from None
+
+    def object_decoder(self) -> ObjectDecoder:
+        """Returns a new decoder to objects, for one thread."""
+        if self._any:
+            return AnyJsonObjects(self.framing is not None)
+        return JsonObjects(self._make_decoder(), object_plan(self.type))
+
     def _make_decoder(self) -> JsonDecoder:
+        if self._any:
+            raise ValueSchemaError(
+                "Json() without a schema decodes to objects of poll() only: give a schema for Arrow, such as "
+                "Json(pyarrow.schema({'id': pyarrow.int64()}))"
+            )
         return JsonDecoder(self._columns, self.framing is not None, self._plan)
 
     def _make_encoder(self, start: bytes) -> JsonEncoder:
+        if self._any:
+            raise ValueSchemaError(
+                "Json() without a schema cannot encode columns: give a schema, such as "
+                "Json(pyarrow.schema({'id': pyarrow.int64()}))"
+            )
         return JsonEncoder(start, _encode_plan(pa.field("", self.type)), self._nulls)
 
 

@@ -6,11 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from bowstring._native.base.object_decoder import ObjectDecoder
+from bowstring._native.values.column_objects import ColumnObjects
 from bowstring._native.values.protobuf_decode import ProtobufDecoder
 from bowstring._native.values.protobuf_encode import ProtobufEncoder
 from bowstring.values.errors import ValueEncodeError
 from bowstring.values.format import Framing, OnError, ValueFormat
 from bowstring.values.framing import prefix
+from bowstring.values.object_plan import object_plan
 from bowstring.values.protobuf_schema import MessageShape, ProtobufSchema, descriptor_of, message_indexes
 
 
@@ -80,6 +83,10 @@ class Protobuf(ValueFormat):
             )
         start = prefix(self._schema_id, self._indexes) if self.framing else b""
         return start + bytes(value.SerializeToString())
+
+    def object_decoder(self) -> ObjectDecoder:
+        """Returns a new decoder to objects, for one thread."""
+        return ColumnObjects(self._make_decoder(), object_plan(self.type))
 
     def _make_decoder(self) -> ProtobufDecoder:
         return ProtobufDecoder(self._columns, self.framing is not None, self._plan, self._indexes)

@@ -12,6 +12,8 @@ from bowstring.values.errors import ValueDecodeError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from bowstring._native.base.object_decoder import ObjectDecoder
+
 
 class ValueFormat(Protocol):
     """Decodes bytes into typed columns.
@@ -21,6 +23,13 @@ class ValueFormat(Protocol):
     """
 
     schema: pa.Schema
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of `decode`'s values."""
+
+    def object_decoder(self) -> ObjectDecoder:
+        """Returns a native decoder of single values to Python objects, for one thread."""
 
     def decode(self, array: pa.Array) -> tuple[pa.StructArray, pa.StringArray | None]:
         """Decodes binary or binary_view values into structs and error messages. A bad value is a null struct
@@ -53,7 +62,7 @@ class TypedColumns:
             if form is None:
                 fields.append(field)
             else:
-                fields.append(arrow.field(field.name, arrow.struct(list(form.schema))))
+                fields.append(arrow.field(field.name, form.type))
                 fields.append(arrow.field(f"{field.name}_error", arrow.string()))
         self.schema: pa.Schema = arrow.schema(fields)
 

@@ -104,8 +104,9 @@ class Consumer(
         local: True reads existing records from the broker's mapped files. The broker must be Bowstring, on
             this machine, and grant access to this user. "auto" does so if possible and otherwise reads over
             TCP, like False (docs/guide/local-reads.md). New records always arrive over TCP.
-        value, key: formats (bowstring.Json, Avro, Protobuf) that turn these columns of `poll_arrow` and
-            `to_reader` into structs, each followed by a column `value_error` or `key_error`.
+        value, key: formats (bowstring.Json, Avro, Protobuf, Text) that make Python objects of values and keys
+            in `poll` and iteration, and that turn these columns of `poll_arrow` and `to_reader` into typed
+            ones, each followed by a column `value_error` or `key_error`.
         request_timeout_ms: time for the answer to a request; then the connection is closed.
         default_timeout_ms: how long calls without their own timeout wait for brokers.
         metadata_max_age_ms: age at which the metadata of topics is refreshed.
@@ -191,6 +192,7 @@ class Consumer(
         fetch = FetchConfig(*sizes, fetch_max_wait_ms, *how, client_rack or "", metadata_max_age_ms / 1000)
         self._fetcher = Fetcher(self._client, self._cluster, self._positions, fetch)
         self._prepare_arrow({"key": key, "value": value})
+        self._prepare_objects(key, value)
         self._begin_counts(audit, (client_id, group_id or ""), bootstrap_servers, security)
         self._finalizer = weakref.finalize(self, _abandon, None, self._client, self._reporter)
         if group_id is not None:

@@ -46,6 +46,20 @@ class Chunk(NamedTuple):
     resumed: tuple[bytes | None] | None = None
 
 
+class Undecoded(NamedTuple):
+    """A key or value that does not decode.
+
+    Attributes:
+        at: index of its record in PartitionState.decoded; the record has the bytes.
+        field: "key" or "value".
+        reason: why, with the byte.
+    """
+
+    at: int
+    field: str
+    reason: str
+
+
 class ReadReplica(NamedTuple):
     """The replica that the leader gave a consumer to read from (KIP-392).
 
@@ -98,6 +112,7 @@ class PartitionState:
         "reset_timestamp",
         "retry_at",
         "retry_version",
+        "undecoded",
         "unless_committed",
     )
 
@@ -118,6 +133,7 @@ class PartitionState:
         self.decoded: list[Record] = []
         self.decoded_at = 0
         self.decoded_next_offset = -1
+        self.undecoded: deque[Undecoded] = deque()
         self.leader_epoch = -1
         self.high_watermark = -1
         self.last_stable_offset = -1
@@ -175,6 +191,7 @@ class PartitionState:
         self.buffered_bytes = 0
         self.decoded = []
         self.decoded_at = 0
+        self.undecoded.clear()
 
     def forget_decoded(self) -> None:
         """Drops decoded records that `poll` has not returned, so that other ways of reading fetch them
@@ -192,7 +209,11 @@ class PartitionState:
             self._unfinished = self._position
 
     def take_decoded(self, most: int) -> list[Record]:
-        """Returns the next decoded records, at most `most`; the position is then after them."""
+        """Returns the next decoded records, at most `most`; the position is then after them. Stops before one
+        that does not decode; `undecoded_record` is None at the start.
+        """
+        if self.undecoded:
+            most = min(most, self.undecoded[0].at - self.decoded_at)
         taken = self.decoded[self.decoded_at : self.decoded_at + most]
         self.decoded_at += len(taken)
         self._position = taken[-1].offset + 1
@@ -201,6 +222,20 @@ class PartitionState:
             self.decoded = []
             self.decoded_at = 0
         return taken
+
+    @property
+    def undecoded_record(self) -> tuple[Record, Undecoded] | None:
+        """The next record, if its key or value does not decode."""
+        if not self.undecoded or self.undecoded[0].at != self.decoded_at:
+            return None
+        return self.decoded[self.decoded_at], self.undecoded[0]
+
+    def pass_undecoded(self) -> Record:
+        """Takes the next record, which does not decode, with its bytes; the position is then after it."""
+        at = self.undecoded[0].at
+        while self.undecoded and self.undecoded[0].at == at:
+            self.undecoded.popleft()
+        return self.take_decoded(1)[0]
 
     def read_decoded(self, most: int) -> Iterator[Record]:
         """Yields the same records one by one; the position follows each record. `end_iteration` ends it."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 from bowstring._native.record import compression
 from bowstring._native.record import decode as native
 from bowstring._native.record.batch_ends import end_of_first
 from bowstring._native.record.types import CorruptBatch
-from bowstring.clients.consumer.partition_state import Chunk, PartitionState
+from bowstring.clients.consumer.partition_state import Chunk, PartitionState, Undecoded
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.records import Record, TopicPartition
+
+if TYPE_CHECKING:
+    from bowstring._native.base.object_decoder import ObjectDecoder
+
+ObjectDecoders: TypeAlias = "tuple[ObjectDecoder | None, ObjectDecoder | None]"
 
 
 def scan(data: memoryview, partition: TopicPartition, offset: int) -> tuple[int, int, int]:
@@ -86,6 +93,33 @@ def decode(chunk: Chunk, partition: TopicPartition, limit: int) -> tuple[list[Re
         next_offset,
         chunk._replace(data=chunk.data[size:], offset=next_offset, record_count=count),
     )
+
+
+def decode_objects(
+    chunk: Chunk, partition: TopicPartition, limit: int, objects: ObjectDecoders
+) -> tuple[list[Record], int, Chunk | None, list[Undecoded]]:
+    """Does what `decode` does, with objects instead of keys and values.
+
+    Args:
+        objects: decoders of keys and values; None for bytes.
+
+    Returns:
+        Also the keys and values that do not decode, which stay bytes.
+    """
+    aborted = () if chunk.aborted is None else chunk.aborted
+    try:
+        records, size, next_offset, undecoded = native.decode_good_objects(
+            Record, *partition, chunk.data, chunk.offset, *objects, aborted=aborted, limit=limit
+        )
+    except (CorruptBatch, compression.CompressionError) as error:
+        raise undecodable(chunk, partition, error) from error
+    rest = None
+    if size < len(chunk.data):
+        count = max(0, chunk.record_count - len(records))
+        rest = chunk._replace(data=chunk.data[size:], offset=next_offset, record_count=count)
+    else:
+        next_offset = chunk.next_offset
+    return records, next_offset, rest, [Undecoded(*each) for each in undecoded]
 
 
 def undecodable(chunk: Chunk, partition: TopicPartition, error: Exception) -> CorruptBatchError:

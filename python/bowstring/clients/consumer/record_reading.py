@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring._native.client.window_counts import WindowCounts
 from bowstring.clients.consumer import record_batches
 from bowstring.clients.consumer.partition_state import Chunk, PartitionState, Positions
-from bowstring.clients.errors import CorruptBatchError
+from bowstring.clients.errors import CorruptBatchError, UndecodableRecordError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.records import Record, TopicPartition
 from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import most_records, seconds
+
+if TYPE_CHECKING:
+    from bowstring.clients.arrow.typed_values import ValueFormat
 
 ITERATION_WAIT_S = 1.0
 
@@ -42,10 +45,15 @@ class RecordReading:
     _check_crcs: bool
     _max_decompressed_batch_bytes: int
     _max_poll_records: int
+    _objects: record_batches.ObjectDecoders = (None, None)
     _woken = False
     _until: Callable[..., None]
     _begin_poll: Callable[[], None]
     _counts: WindowCounts | None
+
+    def _prepare_objects(self, key: ValueFormat | None, value: ValueFormat | None) -> None:
+        keys = None if key is None else key.object_decoder()
+        self._objects = (keys, None if value is None else value.object_decoder())
 
     def poll(self, timeout: float | None = 1.0, *, max_records: int | None = None) -> list[Record]:
         """Returns records that have arrived; waits for the first up to `timeout` seconds, with None or -1
@@ -61,6 +69,8 @@ class RecordReading:
             OffsetOutOfRangeError, NoOffsetError: with auto_offset_reset="none".
             CorruptBatchError: a batch fails its CRC or cannot be decoded; records before it came first. The
                 message names the offset to seek to.
+            UndecodableRecordError: a key or value does not decode with the consumer's format; records before
+                it came first. The message names the offset to seek to.
             ClientError: an error that another poll cannot solve.
         """
         limit = most_records(max_records, self._max_poll_records)
@@ -149,7 +159,7 @@ class RecordReading:
             before = len(records)
             try:
                 full = self._take_partition_records(partition, state, limit, records)
-            except CorruptBatchError:
+            except (CorruptBatchError, UndecodableRecordError):
                 if not records:
                     raise
                 full = True  # return the good records first; the next poll reaches the bad one again
@@ -177,6 +187,16 @@ class RecordReading:
             records += state.take_decoded(limit - len(records))
         return True
 
+    def _pass_undecoded(self, state: PartitionState) -> None:
+        """Deals with records at the position that do not decode.
+
+        Raises:
+            UndecodableRecordError: the next record does not decode; it stays the next one.
+        """
+        while (found := state.undecoded_record) is not None:
+            record, undecoded = found
+            raise UndecodableRecordError(record, undecoded.field, undecoded.reason)
+
     def _take_stretch(self, found: list[Iterator[Record]]) -> bool:
         for partition, state in self._positions.items():
             if not state.paused and self._decode(partition, state):
@@ -191,19 +211,28 @@ class RecordReading:
 
         Raises:
             CorruptBatchError: the next batch is bad; it stays buffered.
+            UndecodableRecordError: the next record does not decode; it stays the next one.
         """
+        self._pass_undecoded(state)
         while not state.is_decoded and state.chunks:
             chunk = record_batches.take_good(state, self._check_crcs, partition)
             rest: Chunk | None = chunk
             try:
-                state.decoded, next_offset, rest = record_batches.decode(
-                    chunk, partition, self._max_decompressed_batch_bytes
-                )
+                if self._objects == (None, None):
+                    state.decoded, next_offset, rest = record_batches.decode(
+                        chunk, partition, self._max_decompressed_batch_bytes
+                    )
+                else:
+                    state.decoded, next_offset, rest, undecoded = record_batches.decode_objects(
+                        chunk, partition, self._max_decompressed_batch_bytes, self._objects
+                    )
+                    state.undecoded.extend(undecoded)
             finally:
                 if rest is not None:
                     state.put_back(rest)
             state.decoded_at = 0
             state.decoded_next_offset = next_offset
+            self._pass_undecoded(state)
             if not state.decoded:
                 state.position = next_offset
         return state.is_decoded
