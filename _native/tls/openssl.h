@@ -122,6 +122,7 @@ typedef int (*new_session_fn)(void *ssl, void *session);
     F(void *, SSL_SESSION_dup, (const void *session)) \
     F(void, SSL_SESSION_free, (void *session)) \
     F(int, SSL_SESSION_is_resumable, (const void *session)) \
+    F(const void *, SSL_SESSION_get0_peer, (void *session)) \
     F(void, SSL_CTX_sess_set_new_cb, (void *context, new_session_fn keep)) \
     F(int, SSL_session_reused, (const void *ssl)) \
     F(long, SSL_get_verify_result, (const void *ssl)) \

@@ -112,6 +112,7 @@ cdef extern from "tls/openssl.h" nogil:
         void *(*SSL_SESSION_dup)(const void *session) noexcept nogil
         void (*SSL_SESSION_free)(void *session) noexcept nogil
         int (*SSL_SESSION_is_resumable)(const void *session) noexcept nogil
+        const void *(*SSL_SESSION_get0_peer)(void *session) noexcept nogil
         void (*SSL_CTX_sess_set_new_cb)(void *context, new_session_fn keep) noexcept nogil
         int (*SSL_session_reused)(const void *ssl) noexcept nogil
         long (*SSL_get_verify_result)(const void *ssl) noexcept nogil

@@ -108,6 +108,12 @@ cdef bint expect_host(void *ssl, const char *host) noexcept nogil:
             and openssl.SSL_set1_host(ssl, host) == 1)
 
 
+cdef bint has_expired(void *session) noexcept nogil:
+    """Whether the certificate that the peer had when the session began has expired since."""
+    cdef const void *x = openssl.SSL_SESSION_get0_peer(session)
+    return x != NULL and openssl.X509_cmp_current_time(openssl.X509_get0_notAfter(x)) <= 0
+
+
 cdef bint resume(TlsStream *s, TlsTickets *tickets, const char *peer) noexcept nogil:
     """Has a client's handshake resume an earlier session with the peer, if there is one."""
     cdef void *session
@@ -117,7 +123,8 @@ cdef bint resume(TlsStream *s, TlsTickets *tickets, const char *peer) noexcept n
     s.tickets = tickets_retain(tickets)
     session = tickets_take(tickets, peer)
     if session != NULL:
-        openssl.SSL_set_session(s.ssl, session)          # if it does not fit any more, the handshake is a full one
+        if not has_expired(session):                     # each resumption gives a new ticket, without end
+            openssl.SSL_set_session(s.ssl, session)      # if it does not fit any more, the handshake is a full one
         openssl.SSL_SESSION_free(session)
         openssl.ERR_clear_error()
     return True
@@ -217,8 +224,12 @@ cdef TlsStatus stream_receive(TlsStream *s, const uint8_t *data, int64_t n, uint
         result = openssl.SSL_do_handshake(s.ssl)
         if result != 1:
             return TLS_OK if openssl.SSL_get_error(s.ssl, result) == SSL_ERROR_WANT_READ else fail(s)
-        s.established = True
         s.resumed = openssl.SSL_session_reused(s.ssl)
+        if s.resumed and s.is_server and has_expired(openssl.SSL_get_session(s.ssl)):
+            s.failed = True
+            snprintf(s.why, sizeof(s.why), b"certificate verify failed: certificate of a resumed session has expired")
+            return TLS_FAILED
+        s.established = True
         if s.resumed and s.tickets != NULL and strncmp(openssl.SSL_get_version(s.ssl), b"TLSv1.2", 8) == 0:
             keep(s, openssl.SSL_get_session(s.ssl))      # perhaps without a new ticket: the old one goes on
         # In TLS 1.3 only tickets follow the client's Finished; in 1.2 the server's own Finished does.

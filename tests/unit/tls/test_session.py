@@ -16,6 +16,7 @@ from tests.support.certificates import (
     server_identity,
 )
 from tests.support.tls_contexts import client_context, load_identity, python_context, server_context
+from tests.support.waiting import wait_until
 
 
 def exchange(client: TlsSession, server: TlsSession, step: int = 1 << 20) -> tuple[bytes, bytes]:
@@ -200,6 +201,48 @@ class TestResumption:
             self.handshake(client_side, server_side, peer=f"localhost:{port}")
         assert self.handshake(client_side, server_side, peer=f"localhost:{kept}")
         assert not self.handshake(client_side, server_side, peer="localhost:0")
+
+    def after_the_end(self, begin):
+        """Calls `begin` with an identity that is about to expire, and waits until it has."""
+        while True:
+            ends = datetime.datetime.now(datetime.UTC).replace(microsecond=0) + datetime.timedelta(seconds=2)
+            valid_for = ends - datetime.datetime.now(datetime.UTC) + DAY
+            try:
+                made = begin(authority().identity("short", ("localhost",), valid_for=valid_for))
+            except TlsError:  # the machine was slow
+                continue
+            gone = ends + datetime.timedelta(seconds=1)
+            wait_until(lambda: datetime.datetime.now(datetime.UTC) > gone, "the certificate's end")  # noqa: B023
+            return made
+
+    def test_a_session_with_an_expired_server_is_not_resumed(self):
+        client_side = client_context()
+
+        def begin(identity):
+            server_side = server_context(identity)
+            assert not self.handshake(client_side, server_side)
+            assert self.handshake(client_side, server_side)
+            return server_side
+
+        server_side = self.after_the_end(begin)
+        with pytest.raises(TlsError, match="certificate has expired"):
+            self.handshake(client_side, server_side)
+
+    def test_an_expired_client_does_not_resume(self):
+        server_side = server_context(client_auth="required", trusted=authority().certificate)
+
+        def begin(identity):
+            settings = {"certificate_chain": identity.certificate, "private_key": identity.key}
+            client_side = client_context(**settings)
+            assert not self.handshake(client_side, server_side)
+            assert self.handshake(client_side, server_side)
+            return client_side
+
+        client_side = self.after_the_end(begin)
+        with pytest.raises(TlsError, match="resumed session has expired"):
+            self.handshake(client_side, server_side)
+        with pytest.raises(TlsError, match="certificate has expired"):
+            self.handshake(client_side, server_side)
 
     def test_streams_outlive_their_context(self):
         client, server = (
