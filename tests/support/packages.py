@@ -198,7 +198,7 @@ OUTER_PACKAGES = {
             "_native.base",
             "_native.log",
         ),
-        *("_native.protocol", "_native.record"),
+        *("search", "_native.protocol", "_native.record"),
     },
 }
 PYTHON_PACKAGES = GROUND_PACKAGES | ENGINE_PACKAGES | CLIENT_PACKAGES | OUTER_PACKAGES

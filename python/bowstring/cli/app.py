@@ -31,6 +31,7 @@ from bowstring.cli.quorum import app as quorum
 from bowstring.cli.quotas import app as quotas
 from bowstring.cli.reassign import app as reassign
 from bowstring.cli.scrub import scrub
+from bowstring.cli.search import search
 from bowstring.cli.serve import serve
 from bowstring.cli.share import app as share
 from bowstring.cli.spark_jar import spark_jar
@@ -73,6 +74,7 @@ app.add_typer(bench, name="bench", rich_help_panel=BROKER)
 app.command("version", rich_help_panel=BROKER)(version)
 app.command("produce", rich_help_panel=RECORDS)(produce)
 app.command("consume", rich_help_panel=RECORDS)(consume)
+app.command("search", rich_help_panel=RECORDS)(search)
 app.add_typer(perf, name="perf", rich_help_panel=RECORDS)
 app.add_typer(topics, name="topics", rich_help_panel=MANAGE)
 app.add_typer(configs, name="configs", rich_help_panel=MANAGE)

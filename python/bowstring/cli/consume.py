@@ -75,7 +75,7 @@ def consume(
     if group is not None and partition:
         raise typer.BadParameter("--partition excludes --group, which assigns partitions itself")
     keys, headers, timestamps, offsets = (each or verbose for each in (keys, headers, timestamps, offsets))
-    show = _Show(keys, headers, timestamps, offsets, separator, json)
+    show = Show(keys, headers, timestamps, offsets, separator, json)
     where = start or ("end" if follow else "beginning")
     with Consumer(
         bootstrap,
@@ -170,7 +170,7 @@ def _of_group(
             )
 
 
-class _Show:
+class Show:
     """Formats a record as a line."""
 
     def __init__(
@@ -185,6 +185,7 @@ class _Show:
         self.colour = console().is_terminal and not json
 
     def line(self, record: Record) -> str:
+        """Returns the line of a record: with colours it is markup."""
         if self.json:
             return json_module.dumps(record_json(record), ensure_ascii=False)
         parts = []
@@ -202,6 +203,15 @@ class _Show:
             parts.append(self._styled("yellow", _shown(record.key)))
         parts.append(escape(_shown(record.value)) if self.colour else _shown(record.value))
         return self.separator.join(parts)
+
+    def print(self, record: Record) -> int:
+        """Prints a record; returns the characters of the line."""
+        line = self.line(record)
+        if self.colour:
+            console().print(line, soft_wrap=True)
+        else:
+            sys.stdout.write(line + "\n")
+        return len(line)
 
     def _styled(self, style: str, text: str) -> str:
         return f"[{style}]{escape(text)}[/]" if self.colour else text
@@ -230,7 +240,7 @@ def record_json(record: Record) -> dict[str, object]:
 class Printed:
     """Standard output, with the position printed in each partition."""
 
-    def __init__(self, show: _Show) -> None:
+    def __init__(self, show: Show) -> None:
         self.ends: dict[TopicPartition, int] = {}
         """Offset after the last record that was written and flushed."""
         self._show = show
@@ -239,13 +249,8 @@ class Printed:
 
     def write(self, record: Record) -> None:
         """Prints a record; it counts as printed when it has been flushed."""
-        line = self._show.line(record)
-        if self._show.colour:
-            console().print(line, soft_wrap=True)
-        else:
-            sys.stdout.write(line + "\n")
+        self._unflushed_size += self._show.print(record)
         self._unflushed[TopicPartition(record.topic, record.partition)] = record.offset + 1
-        self._unflushed_size += len(line)
         if self._unflushed_size >= FLUSH_SIZE:
             self.flush()
 

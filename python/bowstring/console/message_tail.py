@@ -26,7 +26,7 @@ SHOWN_MAX = 20
 """Records that one look adds."""
 KEPT_BYTES = 4_096
 _FETCH_BYTES = 64 << 10
-_SAMPLE_S = 0.5
+SAMPLE_S = 0.5
 _RATE_LOOKS = 5
 _TOPIC_S = 2.0
 
@@ -136,7 +136,7 @@ class MessageTail:
         share = SAMPLED_OFFSETS // len(chosen)
         ranges = {p: (ends[p] - min(new[p], share), ends[p]) for p in chosen}
         consumer.restrict(ranges)
-        until = time.monotonic() + _SAMPLE_S
+        until = time.monotonic() + SAMPLE_S
         sampled = 0
         found: deque[FoundRecord] = deque(maxlen=SHOWN_MAX)
         while consumer.unread and time.monotonic() < until:

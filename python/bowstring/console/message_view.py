@@ -20,7 +20,7 @@ TEXT_CHARACTERS = 65_536
 TREE_NODES = 500
 LEAF_CHARACTERS = 4_096
 OPEN_DEPTH = 2
-PAGE_CHARACTERS = 2_000_000
+PAGE_CHARACTERS = 1_000_000
 """Of all values of a page; further ones are cut to their preview."""
 HEADERS_SHOWN = 50
 

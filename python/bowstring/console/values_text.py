@@ -10,7 +10,8 @@ from markupsafe import Markup
 
 # C0 controls but tab and line feed, DEL, C1 controls, and what changes the direction of text or is invisible.
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e0fff]"
 )
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _MISSING = "–"

@@ -22,6 +22,7 @@ FIRST_ROUND_OFFSETS = 100
 FIRST_ROUND_SHARES = 4
 ROUND_BYTES = 16 << 20
 ROUND_OFFSETS_MAX = 200_000
+ROUND_SHARE = 0.15
 POLL_RECORDS = 10_000
 POLL_S = 0.25
 OVERTIME = 4
@@ -229,11 +230,12 @@ class _Search:
             left = {p: side for p, side in sides.items() if side.left(self._newest)}
             if not left:
                 break
+            begun = time.monotonic()
             looked_at, moved = self._round(left, size)
             if not moved:
                 stopped = self._limit() or "time"
                 break
-            size = self._next_size(size, looked_at, len(left))
+            size = self._next_size(size, looked_at, len(left), begun)
         found = self._merged(sides)
         cursor = {p.partition: self._next(side) for p, side in sides.items()}
         looked_at = sum(
@@ -308,10 +310,14 @@ class _Search:
 
     # ------------------------------------------------------------ reading
 
-    def _next_size(self, size: int, looked_at: int, partitions: int) -> int:
-        """Returns how many offsets of each partition to look at next, by the size of those looked at."""
+    def _next_size(self, size: int, looked_at: int, partitions: int, begun: float) -> int:
+        """Returns how many offsets of each partition to look at next, by the size of those looked at since
+        `begun`, and by the pace.
+        """
         mean = max(self._bytes / max(self._records, 1), self._bytes / max(looked_at, 1) / 8, 1.0)
-        most = min(ROUND_OFFSETS_MAX, int(ROUND_BYTES / mean)) // partitions
+        # A round that the limit of time ends is lost, newest first: rounds are a fraction of it.
+        pace = looked_at / max(time.monotonic() - begun, 0.001) * self._limits.seconds * ROUND_SHARE
+        most = min(ROUND_OFFSETS_MAX, int(ROUND_BYTES / mean), int(pace)) // partitions
         return max(1, min(size * 8, most))
 
     def _round(self, left: dict[TopicPartition, _Side], size: int) -> tuple[int, bool]:

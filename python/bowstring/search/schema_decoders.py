@@ -50,6 +50,12 @@ def _avro(registry: SchemaRegistry, schema: RegisteredSchema, schema_id: int) ->
             f"schema {schema_id} of {registry.address} is not Avro that fastavro reads: {error}"
         ) from None
 
+    if _repeats_nothing(parsed, named):
+        raise SchemaRegistryError(
+            f"schema {schema_id} of {registry.address} has an array of items without bytes, which few bytes "
+            "can make endless: it is not decoded"
+        )
+
     def decode(data: bytes) -> Any:
         source = BytesIO(data)
         found = fastavro.schemaless_reader(source, parsed, None)
@@ -58,6 +64,42 @@ def _avro(registry: SchemaRegistry, schema: RegisteredSchema, schema_id: int) ->
         return found
 
     return decode
+
+
+def _repeats_nothing(schema: Any, named: dict[str, Any]) -> bool:
+    """Returns whether a schema, or one of those by name, has an array of items that take no bytes."""
+    return any(_has_empty_items(each, named) for each in (schema, *named.values()))
+
+
+def _has_empty_items(schema: Any, named: dict[str, Any]) -> bool:
+    if isinstance(schema, list):
+        return any(_has_empty_items(each, named) for each in schema)
+    if not isinstance(schema, dict):
+        return False
+    if schema["type"] == "array":
+        items = schema["items"]
+        return _is_empty(items, named, frozenset()) or _has_empty_items(items, named)
+    inner = [schema["values"]] if schema["type"] == "map" else []
+    inner += [field["type"] for field in schema.get("fields", ())]
+    inner += [schema["type"]] if isinstance(schema["type"], (dict, list)) else []
+    return any(_has_empty_items(each, named) for each in inner)
+
+
+def _is_empty(schema: Any, named: dict[str, Any], around: frozenset[str]) -> bool:
+    """Returns whether every value of a schema takes no bytes."""
+    if isinstance(schema, str):
+        if schema in around or schema not in named:
+            return schema == "null"
+        return _is_empty(named[schema], named, around | {schema})
+    if not isinstance(schema, dict):
+        return False  # a union has the number of its branch
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        inside = around | {schema.get("name", "")}
+        return all(_is_empty(field["type"], named, inside) for field in schema["fields"])
+    if kind == "fixed":
+        return bool(schema["size"] == 0)
+    return _is_empty(kind, named, around) if isinstance(kind, (dict, str)) else False
 
 
 def _with_references(registry: SchemaRegistry, schema: RegisteredSchema) -> list[str]:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import quote
 
@@ -13,6 +14,8 @@ from starlette.testclient import TestClient
 from bowstring.clients.producer.producer import Producer
 from bowstring.console.app import create_app
 from bowstring.console.options import ConsoleOptions
+from bowstring.console.pages import messages
+from tests.support.waiting import HANG_S
 
 BIDI = "\u202etxt.exe\u2066"
 HOSTILE = {
@@ -33,6 +36,12 @@ HOSTILE = {
     "empty": b"",
     "tombstone": None,
 }
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    monkeypatch.setattr(messages, "PAGE_LIMITS", replace(messages.PAGE_LIMITS, seconds=HANG_S))
+    monkeypatch.setattr(messages, "EXPORT_LIMITS", replace(messages.EXPORT_LIMITS, seconds=HANG_S))
 
 
 def client_of(bootstrap, **options):

@@ -129,7 +129,7 @@ trees = st.recursive(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(expressions | st.text(), trees, st.none() | st.text() | trees)
 def test_nothing_but_its_own_error_is_raised(text, value, key):
     try:

@@ -1,6 +1,7 @@
 """Search in topics: order, filters, limits, and going on where it stopped."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,8 +10,10 @@ from bowstring.clients.producer.producer import Producer
 from bowstring.search.expression import Expression
 from bowstring.search.record_filter import RecordFilter
 from bowstring.search.record_search import SearchLimits, SearchRequest, read_one, search
+from tests.support.waiting import HANG_S
 
 COUNT = 3_000
+PATIENT = SearchLimits(seconds=HANG_S)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,9 @@ def ids(result):
 def find(bootstrap, topic, limits=None, **request):
     wanted = RecordFilter(**request.pop("wanted", {}))
     return search(
-        {"bootstrap_servers": bootstrap}, SearchRequest(topic, wanted=wanted, **request), limits=limits
+        {"bootstrap_servers": bootstrap},
+        SearchRequest(topic, wanted=wanted, **request),
+        limits=limits or PATIENT,
     )
 
 
@@ -60,7 +65,7 @@ def test_every_record_once(bootstrap, topic, newest_first):
     found, cursor, searches = [], None, 0
     while searches == 0 or cursor is not None:
         result = find(
-            bootstrap, topic, SearchLimits(records=700), count=11, cursor=cursor, newest_first=newest_first,
+            bootstrap, topic, replace(PATIENT, records=700), count=11, cursor=cursor, newest_first=newest_first,
             wanted={"expression": Expression("value.id % 50 == 7")},
         )  # fmt: skip
         found += ids(result)
@@ -117,7 +122,7 @@ def test_large_values_are_cut_and_counted(bootstrap, new_topic, newest_first):
     # Each search reads at least one record, whatever its limits are.
     offsets, cursor = [], None
     for _ in range(5):
-        result = find(bootstrap, topic, SearchLimits(bytes=1), newest_first=newest_first, cursor=cursor)
+        result = find(bootstrap, topic, replace(PATIENT, bytes=1), newest_first=newest_first, cursor=cursor)
         offsets += [(each.record.partition, each.record.offset) for each in result.found]
         cursor = result.cursor
         if cursor is None:

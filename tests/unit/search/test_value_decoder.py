@@ -63,6 +63,12 @@ TIME = {
     "name": "Time",
     "fields": [{"name": "on", "type": {"type": "int", "logicalType": "date"}}],
 }
+NOTHING = {"type": "record", "name": "Nothing", "fields": [{"name": "no", "type": "null"}]}
+ENDLESS = {
+    "type": "record",
+    "name": "E",
+    "fields": [{"name": "a", "type": {"type": "array", "items": NOTHING}}],
+}
 REFERENCE = {"name": "Time", "subject": "time", "version": 2}
 
 
@@ -89,6 +95,7 @@ class Answers(BaseHTTPRequestHandler):
             "/schemas/ids/3?format=serialized": {"schema": serialized_file(), "schemaType": "PROTOBUF"},
             "/schemas/ids/4": {"schema": '{"type": "record"}'},
             "/schemas/ids/5": {"nothing": 1},
+            "/schemas/ids/6": {"schema": json.dumps(ENDLESS)},
         }
         allowed = self.headers["Authorization"] == "Basic " + base64.b64encode(b"ann:s3cret").decode()
         code = 401 if not allowed else 200 if self.path in answers else 404
@@ -150,11 +157,11 @@ def test_protobuf_and_json_by_schema_id(registry):
 def test_registry_failures_are_notes(registry, served):
     decoder = ValueDecoder(registry)
     served.asked.clear()
-    for schema_id, reason in ((9, "has none"), (4, "not Avro"), (5, "did not return")):
+    for schema_id, reason in ((9, "has none"), (4, "not Avro"), (5, "did not return"), (6, "endless")):
         for _ in range(2):
             found = decoder.decode(struct.pack(">bI", 0, schema_id) + b"\1\2\3")
             assert found.kind == "bytes" and reason in found.note and "s3cret" not in found.note
-    assert len(served.asked) == 3, "failures are kept for a while"
+    assert len(served.asked) == 4, "failures are kept for a while"
     refused = SchemaRegistry(f"http://127.0.0.1:{served.server_port}")
     with pytest.raises(SchemaRegistryError, match="refuses the user"):
         refused.by_id(1)

@@ -25,6 +25,7 @@ from bowstring.search.value_decoder import ValueDecoder
 
 SEARCHES_MAX = 2
 """At a time, of one session."""
+PAGE_LIMITS = SearchLimits()
 EXPORT_LIMITS = SearchLimits(kept_bytes=1 << 20, total_kept_bytes=64 << 20)
 CHOICES_MAX = 100
 
@@ -52,7 +53,7 @@ async def show_messages(request: Request) -> Response:
     query = read_query(topic, request.query_params)
     result = None
     if not query.error:
-        result = await _searched(request, query.request, SearchLimits())
+        result = await _searched(request, query.request, PAGE_LIMITS)
     return page(
         request,
         "messages.html",
