@@ -259,6 +259,8 @@ cdef class RecordReader:
 
     cdef object decoded(self, ObjectDecoder decoder, str field, const uint8_t *at, int32_t length):
         """Returns the object of a key or value; its bytes if it does not decode."""
+        if decoder is None:
+            return optional_bytes(at, length)
         if length < 0:
             return None
         made = decoder.decode(at, length)
@@ -272,7 +274,7 @@ cdef class RecordReader:
         cdef Record r
         cdef int64_t timestamp, offset
         cdef int32_t i
-        cdef Py_ssize_t field
+        cdef Py_ssize_t field, bad
         cdef bint stamped = info.attributes & ATTR_LOG_APPEND_TIME
         cdef object timestamp_type = 1 if stamped else 0
         cdef object control = bool(info.attributes & ATTR_CONTROL)
@@ -294,14 +296,16 @@ cdef class RecordReader:
             put(made, field, offset)
             put(made, field + 1, timestamp)
             put(made, field + 2, timestamp_type)
-            if self.keys is None:
-                put(made, field + 3, optional_bytes(r.key, r.key_length))
+            if self.keys is None and self.values is None:
+                key, value = optional_bytes(r.key, r.key_length), optional_bytes(r.value, r.value_length)
             else:
-                put(made, field + 3, self.decoded(self.keys, "key", r.key, r.key_length))
-            if self.values is None:
-                put(made, field + 4, optional_bytes(r.value, r.value_length))
-            else:
-                put(made, field + 4, self.decoded(self.values, "value", r.value, r.value_length))
+                bad = len(self.bad)
+                key = self.decoded(self.keys, "key", r.key, r.key_length)
+                value = self.decoded(self.values, "value", r.value, r.value_length)
+                if len(self.bad) > bad:     # both as they are, for a dead-letter topic
+                    key, value = optional_bytes(r.key, r.key_length), optional_bytes(r.value, r.value_length)
+            put(made, field + 3, key)
+            put(made, field + 4, value)
             put(made, field + 5, headers_of(&r) if r.header_count > 0 else ())
             if self.control:
                 put(made, field + 6, control)

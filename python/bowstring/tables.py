@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bowstring.clients.arguments import checked
 from bowstring.clients.arrow.arrow_format import ArrowFormat, pyarrow
-from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat
+from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat, named_format
 from bowstring.clients.choices import IsolationLevel, Layout, TimestampUnit
 from bowstring.clients.config.security import environment_security
 from bowstring.clients.consumer.range_reader import BoundedConsumer
@@ -235,7 +235,7 @@ def _has_offsets(bounds: Bounds) -> bool:
     return any(isinstance(bound, int) for bound in given)
 
 
-Format: TypeAlias = "ValueFormat | Literal['json']"
+Format: TypeAlias = "ValueFormat | Literal['json', 'text']"
 
 
 def _formats(
@@ -245,7 +245,9 @@ def _formats(
     """Returns the formats; where "json" is given, infers the schema from the first records."""
     formats: dict[str, ValueFormat | None] = {}
     for name, form in given.items():
-        if isinstance(form, str):
+        if form == "text":
+            formats[name] = named_format(form)
+        elif isinstance(form, str):
             from bowstring.values.inferred_json import infer_json
 
             sampled = _sample(name, topic, bounds, wanted, configs)
@@ -281,8 +283,8 @@ def read(
     *,
     bootstrap_servers: str | Iterable[str] | None = None,
     columns: Iterable[str] | None = None,
-    key: ValueFormat | Literal["json"] | None = None,
-    value: ValueFormat | Literal["json"] | None = None,
+    key: ValueFormat | Literal["json", "text"] | None = None,
+    value: ValueFormat | Literal["json", "text"] | None = None,
     partitions: Iterable[int] | None = None,
     where: Kernel | None = None,
     aggregate: Mapping[str, Aggregate] | None = None,
@@ -308,7 +310,7 @@ def read(
         key, value: formats (bowstring.Json, Avro, Protobuf) that decode the column into a struct. A value
             that does not decode is null, with a message in a column `key_error` or `value_error`. "json"
             infers the schema from the first 1,000 records that arrive: a field that only later records have
-            is left out, and a later value of another type does not decode.
+            is left out, and a later value of another type does not decode. "text" is bowstring.Text().
         partitions: only these.
         where: a kernel (`bowstring.kernel`) that runs inside the read; records for which it returns false are
             left out.

@@ -18,7 +18,7 @@ from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.consumer.consumer import Consumer as ThreadedConsumer
 from bowstring.clients.consumer.coordinator import Listener
 from bowstring.clients.consumer.record_reading import RawBatches
-from bowstring.clients.errors import ClientError
+from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.records import OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 from bowstring.clients.timeouts import most_records, seconds
 
@@ -64,6 +64,11 @@ class Consumer(WorkersClient):
 
     @same_arguments(ThreadedConsumer.__init__)
     def __init__(self, *args: Any, **keywords: Any):
+        if hasattr(keywords.get("on_undecodable"), "send_record"):
+            raise ConfigError(
+                "on_undecodable is a DeadLetter, which would hold up the loop until its topic has a record; "
+                'use "raise" or "skip" here, or bowstring.Consumer'
+            )
         self._consumer = ThreadedConsumer(*args, **keywords)
         self._worker = Worker("Consumer", self._consumer.wakeup)
         client = self._consumer

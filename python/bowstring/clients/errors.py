@@ -264,7 +264,7 @@ class UndecodableRecordError(ClientError, ValueError):
     the position is at the record: `seek()` behind it to go on.
 
     Attributes:
-        record: it; what does not decode is bytes.
+        record: it; key and value are bytes.
         field: "key" or "value".
         reason: why it does not decode, with the byte.
     """

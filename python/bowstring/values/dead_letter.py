@@ -8,12 +8,17 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bowstring.clients.records import Record
+
 _PARTS = ("topic", "partition", "offset", "key", "value", "headers")
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
 
 class ArrowProducer(Protocol):
     """The methods of :class:`bowstring.Producer` that are needed here."""
+
+    def send(self, topic: str, value: Any, key: Any, *, headers: Any, timestamp: int) -> Any:
+        """Sends one record."""
 
     def send_arrow(self, topic: str, data: pa.RecordBatch, /) -> object:
         """Sends the rows as records."""
@@ -66,6 +71,31 @@ class DeadLetter:
         columns["headers"] = _with_headers(records, known)
         self.producer.send_arrow(self.topic, pa.RecordBatch.from_pydict(columns))
         return count
+
+    def send_record(self, record: Record, reason: str) -> Any:
+        """Sends one record whose key or value does not decode; returns the future of its position.
+
+        Args:
+            record: it, with the bytes of key and value.
+            reason: why it does not decode.
+
+        Raises:
+            ClientError: as `Producer.send` raises it.
+        """
+        headers = _with_descriptions(record, reason)
+        return self.producer.send(
+            self.topic, record.value, record.key, headers=headers, timestamp=record.timestamp
+        )
+
+
+def _with_descriptions(record: Record, reason: str) -> list[tuple[str, bytes | None]]:
+    known = {
+        "__error": reason,
+        "__topic": record.topic,
+        "__partition": str(record.partition),
+        "__offset": str(record.offset),
+    }
+    return [*record.headers, *((name, text.encode()) for name, text in known.items())]
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:

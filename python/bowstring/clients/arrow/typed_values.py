@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bowstring.clients.arrow.arrow_format import pyarrow
 from bowstring.clients.errors import ConfigError
@@ -36,6 +36,23 @@ class ValueFormat(Protocol):
         with a message, a null value a null struct without one. The messages are None when all values are
         good.
         """
+
+
+def named_format(form: Any) -> Any:
+    """Returns the format of "json" (without a schema) or "text"; another format unchanged.
+
+    Raises:
+        ConfigError: another name.
+    """
+    if not isinstance(form, str):
+        return form
+    import bowstring.values
+
+    if form not in ("json", "text"):
+        raise ConfigError(
+            f'the format is {form!r}, it must be "json", "text", or such as bowstring.Json(schema)'
+        )
+    return bowstring.values.Json() if form == "json" else bowstring.values.Text()
 
 
 class TypedColumns:

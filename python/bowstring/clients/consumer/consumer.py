@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES
 from bowstring.clients.arguments import checked_methods
@@ -29,6 +29,7 @@ from bowstring.clients.consumer.log_offsets import LogOffsets
 from bowstring.clients.consumer.partition_state import Positions
 from bowstring.clients.consumer.record_reading import RecordReading
 from bowstring.clients.consumer.transactional_reading import TransactionalReading
+from bowstring.clients.consumer.undecodable import OnUndecodable, Undecodables
 from bowstring.clients.descriptions import description
 from bowstring.clients.errors import ClientError, ClientTimeoutError, ConfigError
 from bowstring.clients.group.heartbeat import GroupConfig, group_config
@@ -106,7 +107,12 @@ class Consumer(
             TCP, like False (docs/guide/local-reads.md). New records always arrive over TCP.
         value, key: formats (bowstring.Json, Avro, Protobuf, Text) that make Python objects of values and keys
             in `poll` and iteration, and that turn these columns of `poll_arrow` and `to_reader` into typed
-            ones, each followed by a column `value_error` or `key_error`.
+            ones, each followed by a column `value_error` or `key_error`. "json" is JSON without a schema, for
+            `poll` only; "text" is bowstring.Text().
+        on_undecodable: what `poll` and iteration do with a record whose key or value does not decode: "raise"
+            UndecodableRecordError, "skip" it (the log names one a minute, `undecodable_counts` has them all),
+            or a `bowstring.DeadLetter(topic, producer)`, whose topic has acknowledged it before the position
+            moves behind it.
         request_timeout_ms: time for the answer to a request; then the connection is closed.
         default_timeout_ms: how long calls without their own timeout wait for brokers.
         metadata_max_age_ms: age at which the metadata of topics is refreshed.
@@ -166,8 +172,9 @@ class Consumer(
         max_decompressed_batch_bytes: int = DECOMPRESSED_MAX_BYTES,
         client_rack: str | None = None,
         local: Local = False,
-        value: ValueFormat | None = None,
-        key: ValueFormat | None = None,
+        value: ValueFormat | Literal["json", "text"] | None = None,
+        key: ValueFormat | Literal["json", "text"] | None = None,
+        on_undecodable: OnUndecodable = "raise",
         request_timeout_ms: int = 30_000,
         default_timeout_ms: int = 60_000,
         metadata_max_age_ms: int = 300_000,
@@ -191,8 +198,10 @@ class Consumer(
         how = (self._read_committed, check_crcs, auto_offset_reset, local)
         fetch = FetchConfig(*sizes, fetch_max_wait_ms, *how, client_rack or "", metadata_max_age_ms / 1000)
         self._fetcher = Fetcher(self._client, self._cluster, self._positions, fetch)
-        self._prepare_arrow({"key": key, "value": value})
-        self._prepare_objects(key, value)
+        formats = {"key": _format(key), "value": _format(value)}
+        self._prepare_arrow(formats)
+        self._undecodables = Undecodables(on_undecodable)
+        self._prepare_objects(formats["key"], formats["value"])
         self._begin_counts(audit, (client_id, group_id or ""), bootstrap_servers, security)
         self._finalizer = weakref.finalize(self, _abandon, None, self._client, self._reporter)
         if group_id is not None:
@@ -274,6 +283,11 @@ class Consumer(
                 self._fetcher.group_assigns = False
             self._positions.replace([])
             self._cluster.forget_missing(())
+
+    def undecodable_counts(self) -> dict[str, int]:
+        """Records that did not decode and were passed: "skipped" and "dead_lettered"."""
+        passed = self._undecodables
+        return {"skipped": passed.skipped, "dead_lettered": passed.dead_lettered}
 
     def subscription(self) -> set[str]:
         """The subscribed topics."""
@@ -421,6 +435,15 @@ class Consumer(
             self.close()
         except ClientError as failure:  # the exception of the block takes precedence
             _log.warning("closing the consumer failed, so its last commit may be missing: %s", failure)
+
+
+def _format(form: ValueFormat | str | None) -> ValueFormat | None:
+    if not isinstance(form, str):
+        return form
+    from bowstring.clients.arrow.typed_values import named_format
+
+    found: ValueFormat = named_format(form)
+    return found
 
 
 def is_read_committed(isolation_level: IsolationLevel) -> bool:

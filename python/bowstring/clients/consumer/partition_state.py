@@ -230,6 +230,16 @@ class PartitionState:
             return None
         return self.decoded[self.decoded_at], self.undecoded[0]
 
+    def undecoded_run(self) -> list[tuple[Record, Undecoded]]:
+        """Returns the records from the next one on that do not decode, each with its first reason."""
+        found: list[tuple[Record, Undecoded]] = []
+        for each in self.undecoded:
+            if each.at == self.decoded_at + len(found):
+                found.append((self.decoded[each.at], each))
+            elif each.at > self.decoded_at + len(found):
+                break
+        return found
+
     def pass_undecoded(self) -> Record:
         """Takes the next record, which does not decode, with its bytes; the position is then after it."""
         at = self.undecoded[0].at

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bowstring._native.client.window_counts import WindowCounts
 from bowstring.clients.consumer import record_batches
 from bowstring.clients.consumer.partition_state import Chunk, PartitionState, Positions
+from bowstring.clients.consumer.undecodable import Undecodables
 from bowstring.clients.errors import CorruptBatchError, UndecodableRecordError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.records import Record, TopicPartition
@@ -46,6 +47,7 @@ class RecordReading:
     _max_decompressed_batch_bytes: int
     _max_poll_records: int
     _objects: record_batches.ObjectDecoders = (None, None)
+    _undecodables: Undecodables
     _woken = False
     _until: Callable[..., None]
     _begin_poll: Callable[[], None]
@@ -193,9 +195,8 @@ class RecordReading:
         Raises:
             UndecodableRecordError: the next record does not decode; it stays the next one.
         """
-        while (found := state.undecoded_record) is not None:
-            record, undecoded = found
-            raise UndecodableRecordError(record, undecoded.field, undecoded.reason)
+        if state.undecoded:
+            self._undecodables.passes(state)
 
     def _take_stretch(self, found: list[Iterator[Record]]) -> bool:
         for partition, state in self._positions.items():
