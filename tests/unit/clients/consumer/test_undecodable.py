@@ -116,3 +116,18 @@ def test_the_default_raises_with_the_bytes_of_both(servers):
 def test_the_policy_is_checked():
     with pytest.raises(bowstring.ConfigError, match="on_undecodable is 'drop', it must be"):
         bowstring.Consumer("localhost:1", on_undecodable="drop")
+
+
+def test_names_of_formats_need_no_schema(servers):
+    with reader(servers, "skip", key="text", value="json") as consumer:
+        assert read(consumer, 3) == GOOD
+    texts = bowstring.read("orders", value="text", columns=["value"], bootstrap_servers=servers)
+    assert texts.column("value").to_pylist()[:2] == ["x", '{"id":1}']
+    with pytest.raises(bowstring.ConfigError, match="value is 'xml', it must be"):
+        bowstring.Consumer("localhost:1", value="xml")
+
+
+def test_the_asyncio_consumer_does_not_wait_for_a_dead_letter_topic():
+    letters = bowstring.DeadLetter("bad", None)
+    with pytest.raises(bowstring.ConfigError, match="would hold up the loop"):
+        bowstring.aio.Consumer("localhost:1", value="json", on_undecodable=letters)
