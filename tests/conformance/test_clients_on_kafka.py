@@ -12,6 +12,7 @@ import confluent_kafka.admin
 import kafka
 import pyarrow as pa
 import pytest
+from starlette.testclient import TestClient
 
 from bowstring import (
     Admin,
@@ -37,6 +38,8 @@ from bowstring.clients.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
+from bowstring.console.app import create_app
+from bowstring.console.options import ConsoleOptions
 from bowstring.operations.partition_state import MIN_ISR
 from tests.conformance.guard import PASSWORD, Guard, login
 from tests.support.certificates import foreign_authority
@@ -433,3 +436,17 @@ def test_administration_of_security(both: Broker, trust: dict[str, str]) -> None
     assert guard.lets_in("guarded", token) == (False, False)
     after = guard.view()
     assert (after.rules, after.users, after.tokens) == (before.rules, before.users, before.tokens)
+
+
+def test_the_console_shows_groups_transactions_and_access(where: str, topic: str) -> None:
+    """Parts that the cluster does not offer say so; no page fails."""
+    group = f"of-console-{topic}"
+    with Admin(where) as admin:
+        admin.alter_offsets(group, {TopicPartition(topic, 0): 0})
+    app = create_app(ConsoleOptions(bootstrap_servers=where))
+    with TestClient(app, base_url="http://localhost:8080") as client:
+        for path in ("/share-groups", "/transactions", "/transactions/hanging", "/users", "/acls", "/quotas"):
+            assert client.get(path).status_code == 200, path
+        assert group in client.get(f"/groups?q={group}").text
+        assert f"/topics/{topic}" in client.get(f"/groups/one?name={group}").text
+        assert "<h2>Preview</h2>" in client.get(f"/groups/one/reset?name={group}&way=latest").text
