@@ -17,6 +17,7 @@ NO_RUN = {
     "docs/guide/pipelines.md": 1,
     "docs/how-to/backup.md": 1,
     "docs/how-to/cluster.md": 2,
+    "docs/how-to/console.md": 5,
     "docs/how-to/container.md": 4,
     "docs/how-to/controllers.md": 3,
     "docs/how-to/kafka-connect.md": 2,
