@@ -85,7 +85,7 @@ def defined(name, text):
 
 
 def test_product_code_is_used():
-    product = texts(PRODUCT, ".py", ".pyx", ".pxd", ".h", ".java", ".md", ".toml")
+    product = texts(PRODUCT, ".py", ".pyx", ".pxd", ".h", ".html", ".java", ".md", ".toml")
     definitions = Counter()
     places = defaultdict(set)
     for file, text in product.items():

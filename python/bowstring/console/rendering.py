@@ -77,11 +77,6 @@ def page(request: Request, template: str, *, status: int = 200, **context: Any) 
     return HTMLResponse(rendered(request, template, **context), status)
 
 
-def fragment(request: Request, template: str, **context: Any) -> Response:
-    """Returns a part of a page: a template that does not extend base.html."""
-    return HTMLResponse(rendered(request, template, **context))
-
-
 def rendered(request: Request, template: str, **context: Any) -> str:
     """Returns what a template gives, such as an element for `live`."""
     return environment().get_template(template).render(_shared(request) | context)
