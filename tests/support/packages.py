@@ -170,7 +170,7 @@ OUTER_PACKAGES = {
     "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
     "operations": {"clients", "clients.admin", "protocol"},
     "console": {
-        *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.producer"),
+        *("audit", "clients", "clients.admin", "clients.config", "clients.consumer", "clients.producer"),
         *("operations", "protocol", "search", "security", "version"),
     },
     "demo": {

@@ -69,7 +69,7 @@ class CountsReader:
             raise UnknownTopicError(
                 error.code,
                 f"there is no topic {self.topic!r} at {bootstrap}: no client has reported counts there. Give "
-                "clients audit.tier (docs/how-to/audit.md), or name the topic with --topic",
+                "clients audit.tier (docs/how-to/audit.md), or name the topic with --counts-topic",
             ) from None
         consumer.assign(partitions)
         since_ms = now_ms() - self.table.keep_ms

@@ -32,6 +32,9 @@ def console(
             help="Allow an address that other machines can reach, although nobody signs in.",
         ),
     ] = False,
+    audit_topic: Annotated[
+        str, typer.Option("--audit-topic", help="Topic of the counts of clients.")
+    ] = "audit-counts",
     tls_certificate: Annotated[
         Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM certificate, for https.")
     ] = None,
@@ -47,6 +50,7 @@ def console(
         "--port": port,
         "--listen": listen,
         "--command-config": command_config,
+        "--audit-topic": audit_topic,
         "--tls-certificate": tls_certificate,
         "--tls-key": tls_key,
     }

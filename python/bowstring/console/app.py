@@ -46,6 +46,7 @@ PAGES = (
     "messages",
     "message_tails",
     "message_produce",
+    "audit",
 )
 
 

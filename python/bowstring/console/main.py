@@ -10,6 +10,7 @@ import threading
 from argparse import SUPPRESS, ArgumentParser
 from collections.abc import Sequence
 
+from bowstring.clients.audit import COUNTS_TOPIC
 from bowstring.clients.errors import ClientError, ConfigError, MissingPackageError
 from bowstring.console.options import (
     HOST_DEFAULT,
@@ -63,6 +64,9 @@ def parser() -> ArgumentParser:
         help="schema registry of Avro, Protobuf and JSON values; http://user:password@host:port if it needs "
         "a user (or BOWSTRING_SCHEMA_REGISTRY)",
     )
+    made.add_argument(
+        "--audit-topic", default=COUNTS_TOPIC, metavar="TOPIC", help="topic of the counts of clients"
+    )
     made.add_argument("--tls-certificate", metavar="FILE", help="PEM certificate, for https")
     made.add_argument("--until-stdin-ends", action="store_true", help=SUPPRESS)
     made.add_argument("--tls-key", metavar="FILE", help="PEM key of the certificate")
@@ -85,6 +89,7 @@ def main(argv: Sequence[str]) -> int:
             tls_certificate=given.tls_certificate,
             tls_key=given.tls_key,
             schema_registry=given.schema_registry,
+            audit_topic=given.audit_topic,
         )
         options.check()
         if given.until_stdin_ends:

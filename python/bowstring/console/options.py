@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bowstring.clients.audit import COUNTS_TOPIC
 from bowstring.clients.config.security import client_security, environment_security, security_of_properties
 from bowstring.clients.errors import ConfigError
 from bowstring.security.client_settings import SecuritySettingsError, canonical
@@ -34,6 +35,7 @@ class ConsoleOptions:
         timeout_s: how long a request to the cluster may take.
         schema_registry: address of a schema registry, for values with schema ids; may have a user and a
             password. Never shown.
+        audit_topic: topic of the counts that clients report (docs/how-to/audit.md).
     """
 
     bootstrap_servers: str = "localhost:9092"
@@ -47,6 +49,7 @@ class ConsoleOptions:
     tls_key: str | None = None
     timeout_s: float = 10.0
     schema_registry: str | None = field(default=None, repr=False)
+    audit_topic: str = COUNTS_TOPIC
 
     @property
     def is_loopback(self) -> bool:
