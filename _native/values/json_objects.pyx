@@ -55,6 +55,7 @@ cdef extern from *:
 cdef enum:
     RECENT = 32                 # strings of one field that are kept, to be used again
     RECENT_MAX_BYTES = 15
+    EXPECTED_MAX_BYTES = 32     # a multiple of 8
     NAMES = 512                 # names of fields that are kept, of values without a schema
     NAME_MAX_BYTES = 55
     NUMBER_MAX_BYTES = 4000     # Python limits the digits of integers, too
@@ -75,6 +76,8 @@ ctypedef struct Fields:
     const Shape *shape          # for what is made by way of the column
     PyObject *name              # borrowed from the shape
     Py_hash_t hash
+    int expected_size           # of `expected`: the name as it stands in most texts, with quotes and colon; 0: none
+    uint8_t[EXPECTED_MAX_BYTES] expected
     Fields *parts
     PyObject **made             # of a struct: the objects of its fields, until the dict is made
     Kept *recent                # of a string
@@ -183,6 +186,29 @@ cdef inline PyObject *whole(Scan *s, PyObject *made) noexcept:
 # ---------------------------------------------------------------- by a plan
 
 
+cdef inline bint expects(const Scan *s, const Fields *field) noexcept:
+    """Whether the text goes on with a field's name."""
+    cdef uint64_t word, wanted
+    cdef int size = field.expected_size
+    if size == 0 or s.end - s.at < EXPECTED_MAX_BYTES:
+        return False
+    cdef const uint8_t *at = s.at
+    cdef const uint8_t *name = field.expected
+    while size >= 8:
+        memcpy(&word, at, 8)
+        memcpy(&wanted, name, 8)
+        if word != wanted:
+            return False
+        at += 8
+        name += 8
+        size -= 8
+    if size == 0:
+        return True
+    memcpy(&word, at, 8)
+    memcpy(&wanted, name, 8)
+    return (word ^ wanted) << (64 - 8 * size) == 0
+
+
 cdef inline Fields *field_of(Fields *fields, const Scan *s, int *next_field) noexcept:
     """The field of the name taken last; NULL: not wanted."""
     cdef const Node *node = fields.node
@@ -216,11 +242,16 @@ cdef bint scan_fields(Parsing *p, Fields *fields, int depth) noexcept:
         s.at += 1
         return True
     while True:
-        if not json_string(s):
-            return False
-        field = field_of(fields, s, &next_field)
-        if not json_take(s, c':', "':' is missing"):
-            return False
+        if next_field < fields.node.n_fields and expects(s, &fields.parts[next_field]):
+            field = &fields.parts[next_field]
+            next_field += 1
+            s.at += field.expected_size
+        else:
+            if not json_string(s):
+                return False
+            field = field_of(fields, s, &next_field)
+            if not json_take(s, c':', "':' is missing"):
+                return False
         if field == NULL:
             if not json_skip(s, depth + 1):
                 return False
@@ -391,11 +422,20 @@ cdef class JsonObjects(ColumnObjects):
         cdef int i
         fields.node, fields.shape, fields.name = node, shape, <PyObject *>shape.name
         fields.hash = PyObject_Hash(fields.name)
+        self.expect(fields, b'"' + (<bytes>node.name.at[:node.name.size]) + b'":')
         fields.recent = <Kept *>self.memory.room(RECENT * sizeof(Kept) if node.kind == J_STRING else 1)
         fields.made = <PyObject **>self.memory.room(node.n_fields * sizeof(PyObject *))
         fields.parts = <Fields *>self.memory.room(node.n_fields * sizeof(Fields))
         for i in range(node.n_fields):
             self.fill(&fields.parts[i], node.fields[i], shape.parts[1 if node.kind == J_MAP else i])
+        return 0
+
+    cdef int expect(self, Fields *fields, bytes text) except -1:
+        """Sets the text of a name, unless it has what JSON escapes."""
+        if len(text) > EXPECTED_MAX_BYTES or text.count(b'"') > 2 or b"\\" in text or min(text) < 32:
+            return 0
+        fields.expected_size = <int>len(text)
+        memcpy(fields.expected, <const uint8_t *>text, len(text))
         return 0
 
     cdef void forget(self, Fields *fields) noexcept:
