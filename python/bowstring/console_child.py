@@ -14,6 +14,7 @@ from typing import Final
 
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs.listener_configs import listener_value
 from bowstring.engine.requests.listeners import Listener
 
 MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
@@ -114,6 +115,6 @@ def _security(listener: Listener, configs: BrokerConfigs) -> dict[str, str]:
         return {}
     found = {"BOWSTRING_SECURITY_PROTOCOL": listener.protocol}
     if listener.has_sasl:
-        enabled = {each.upper() for each in configs.value("sasl.enabled.mechanisms")}
+        enabled = {each.upper() for each in listener_value(configs, listener.name, "sasl.enabled.mechanisms")}
         found["BOWSTRING_SASL_MECHANISM"] = next((each for each in MECHANISMS if each in enabled), "")
     return found
