@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from bowstring.clients.share.consumer import ShareConsumer as ShareConsumer
     from bowstring.clients.share.records import ShareRecord as ShareRecord
     from bowstring.cluster.cluster import Cluster as Cluster
+    from bowstring.cluster.process import NodeError as NodeError
     from bowstring.exactly_once import transform as transform
     from bowstring.kernels.function import KernelError as KernelError
     from bowstring.kernels.function import kernel as kernel
@@ -135,6 +136,7 @@ _MODULES = {
     "NewTopic": "clients.admin.results",
     "NoBrokerError": "clients.errors",
     "NoOffsetError": "clients.errors",
+    "NodeError": "cluster.process",
     "OffsetAndMetadata": "clients.records",
     "OffsetOutOfRangeError": "clients.errors",
     "Producer": "clients.producer.producer",
@@ -215,6 +217,7 @@ __all__ = [
     "NewTopic",
     "NoBrokerError",
     "NoOffsetError",
+    "NodeError",
     "OffsetAndMetadata",
     "OffsetOutOfRangeError",
     "Producer",

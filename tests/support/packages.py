@@ -161,6 +161,7 @@ OUTER_PACKAGES = {
         "clients.consumer",
         "clients.producer",
         "kernels",
+        "values",
     },
     "pytest_plugin": {"broker", "clients", "clients.admin", "cluster"},
     "spark": {

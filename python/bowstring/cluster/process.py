@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from bowstring.clients.errors import ClientError
 from bowstring.cluster.layout import Node
 
 START_TIMEOUT_S: Final = 60.0
@@ -19,7 +20,7 @@ _PAUSE_S: Final = 0.01
 _READY: Final = re.compile(rb'^\S+ \S+ INFO ready |"message": "ready"', re.M)
 
 
-class NodeError(RuntimeError):
+class NodeError(ClientError, RuntimeError):
     """A node did not start or stop, or is not in the state that a call needs."""
 
 

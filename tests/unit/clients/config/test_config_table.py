@@ -111,8 +111,8 @@ def test_every_row_names_an_argument_or_a_reason(table, client):
 def test_every_argument_has_a_name_elsewhere(table, client):
     named = {row.argument for row in table.rows.values()}
     own = set(inspect.signature(client.__init__).parameters) - {"self"}
-    # Of Arrow columns, for which other clients have no word.
-    formats = {"key", "value"} if client is Consumer else set()
+    # Of decoded records, for which other clients have no word.
+    formats = {"key", "value", "on_undecodable"} if client is Consumer else set()
     assert own - named == formats
 
 
