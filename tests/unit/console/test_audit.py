@@ -6,7 +6,6 @@ import bowstring
 from bowstring.audit.counts_reader import now_ms
 
 pytest.importorskip("starlette")
-pytest.importorskip("httpx")
 
 from starlette.testclient import TestClient
 

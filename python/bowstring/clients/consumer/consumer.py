@@ -187,7 +187,6 @@ class Consumer(
         **_aliases: Unpack[ConsumerAliases],
     ):
         self._read_committed, self._check_crcs = is_read_committed(isolation_level), check_crcs
-        self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
         self._owner, self._positions = SingleThread("Consumer"), Positions()
         self._begin(_log, client_id, request_timeout_ms, client_security(security), on_error)
@@ -198,10 +197,7 @@ class Consumer(
         how = (self._read_committed, check_crcs, auto_offset_reset, local)
         fetch = FetchConfig(*sizes, fetch_max_wait_ms, *how, client_rack or "", metadata_max_age_ms / 1000)
         self._fetcher = Fetcher(self._client, self._cluster, self._positions, fetch)
-        formats = {"key": _format(key), "value": _format(value)}
-        self._prepare_arrow(formats)
-        self._undecodables = Undecodables(on_undecodable)
-        self._prepare_objects(formats["key"], formats["value"])
+        self._prepare_values(_format(key), _format(value), on_undecodable, max_decompressed_batch_bytes)
         self._begin_counts(audit, (client_id, group_id or ""), bootstrap_servers, security)
         self._finalizer = weakref.finalize(self, _abandon, None, self._client, self._reporter)
         if group_id is not None:
@@ -209,6 +205,14 @@ class Consumer(
             group = (group_id, group_instance_id, max_poll_interval_ms, client_rack)
             config = group_config(group_protocol, group, classic, group_remote_assignor)
             self._join_group(config, auto_commit_interval_ms / 1000 if enable_auto_commit else None)
+
+    def _prepare_values(
+        self, key: ValueFormat | None, value: ValueFormat | None, on_undecodable: Any, limit: int
+    ) -> None:
+        self._max_decompressed_batch_bytes = limit
+        self._prepare_arrow({"key": key, "value": value})
+        self._undecodables = Undecodables(on_undecodable)
+        self._prepare_objects(key, value)
 
     def _join_group(self, config: GroupConfig, auto_commit_s: float | None) -> None:
         threads = HeartbeatThreads(
