@@ -294,8 +294,7 @@ def read(
 ) -> Records:
     """Reads the records of a topic from `start` up to `end` as a table.
 
-    The ends of the partitions at the time of the call bound the read. Gaps in the offsets from compaction and
-    transactions do not shorten it. Rows are in the order of partitions and offsets.
+    The ends of the partitions at the call bound the read. Rows are in the order of partitions and offsets.
 
     Args:
         topic: a topic, or several.
@@ -305,12 +304,10 @@ def read(
         end: like `start`, exclusive. A bound beyond the end of a partition means its end.
         bootstrap_servers: `host:port,host:port`, or a list of them; None: $BOWSTRING_BOOTSTRAP_SERVERS, else
             localhost:9092, with settings of TLS and SASL such as $BOWSTRING_SASL_PASSWORD (sasl.password).
-        columns: names from topic, partition, offset, timestamp, timestamp_type, key, value, headers; None
-            for all.
+        columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers; None for all.
         key, value: formats (bowstring.Json, Avro, Protobuf) that decode the column into a struct. A value
             that does not decode is null, with a message in a column `key_error` or `value_error`. "json"
-            infers the schema from the first 1,000 records that arrive: a field that only later records have
-            is left out, and a later value of another type does not decode. "text" is bowstring.Text().
+            infers the schema from the first 1,000 records that arrive. "text" is bowstring.Text().
         partitions: only these.
         where: a kernel (`bowstring.kernel`) that runs inside the read; records for which it returns false are
             left out.
@@ -333,12 +330,11 @@ def read(
     """
     form = {"columns": columns, "layout": "binary", "timestamp_unit": "ms"}
     form |= {name: configs.pop(name) for name in ("layout", "timestamp_unit") if name in configs}
-    wanted: dict[str, Any] = {"topic": topic, "start": start, "end": end, "partitions": partitions}
-    wanted |= {"bootstrap_servers": bootstrap_servers, "form": form, "configs": configs}
+    where_from: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "partitions": partitions}
     fused = _fused(where, aggregate, by)
-    sample = {"bootstrap_servers": bootstrap_servers, "partitions": partitions}
-    formats = _formats({"key": key, "value": value}, topic, (start, end), sample, configs)
-    found = Scan(formats=formats, fused=fused, progress=progress, **wanted)
+    formats = _formats({"key": key, "value": value}, topic, (start, end), where_from, configs)
+    at = {"topic": topic, "start": start, "end": end, "progress": progress, **where_from}
+    found = Scan(formats=formats, fused=fused, form=form, configs=configs, **at)
     return Records(found.aggregated(fused) if fused is not None and fused.aggregate else found.table())
 
 
