@@ -84,7 +84,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _fill(admin: Admin, options: argparse.Namespace) -> None:
-    from bowstring.clients.admin.admin import NewTopic
+    from bowstring.clients.admin.results import NewTopic
+    from bowstring.clients.records import TopicPartition
 
     names = [f"many-{number:05d}" for number in range(options.topics)]
     for at in range(0, len(names), TOPICS_PER_REQUEST):
@@ -93,7 +94,9 @@ def _fill(admin: Admin, options: argparse.Namespace) -> None:
         )
     for number in range(options.groups):
         read = names[number % len(names) :][:5]
-        offsets = {(name, partition): 0 for name in read for partition in range(options.partitions)}
+        offsets = {
+            TopicPartition(name, partition): 0 for name in read for partition in range(options.partitions)
+        }
         admin.alter_offsets(f"group-{number:04d}", offsets)
 
 

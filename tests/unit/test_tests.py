@@ -258,6 +258,7 @@ PRIVATE = {
 # Listeners at 127.0.0.1, each with the reason why clients of other tests may reach them.
 SHARED_ADDRESS = {
     "system/bad_input/meddler.py": "forwards to a real broker, in whose answers its address is to have the same length",
+    "system/test_serve.py": "takes the port that a console is to find taken",
     "unit/cluster/test_ports.py": "takes a port that is not to be given; accepts nobody",
     "unit/server/test_listeners.py": "takes the port that a broker is to find taken",
 }

@@ -14,11 +14,11 @@ from bowstring import Consumer, Producer
 from tests.support.browser import browser as running_browser
 from tests.support.peers import ROOT
 from tests.system.console.shown_cluster import shown_cluster
-from tests.system.console.visits import visit
+from tests.system.console.visits import Scheme, visit
 
 PICTURES = ROOT / "docs" / "pictures"
 # Path, colours, name; the paths' state is what a reader would have clicked.
-SHOWN = (
+SHOWN: tuple[tuple[str, Scheme, str], ...] = (
     ("/", "light", "console-overview"),
     ("/topics/orders/messages?q=customer+3", "light", "console-messages"),
     ("/groups/one?name=billing", "dark", "console-group"),

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Literal
 
-from bowstring import Admin, Consumer, Producer, ShareConsumer
-from bowstring.clients.admin.acls import AclBinding
-from bowstring.clients.admin.scram_users import (
+from bowstring import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+    Admin,
+    Consumer,
+    Producer,
+    ResourcePatternType,
     ScramCredentialInfo,
+    ScramMechanism,
+    ShareConsumer,
+    TopicPartition,
     UserScramCredentialUpsertion,
 )
 from tests.support.access import STANDARD
@@ -103,32 +114,33 @@ def fill(admin: Admin, servers: str) -> None:
             value = {"id": number, "customer": f"customer {number % 7}", "total": number * 1.5, "paid": True}
             producer.send("orders", json.dumps(value).encode(), key=f"order-{number}".encode())
         producer.send("greetings", b"hello", key=b"me", headers=[("language", b"en")])
-        for value in HOSTILE_VALUES:
-            short = value[:200]
-            producer.send(HOSTILE, value, key=short, headers=[(short.decode("utf-8", "replace"), short)])
+        for hostile in HOSTILE_VALUES:
+            short = hostile[:200]
+            producer.send(HOSTILE, hostile, key=short, headers=[(short.decode("utf-8", "replace"), short)])
         producer.flush()
     for name in ("payments", HOSTILE_NAME):
         with Producer(servers, transactional_id=name) as producer:
             producer.begin_transaction()
             producer.send("greetings", b"in a transaction").result()
             producer.commit_transaction()
-    info = ScramCredentialInfo("SCRAM-SHA-256", 4096)
-    admin.alter_offsets(HOSTILE_NAME, {(HOSTILE, 0): 1})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    admin.alter_offsets(HOSTILE_NAME, {TopicPartition(HOSTILE, 0): 1})
     admin.alter_user_scram_credentials(
         [UserScramCredentialUpsertion(user, info, PASSWORD) for user in (USER, HOSTILE_NAME)]
     )
     for user in (USER, HOSTILE_NAME):
-        for operation in ("describe", "read"):
-            admin.create_acls(
-                [AclBinding("topic", "orders", "literal", f"User:{user}", "*", operation, "allow")]
-            )
+        for operation in (AclOperation.DESCRIBE, AclOperation.READ):
+            where = (AclResourceType.TOPIC, "orders", ResourcePatternType.LITERAL)
+            rule = AclBinding(*where, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+            admin.create_acls([rule])
         admin.alter_client_quotas({"user": user, "client-id": user}, {"producer_byte_rate": 1 << 20})
 
 
 @contextmanager
 def _members(servers: str) -> Iterator[None]:
     with ExitStack() as stack:
-        for group, protocol in (("billing", "classic"), ("shipping", "consumer")):
+        protocols: dict[str, Literal["classic", "consumer"]] = {"billing": "classic", "shipping": "consumer"}
+        for group, protocol in protocols.items():
             consumer = Consumer(
                 servers,
                 group_id=group,
@@ -139,7 +151,7 @@ def _members(servers: str) -> Iterator[None]:
             )
             stack.enter_context(consumer)
             consumer.subscribe(["orders"])
-            wait_until(lambda consumer=consumer: consumer.poll(timeout=1))
+            wait_until(functools.partial(consumer.poll, timeout=1))
             consumer.commit()
         with Admin(servers) as admin:
             admin.alter_configs("group", "workers", set={"share.auto.offset.reset": "earliest"})

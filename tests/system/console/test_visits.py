@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from tests.support.addresses import own_address
 from tests.system.console.visits import NARROW, WIDE, visit
 
 GOOD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Good</title>
@@ -38,9 +39,9 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+    with HTTPServer((own_address(), 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://{own_address()}:{server.server_port}"
         server.shutdown()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page
@@ -17,6 +17,7 @@ SCREENSHOTS = ROOT / "build" / "screenshots"
 WIDE, NARROW = 1280, 390
 HEIGHTS = {WIDE: 800, NARROW: 844}
 TIMEOUT_MS = 20_000
+Scheme = Literal["light", "dark"]
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 TOO_WIDE = """() => {
   const width = document.documentElement.clientWidth, scrolled = document.documentElement.scrollWidth;
@@ -67,14 +68,14 @@ class Visit:
         answer = self.page.goto(self.url + path, wait_until="load")
         assert answer is not None and answer.ok, f"{path}: {answer and answer.status}"
 
-    def look(self, *, scheme: str, width: int) -> None:
+    def look(self, *, scheme: Scheme, width: int) -> None:
         """Shows the open page in light or dark, and at another width."""
         self.page.emulate_media(color_scheme=scheme)
         self.page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
 
     def hostile_runs(self) -> int:
         """Returns how often a script of shown data ran."""
-        return self.page.evaluate("window.__hostile || 0")
+        return int(self.page.evaluate("window.__hostile || 0"))
 
     def focused(self) -> str:
         """Returns id and text of the element that has the focus."""

@@ -18,6 +18,7 @@ from bowstring.console.pages.message_tails import TAILS_MAX
 from bowstring.search.expression import Expression
 from bowstring.search.record_filter import RecordFilter
 from bowstring.search.value_decoder import ValueDecoder
+from tests.support.addresses import own_address
 from tests.support.waiting import HANG_S, wait_until
 
 
@@ -91,7 +92,7 @@ def test_refusals(new_topic, tail_of):
 def console(bootstrap):
     """A console in a thread: events do not end, so that they need real connections."""
     app = create_app(ConsoleOptions(bootstrap_servers=bootstrap))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server((own_address(), 0)) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
@@ -102,7 +103,7 @@ def console(bootstrap):
 
 
 def follow(port, topic, query=""):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_S)
+    connection = http.client.HTTPConnection(own_address(), port, timeout=HANG_S)
     connection.request("GET", f"/topics/{topic}/messages/tail/live{query}")
     return connection, connection.getresponse()
 
@@ -147,7 +148,7 @@ def test_the_page(console, new_topic):
     _, port = console
     topic = new_topic()
     for query, status in (("?q=a&expr=value.a%3D%3D1", 200), ("?expr=value.", 400)):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=HANG_S)
+        connection = http.client.HTTPConnection(own_address(), port, timeout=HANG_S)
         connection.request("GET", f"/topics/{topic}/messages/tail{query}")
         answer = connection.getresponse()
         text = answer.read().decode()

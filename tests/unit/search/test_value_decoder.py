@@ -13,6 +13,7 @@ import pytest
 from bowstring.clients.errors import ConfigError
 from bowstring.search.schema_registry import SchemaRegistry, SchemaRegistryError
 from bowstring.search.value_decoder import Decoded, ValueDecoder, plain_json
+from tests.support.addresses import own_address
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ class Answers(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def served():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+    with ThreadingHTTPServer((own_address(), 0), Answers) as server:
         server.asked = []
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -122,7 +123,7 @@ def served():
 
 @pytest.fixture
 def registry(served):
-    return SchemaRegistry(f"http://ann:s3cret@127.0.0.1:{served.server_port}/")
+    return SchemaRegistry(f"http://ann:s3cret@{own_address()}:{served.server_port}/")
 
 
 def test_avro_by_schema_id(registry, served):
@@ -162,7 +163,7 @@ def test_registry_failures_are_notes(registry, served):
             found = decoder.decode(struct.pack(">bI", 0, schema_id) + b"\1\2\3")
             assert found.kind == "bytes" and reason in found.note and "s3cret" not in found.note
     assert len(served.asked) == 4, "failures are kept for a while"
-    refused = SchemaRegistry(f"http://127.0.0.1:{served.server_port}")
+    refused = SchemaRegistry(f"http://{own_address()}:{served.server_port}")
     with pytest.raises(SchemaRegistryError, match="refuses the user"):
         refused.by_id(1)
     assert "s3cret" not in repr(registry)

@@ -114,7 +114,7 @@ def test_required_fields_are_those_without_a_default():
     [
         ORDER,
         Struct(3, [Line("apple")]),
-        Model(id=1, price="1.25", fullName="Ada", line=Line("apple")),
+        Model(id=1, price=decimal.Decimal("1.25"), fullName="Ada", line=Line("apple")),
         Typed(id=1),
     ],
 )
