@@ -34,6 +34,7 @@ FREE = {("acknowledge", "records"), ("send_arrow_columns", "timestamps")}
 ELSEWHERE = {
     "send",
     "over",
+    "payload",
     "submit",
     "after_fork",
     "record_failed",

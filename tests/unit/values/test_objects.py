@@ -78,7 +78,12 @@ def agree(form: ValueFormat, values: list[bytes]) -> int:
     good = 0
     for value in values:
         made = decoder(value)
-        expected, reason = by_arrow(form, value)
+        try:
+            expected, reason = by_arrow(form, value)
+        except (OverflowError, ValueError):
+            # Arrow has a date that Python cannot hold.
+            assert isinstance(made, Undecodable), value
+            continue
         if isinstance(made, Undecodable):
             assert made.reason == reason
             continue

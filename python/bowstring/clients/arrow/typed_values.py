@@ -18,24 +18,27 @@ if TYPE_CHECKING:
 class ValueFormat(Protocol):
     """Decodes bytes into typed columns.
 
+    Formats may also have `type`, the type of what `decode` makes (else a struct of `schema`), and
+    `object_decoder()`, which returns a native decoder of single values for one thread: without it, `poll`
+    returns their bytes.
+
     Attributes:
         schema: the columns.
     """
 
     schema: pa.Schema
 
-    @property
-    def type(self) -> pa.DataType:
-        """The type of `decode`'s values."""
-
-    def object_decoder(self) -> ObjectDecoder:
-        """Returns a native decoder of single values to Python objects, for one thread."""
-
     def decode(self, array: pa.Array) -> tuple[pa.StructArray, pa.StringArray | None]:
         """Decodes binary or binary_view values into structs and error messages. A bad value is a null struct
         with a message, a null value a null struct without one. The messages are None when all values are
         good.
         """
+
+
+def object_decoder_of(form: ValueFormat | None) -> ObjectDecoder | None:
+    """Returns a decoder of single values, None where `poll` returns their bytes."""
+    make = getattr(form, "object_decoder", None)
+    return None if make is None else make()
 
 
 def named_format(form: Any) -> Any:
@@ -79,7 +82,8 @@ class TypedColumns:
             if form is None:
                 fields.append(field)
             else:
-                fields.append(arrow.field(field.name, form.type))
+                kind = getattr(form, "type", None) or arrow.struct(list(form.schema))
+                fields.append(arrow.field(field.name, kind))
                 fields.append(arrow.field(f"{field.name}_error", arrow.string()))
         self.schema: pa.Schema = arrow.schema(fields)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring._native.client.window_counts import WindowCounts
+from bowstring.clients.arrow.typed_values import object_decoder_of
 from bowstring.clients.consumer import record_batches
 from bowstring.clients.consumer.partition_state import Chunk, PartitionState, Positions
 from bowstring.clients.consumer.undecodable import Undecodables
@@ -54,8 +55,7 @@ class RecordReading:
     _counts: WindowCounts | None
 
     def _prepare_objects(self, key: ValueFormat | None, value: ValueFormat | None) -> None:
-        keys = None if key is None else key.object_decoder()
-        self._objects = (keys, None if value is None else value.object_decoder())
+        self._objects = (object_decoder_of(key), object_decoder_of(value))
 
     def poll(self, timeout: float | None = 1.0, *, max_records: int | None = None) -> list[Record]:
         """Returns records that have arrived; waits for the first up to `timeout` seconds, with None or -1

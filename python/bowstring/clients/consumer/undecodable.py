@@ -24,7 +24,7 @@ class DeadLetters(Protocol):
         """Sends one record and returns its future."""
 
 
-OnUndecodable: TypeAlias = "Literal['raise', 'skip'] | DeadLetters"
+OnUndecodable: TypeAlias = Literal["raise", "skip"] | DeadLetters
 
 
 class Undecodables:
