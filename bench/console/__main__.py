@@ -20,7 +20,7 @@ from bench.console.pages import Console, running_console
 from bench.console.views import views
 from bench.peers.bowstring import Bowstring
 from bench.procfs import Meter, memory
-from bowstring import Admin
+from bowstring import Admin, Producer
 
 TOPICS_PER_REQUEST = 100
 MIB = 1 << 20
@@ -55,6 +55,8 @@ def main(arguments: list[str] | None = None) -> tuple[list[Row], list[Cost]]:
         servers = f"127.0.0.1:{peer.port}"
         with Admin(servers, timeout_ms=120_000) as admin:
             _fill(admin, options)
+        with Producer(servers) as producer:
+            producer.send("many-00000", b'{"id": 1}', partition=0).result()
         with running_console(servers) as console:
             chosen = options.paths or views("many-00000", ["group-0000"])
             rows = [row for path in chosen if (row := _measure(console, path)) is not None]

@@ -71,7 +71,13 @@ class Record(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Position of a produced record. `offset` is -1 with acks=0, where brokers do not answer."""
+    """Position of a produced record.
+
+    Attributes:
+        topic, partition: where it was written.
+        offset: its place in the partition; -1 with acks=0, where brokers do not answer.
+        timestamp: milliseconds since the epoch.
+    """
 
     topic: str
     partition: int

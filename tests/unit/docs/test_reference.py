@@ -79,7 +79,7 @@ def test_every_argument_has_a_meaning(client):
 def test_meanings_of_arguments_come_from_docstrings():
     found = client_settings.argument_docs(bowstring.Consumer)
     assert found["group_id"] == "required to subscribe and to commit."
-    assert found["key"] == found["value"] and "structs" in found["key"]
+    assert found["key"] == found["value"] and "typed" in found["key"]
 
 
 def test_apis():
