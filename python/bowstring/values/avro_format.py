@@ -105,7 +105,7 @@ class Avro(ValueFormat):
         decoder = self._make_decoder()
         learns = self._schemas is not None and self.framing is not None
         learn = partial(self._learn, decoder) if learns else None
-        return ColumnObjects(decoder, object_plan(self.type), learn)
+        return self._instances(ColumnObjects(decoder, object_plan(self.type), learn))
 
     def _make_decoder(self) -> AvroDecoder:
         decoder = AvroDecoder(self._columns, self.framing is not None, self._schemas is None)

@@ -9,6 +9,8 @@ from typing import Any
 from bowstring.clients.errors import MissingPackageError
 from bowstring.values.class_schema import ClassSchema, fields_of, is_pydantic, is_schema_class
 
+_REASONS_MAX = 5
+
 Make = Callable[[dict[str, Any]], Any]
 
 
@@ -38,6 +40,18 @@ def instance_maker(schema: ClassSchema) -> Make:
     if drop is None:
         return convert
     return lambda value: convert(drop(value))
+
+
+def refusal(cls: type, error: Exception) -> str:
+    """Returns why a class does not take a value, in one line.
+
+    Args:
+        error: what `instance_maker`'s function raised.
+    """
+    parts = error.errors() if hasattr(error, "errors") and is_pydantic(cls) else []
+    found = [f"{'.'.join(str(step) for step in each['loc']) or 'the value'}: {each['msg']}" for each in parts]
+    reason = "; ".join(found[:_REASONS_MAX]) or " ".join(str(error).split()) or type(error).__name__
+    return f"the class {cls.__name__} does not take it: {reason}"
 
 
 def _model(of: Any, value: Any) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import pyarrow as pa
 
+from bowstring._native.values.instance_objects import InstanceObjects
 from bowstring._native.values.object_columns import ObjectEncoder, ObjectFault
 from bowstring.clients.arguments import WHOLE, check_value
 from bowstring.clients.errors import ConfigError
@@ -84,7 +86,8 @@ class ValueFormat(ABC):
     @abstractmethod
     def object_decoder(self) -> ObjectDecoder:
         """Returns a new native decoder that makes a Python object of each value, equal to what `to_pylist()`
-        makes of `decode`'s arrays, with maps as dicts. It is used by one thread at a time.
+        makes of `decode`'s arrays, with maps as dicts; if the schema is a class, the instance made of that.
+        It is used by one thread at a time.
         """
 
     def _make_decoder(self) -> Decoder:
@@ -169,6 +172,14 @@ class ValueFormat(ABC):
 
             make = self._make_instance = instance_maker(self._class)
         return make(value)
+
+    def _instances(self, decoder: ObjectDecoder) -> ObjectDecoder:
+        """Returns a decoder of instances if the schema is a class."""
+        if self._class is None:
+            return decoder
+        from bowstring.values.class_instances import refusal
+
+        return InstanceObjects(decoder, self.instance, partial(refusal, self._class.cls))
 
     def _decode(self, values: Input) -> tuple[Finished, list[tuple[int, str]]]:
         """Returns columns, and bad rows with the reason. Called by one thread at a time."""

@@ -123,7 +123,7 @@ class Json(ValueFormat):
         """Returns a new decoder to objects, for one thread."""
         if self._any:
             return AnyJsonObjects(self.framing is not None)
-        return JsonObjects(self._make_decoder(), object_plan(self.type))
+        return self._instances(JsonObjects(self._make_decoder(), object_plan(self.type)))
 
     def _make_decoder(self) -> JsonDecoder:
         if self._any:

@@ -106,9 +106,9 @@ class Consumer(
             this machine, and grant access to this user. "auto" does so if possible and otherwise reads over
             TCP, like False (docs/guide/local-reads.md). New records always arrive over TCP.
         value, key: formats (bowstring.Json, Avro, Protobuf, Text) that make Python objects of values and keys
-            in `poll` and iteration, and that turn these columns of `poll_arrow` and `to_reader` into typed
-            ones, each followed by a column `value_error` or `key_error`. "json" is JSON without a schema, for
-            `poll` only; "text" is bowstring.Text().
+            in `poll` and iteration (instances, if the schema is a class), and that turn these columns of
+            `poll_arrow` and `to_reader` into typed ones, each followed by a column `value_error` or
+            `key_error`. "json" is JSON without a schema, for `poll` only; "text" is bowstring.Text().
         on_undecodable: what `poll` and iteration do with a record whose key or value does not decode: "raise"
             UndecodableRecordError, "skip" it (the log names one a minute, `undecodable_counts` has them all),
             or a `bowstring.DeadLetter(topic, producer)`, whose topic has acknowledged it before the position
