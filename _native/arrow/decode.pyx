@@ -3,7 +3,7 @@
 It does not need pyarrow: clients/arrow/arrow_format.py makes pyarrow's arrays of the buffers.
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memset
 from bowstring._native.record.decode cimport Aborted
@@ -14,6 +14,7 @@ from bowstring._native.arrow.decode_rows cimport (
     TAKEN_TO_END, Taken, VIEW_BYTES, binary_discard, binary_room, offsets_room, rows_discard, rows_room, rows_take)
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_CONTROL, BATCH_HEADER_BYTES, BatchInfo, batch_crc_ok, batch_extent, batch_parse)
+from bowstring._native.record.timestamp_windows cimport TimeRun
 
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, CompressionError, decompress
 from bowstring._native.record.types import CorruptBatch
@@ -154,10 +155,6 @@ cdef tuple escaped_keys(BinaryColumn *c, int64_t count):
     return 0, [None, memory_of(&ends, 4 * (count + 1)), b"".join(keys)]
 
 
-cdef inline int64_t floor_divided(int64_t value, int64_t by) noexcept nogil:
-    return value // by - (1 if value % by < 0 else 0)
-
-
 cdef class ArrowRows:
     """Columns to which the records of one partition after the other are appended, until take() returns them.
 
@@ -168,13 +165,14 @@ cdef class ArrowRows:
         rows_max: most rows.
         bytes_max: most bytes of records, as framed in their batches; at least one record is always accepted. At most
             2 GiB - 1, so that offsets of 32 bits suffice.
+        window_ms: length of the windows in which take_counts() counts rows; 0: they are not counted.
     """
     cdef Rows out
     cdef list sources
     cdef bint stopped
 
     def __cinit__(self, columns, *, bint views=False, bint microseconds=False, int64_t rows_max=INT32_MAX,
-                  int64_t bytes_max=INT32_MAX):
+                  int64_t bytes_max=INT32_MAX, int64_t window_ms=0):
         memset(&self.out, 0, sizeof(Rows))
         for name in columns:
             self.out.wanted |= <int32_t>COLUMN_BITS[name]
@@ -182,6 +180,7 @@ cdef class ArrowRows:
         self.out.rows_max = max(1, min(rows_max, INT32_MAX - 1))
         self.out.bytes_max = max(1, min(bytes_max, INT32_MAX))
         self.out.headers.ascii = True
+        self.out.window_ms = window_ms
         self.sources = []
         self.stopped = False
 
@@ -203,16 +202,12 @@ cdef class ArrowRows:
         """Whether a limit was reached, so that no more records are appended."""
         return self.stopped or self.out.rows >= self.out.rows_max or self.out.bytes >= self.out.bytes_max
 
-    def timestamps_since(self, int64_t first_row):
-        """The timestamps of the rows from `first_row` on, in ms, as bytes of int64; the column must be wanted."""
-        cdef const int64_t *at = <const int64_t *>self.out.timestamps.data + first_row
-        cdef int64_t i, count = self.out.rows - first_row
-        cdef bytes copied = PyBytes_FromStringAndSize(<const char *>at, 8 * count)
-        cdef int64_t *to = <int64_t *>PyBytes_AS_STRING(copied)
-        if self.out.microseconds:
-            for i in range(count):
-                to[i] = floor_divided(to[i], 1000)
-        return copied
+    def take_counts(self):
+        """[(start of a window in ms, rows, largest timestamp in ms)] of the rows appended since the last call."""
+        cdef const TimeRun *runs = <const TimeRun *>self.out.runs.data
+        cdef int64_t i, count = self.out.run_count
+        self.out.run_count = 0
+        return [(runs[i].start, runs[i].count, runs[i].newest) for i in range(count)]
 
     def reserve(self, int64_t rows, int64_t data_bytes):
         """Reserves memory for rows. Without this call columns grow batch by batch."""

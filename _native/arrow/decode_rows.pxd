@@ -57,6 +57,11 @@ cdef struct Rows:
     int64_t end_offset
     int64_t next_offset           # of the first record that was not appended
     bint source_used              # a view points into the current source
+    int64_t window_ms             # rows are counted by windows of their timestamps; 0: they are not
+    int64_t low                   # smallest and largest timestamp of the last batch's rows, if rows are counted
+    int64_t high
+    int64_t run_count
+    Growing runs                  # TimeRun
     Growing topics                # int32 index into the caller's dictionary
     Growing partitions            # int32
     Growing offsets               # int64

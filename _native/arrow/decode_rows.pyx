@@ -4,6 +4,7 @@ from libc.string cimport memcpy, memset
 from bowstring._native.arrow.buffer_pool cimport Growing, memory_discard, memory_grow
 from bowstring._native.record.batch cimport ATTR_LOG_APPEND_TIME, BatchInfo, Record, record_parse
 from bowstring._native.record.decode cimport RECORD_MIN_BYTES
+from bowstring._native.record.timestamp_windows cimport TimeRun, is_one_window, window_start
 from bowstring._native.base.varint cimport get_varint, likely
 
 cdef enum:
@@ -176,7 +177,8 @@ cdef inline Taken take_loop(
     cdef int64_t rows_max = c.rows_max, bytes_left = c.bytes_max - c.bytes, row = c.rows
     cdef int64_t offset = 0, timestamp, base_timestamp = info.base_timestamp
     cdef int32_t i, wanted = c.wanted, before = -1, last = info.last_offset_delta
-    cdef bint stamped = info.attributes & ATTR_LOG_APPEND_TIME, used = False, roomy
+    cdef bint stamped = info.attributes & ATTR_LOG_APPEND_TIME, used = False, roomy, counted = c.window_ms > 0
+    cdef int64_t low = INT64_MAX, high = INT64_MIN
     cdef Taken taken = TAKEN_ALL
     for i in range(info.record_count):
         start = at
@@ -197,9 +199,12 @@ cdef inline Taken take_loop(
         roomy = end - at >= ROOMY_BYTES
         if wanted & COLUMN_OFFSET:
             offsets[row] = offset
+        timestamp = <int64_t>(<uint64_t>base_timestamp + <uint64_t>r.timestamp_delta)
         if wanted & COLUMN_TIMESTAMP and not stamped:
-            timestamp = <int64_t>(<uint64_t>base_timestamp + <uint64_t>r.timestamp_delta)
             timestamps[row] = in_microseconds(timestamp) if c.microseconds else timestamp
+        if counted:
+            low = timestamp if timestamp < low else low
+            high = timestamp if timestamp > high else high
         if wanted & COLUMN_KEY:
             used |= put_value(&keys, views, row, r.key, r.key_length, roomy, origin, source)
         if wanted & COLUMN_VALUE:
@@ -217,6 +222,8 @@ cdef inline Taken take_loop(
     c.bytes = c.bytes_max - bytes_left
     c.next_offset = offset if taken == TAKEN_FULL or taken == TAKEN_TO_END else from_offset
     c.source_used |= used
+    c.low = info.max_timestamp if stamped else low
+    c.high = info.max_timestamp if stamped else high
     finish_rows(c, row, info, stamped)
     return taken
 
@@ -232,10 +239,44 @@ cdef void finish_rows(Rows *c, int64_t rows, const BatchInfo *info, bint stamped
     c.rows = rows
 
 
+cdef bint add_run(Rows *c, int64_t start, int64_t count, int64_t newest) noexcept nogil:
+    """Counts rows of one window. False when memory ran out."""
+    cdef TimeRun *run = <TimeRun *>c.runs.data + (c.run_count - 1)
+    if c.run_count > 0 and run.start == start:
+        run.count += count
+        run.newest = newest if newest > run.newest else run.newest
+        return True
+    if not memory_grow(&c.runs, c.run_count * <int64_t>sizeof(TimeRun), sizeof(TimeRun)):
+        return False
+    run = <TimeRun *>c.runs.data + c.run_count
+    run.start, run.count, run.newest = start, count, newest
+    c.run_count += 1
+    return True
+
+
+cdef bint count_rows(
+        Rows *c, const uint8_t *at, const uint8_t *end, const BatchInfo *info, int64_t from_offset,
+        int64_t rows) noexcept nogil:
+    """Counts the last `rows` rows, made of the batch's records from `from_offset` on; looks at each only where they are
+    of several windows. False when memory ran out."""
+    cdef Record r
+    cdef int64_t timestamp
+    if is_one_window(c.low, c.high, c.window_ms):
+        return add_run(c, window_start(c.low, c.window_ms), rows, c.high)
+    while rows > 0 and record_parse(&at, end, &r):
+        if info.base_offset + r.offset_delta < from_offset:
+            continue
+        timestamp = <int64_t>(<uint64_t>info.base_timestamp + <uint64_t>r.timestamp_delta)
+        if not add_run(c, window_start(timestamp, c.window_ms), 1, timestamp):
+            return False
+        rows -= 1
+    return True
+
+
 cdef Taken rows_take(
         Rows *c, const uint8_t *at, const uint8_t *end, const BatchInfo *info, const uint8_t *origin,
         int32_t source) noexcept nogil:
-    cdef int64_t rows = info.record_count
+    cdef int64_t rows = info.record_count, first_row = c.rows, from_offset = c.from_offset
     cdef HeaderColumn before = c.headers
     cdef Taken taken
     if rows < 0 or rows > (end - at) // RECORD_MIN_BYTES:
@@ -252,6 +293,8 @@ cdef Taken rows_take(
         c.headers.count, c.headers.ascii = before.count, before.ascii
         c.headers.keys.data_bytes, c.headers.keys.nulls = before.keys.data_bytes, before.keys.nulls
         c.headers.values.data_bytes, c.headers.values.nulls = before.values.data_bytes, before.values.nulls
+    elif c.window_ms > 0 and c.rows > first_row and not count_rows(c, at, end, info, from_offset, c.rows - first_row):
+        return TAKEN_NO_MEMORY
     return taken
 
 # ---------------------------------------------------------------- freeing memory
@@ -272,6 +315,7 @@ cdef void rows_discard(Rows *c) noexcept nogil:
     memory_discard(&c.offsets)
     memory_discard(&c.timestamps)
     memory_discard(&c.timestamp_types)
+    memory_discard(&c.runs)
     binary_discard(&c.keys)
     binary_discard(&c.values)
     memory_discard(&c.headers.ends)

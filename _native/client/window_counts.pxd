@@ -21,7 +21,6 @@ cdef class WindowCounts:
     cdef dict staged
     cdef int64_t generation
 
-    cdef int64_t start_of(self, int64_t timestamp) noexcept
     cdef int add(self, object topic, int64_t start, int64_t count, int64_t newest) except -1
     cdef int note_range(self, object topic, int64_t low, int64_t high, int64_t count) except -1
     cdef void note_batch(self, Batch batch, int64_t log_append_time_ms) noexcept

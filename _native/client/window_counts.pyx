@@ -1,7 +1,7 @@
 """Counts records by topic and window of their timestamps, for the audit of counts (clients/counting.py).
 
-A batch, or the rows of a poll, whose smallest and largest timestamps lie in one window is counted at once; otherwise
-each of its records is looked at. Counts only grow, so that the newest report of a topic and window replaces all others.
+A batch, or the records of a poll, whose smallest and largest timestamps lie in one window are counted at once: decoders
+know these (record/decode.pyx, arrow/decode_rows.pyx), so that a record costs next to nothing. Otherwise each is looked at. Counts only grow, so that the newest report of a topic and window replaces all others.
 
 Everything runs under the GIL: the producer's sender or the consumer adds, and the thread that reports reads.
 """
@@ -13,6 +13,7 @@ from bowstring._native.client.producer_batch cimport Batch
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_CONTROL, ATTR_LOG_APPEND_TIME, BATCH_HEADER_BYTES, BatchInfo, Record, batch_parse,
     record_read)
+from bowstring._native.record.timestamp_windows cimport is_one_window, window_start
 
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES, decompress
 
@@ -48,10 +49,6 @@ cdef class WindowCounts:
         self.staging = staging
         self.kept, self.staged = {}, {}
 
-    cdef int64_t start_of(self, int64_t timestamp) noexcept:
-        cdef int64_t into = timestamp % self.window_ms
-        return timestamp - (into if into >= 0 else into + self.window_ms)
-
     cdef int add(self, object topic, int64_t start, int64_t count, int64_t newest) except -1:
         cdef dict to = self.staged if self.staging else self.kept
         cdef tuple key = (topic, start)
@@ -69,11 +66,10 @@ cdef class WindowCounts:
 
     cdef int note_range(self, object topic, int64_t low, int64_t high, int64_t count) except -1:
         """Adds records whose timestamps lie in [low, high]; 0 when that is not one window, and nothing is added."""
-        cdef int64_t start = self.start_of(low)
-        if high - start >= self.window_ms:
+        if not is_one_window(low, high, self.window_ms):
             return 0
         if count > 0:
-            self.add(topic, start, count, high)
+            self.add(topic, window_start(low, self.window_ms), count, high)
         return 1
 
     # ------------------------------------------------------------ producers
@@ -132,7 +128,7 @@ cdef class WindowCounts:
             if run == 0 or not start <= timestamp < start + self.window_ms:
                 if run > 0:
                     self.add(topic, start, run, newest)
-                start, run, newest = self.start_of(timestamp), 0, INT64_MIN
+                start, run, newest = window_start(timestamp, self.window_ms), 0, INT64_MIN
             run += 1
             newest = max(newest, timestamp)
         if run > 0:
@@ -141,54 +137,43 @@ cdef class WindowCounts:
 
     # ------------------------------------------------------------ consumers
 
-    def note_records(self, list records not None):
-        """Counts records that `Consumer.poll` returns, at once."""
+    def note_records(self, list records not None, tuple times=None, bint whole=False):
+        """Adds records that `Consumer` decoded.
+
+        Args:
+            times: (smallest, largest) timestamp of these and others of the same topic; None: each is looked at.
+            whole: the others were added before, so that the largest is among those that count now.
+        """
         cdef int64_t timestamp, start = 0, end = INT64_MIN, run = 0, newest = INT64_MIN
         cdef PyObject *topic = NULL
         cdef PyObject *record
-        cdef bint staging = self.staging
-        cdef Py_ssize_t i
-        self.staging = False
-        try:
-            for i in range(len(records)):
-                record = PyList_GET_ITEM(records, i)
-                timestamp = <object>PyTuple_GET_ITEM(record, RECORD_TIMESTAMP)
-                if PyTuple_GET_ITEM(record, RECORD_TOPIC) != topic or timestamp >= end or timestamp < start:
-                    if run > 0:
-                        self.add(<object>topic, start, run, newest)
-                    topic = PyTuple_GET_ITEM(record, RECORD_TOPIC)
-                    start, run, newest = self.start_of(timestamp), 0, INT64_MIN
-                    end = start + self.window_ms
-                run += 1
-                newest = timestamp if timestamp > newest else newest
-            if run > 0:
-                self.add(<object>topic, start, run, newest)
-        finally:
-            self.staging = staging
-
-    def note_times(self, topic, times):
-        """Adds one record for each timestamp of a buffer of int64, in ms."""
-        cdef Py_buffer view
-        cdef const int64_t *at
-        cdef int64_t i, count, low = INT64_MAX, high = INT64_MIN, start = 0, run = 0, newest = INT64_MIN
-        PyObject_GetBuffer(times, &view, PyBUF_SIMPLE)
-        try:
-            at, count = <const int64_t *>view.buf, view.len // 8
-            for i in range(count):
-                low = at[i] if at[i] < low else low
-                high = at[i] if at[i] > high else high
-            if count == 0 or self.note_range(topic, low, high, count):
+        cdef Py_ssize_t i, count = len(records)
+        if times is not None and count > 0:
+            start, newest = times
+            record = PyList_GET_ITEM(records, count - 1)
+            timestamp = newest if whole else <object>PyTuple_GET_ITEM(record, RECORD_TIMESTAMP)
+            if is_one_window(start, newest, self.window_ms):
+                self.add(<object>PyTuple_GET_ITEM(record, RECORD_TOPIC), window_start(start, self.window_ms), count, timestamp)
                 return
-            for i in range(count):
-                if run == 0 or not start <= at[i] < start + self.window_ms:
-                    if run > 0:
-                        self.add(topic, start, run, newest)
-                    start, run, newest = self.start_of(at[i]), 0, INT64_MIN
-                run += 1
-                newest = max(newest, at[i])
-            self.add(topic, start, run, newest)
-        finally:
-            PyBuffer_Release(&view)
+            newest = INT64_MIN
+        for i in range(count):
+            record = PyList_GET_ITEM(records, i)
+            timestamp = <object>PyTuple_GET_ITEM(record, RECORD_TIMESTAMP)
+            if PyTuple_GET_ITEM(record, RECORD_TOPIC) != topic or timestamp >= end or timestamp < start:
+                if run > 0:
+                    self.add(<object>topic, start, run, newest)
+                topic = PyTuple_GET_ITEM(record, RECORD_TOPIC)
+                start, run, newest = window_start(timestamp, self.window_ms), 0, INT64_MIN
+                end = start + self.window_ms
+            run += 1
+            newest = timestamp if timestamp > newest else newest
+        if run > 0:
+            self.add(<object>topic, start, run, newest)
+
+    def note_runs(self, topic, runs):
+        """Adds (start of a window, records, largest timestamp) of each run, as ArrowRows counts them."""
+        for start, count, newest in runs:
+            self.add(topic, start, count, newest)
 
     def note_encoded(self, topic, data, int64_t from_offset):
         """Adds the records at or after `from_offset` of complete batches as brokers send them; control records do not

@@ -12,7 +12,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_SET_ITEM
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from bowstring._native.base.bigendian cimport load_be16, load_be32
 from bowstring._native.base.varint cimport get_varint
 from bowstring._native.record.batch cimport (
@@ -246,6 +246,7 @@ cdef class RecordReader:
     cdef Py_ssize_t fields
     cdef ObjectDecoder keys, values   # make objects of these fields; None: they stay bytes
     cdef list bad                 # (index in `out`, "key" or "value", reason) of those that do not decode
+    cdef int64_t low, high        # smallest and largest timestamp in `out`
     cdef bint untracked           # Tuples without a __dict__ have only text, numbers and bytes, so they are in no
                                   # cycle. Untracking them saves half of the decoding time, spent in the collector.
 
@@ -254,6 +255,7 @@ cdef class RecordReader:
         self.from_offset, self.control = from_offset, control
         self.position, self.next_offset = 0, from_offset
         self.out, self.bad = [], []
+        self.low, self.high = INT64_MAX, INT64_MIN
         self.fields = 6 + (2 if topic is not None else 0) + (1 if control else 0)
         self.untracked = cls.__dictoffset__ == 0
 
@@ -272,7 +274,7 @@ cdef class RecordReader:
     cdef int take(self, const uint8_t *at, const uint8_t *end, const BatchInfo *info, int64_t position) except -1:
         """Adds the records in [at, end), which belong to the batch at `position`."""
         cdef Record r
-        cdef int64_t timestamp, offset
+        cdef int64_t timestamp, offset, low = self.low, high = self.high
         cdef int32_t i
         cdef Py_ssize_t field, bad
         cdef bint stamped = info.attributes & ATTR_LOG_APPEND_TIME
@@ -287,6 +289,8 @@ cdef class RecordReader:
             timestamp = <int64_t>(<uint64_t>info.base_timestamp + <uint64_t>r.timestamp_delta)
             if stamped:
                 timestamp = info.max_timestamp
+            low = timestamp if timestamp < low else low
+            high = timestamp if timestamp > high else high
             made = new_tuple_of(self.cls, self.fields)
             field = 0
             if self.topic is not None:
@@ -314,6 +318,7 @@ cdef class RecordReader:
             self.out.append(made)
         if at != end or info.record_count < 0:
             raise malformed(info, position)
+        self.low, self.high = low, high
         return 0
 
     cdef bint passes_over(self, const BatchInfo *info):
@@ -412,7 +417,8 @@ def decode_records(type cls not None, str topic not None, int partition, data, i
 
 def decode_good_records(type cls not None, str topic not None, int partition, data, int64_t from_offset=0, *,
                         bint verify_crc=False, aborted=(), int64_t limit=DECOMPRESSED_MAX_BYTES):
-    """Returns what decode_records() does up to the first bad batch, the bytes of these batches and the offset after them.
+    """Returns what decode_records() does up to the first bad batch, the bytes of these batches, the offset after them, and
+    (smallest, largest) of the timestamps.
 
     Args:
         verify_crc: check each batch's CRC-32C.
@@ -423,7 +429,7 @@ def decode_good_records(type cls not None, str topic not None, int partition, da
     """
     cdef RecordReader reader = reader_of(cls, topic, partition, from_offset)
     records = reader.read_good(data, verify_crc, aborted_of(aborted), limit)
-    return records, reader.position, reader.next_offset
+    return records, reader.position, reader.next_offset, (reader.low, reader.high)
 
 
 def decode_good_objects(type cls not None, str topic not None, int partition, data, int64_t from_offset,
@@ -436,14 +442,14 @@ def decode_good_objects(type cls not None, str topic not None, int partition, da
         cls, topic, partition, data, from_offset, aborted, limit: as for decode_records().
 
     Returns:
-        The records, the bytes of their batches, the offset after them, and [(index, "key" or "value", reason)] of what
-        does not decode: the record has its bytes there.
+        The records, the bytes of their batches, the offset after them, (smallest, largest) of the timestamps, and
+        [(index, "key" or "value", reason)] of what does not decode: the record has its bytes there.
     """
     cdef RecordReader reader = reader_of(cls, topic, partition, from_offset)
     reader.keys, reader.values = keys, values
     reader.untracked = False                             # objects can be changed, so that they hold their record
     records = reader.read_good(data, False, aborted_of(aborted), limit)
-    return records, reader.position, reader.next_offset, reader.bad
+    return records, reader.position, reader.next_offset, (reader.low, reader.high), reader.bad
 
 
 cdef RecordReader reader_of(type cls, str topic, int partition, int64_t from_offset):

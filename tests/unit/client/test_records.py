@@ -105,10 +105,11 @@ def test_good_records_before_a_bad_batch(bad):
     """What the bad batch began to give is dropped; aborted transactions are not taken for good at the next call."""
     aborted = native.Aborted([(5, 0)])
     before = transactional([b"lost"], 5, 0) + batch([b"a", b"b"], 1) + marker(5, 3, 0)
-    records, size, following = native.decode_good_records(
+    records, size, following, times = native.decode_good_records(
         Record, "t", 1, before + bad, 2, aborted=aborted, limit=1 << 20
     )
     assert [record.value for record in records] == [b"b"] and (size, following) == (len(before), 4)
+    assert times == (records[0].timestamp, records[0].timestamp)
     for _ in range(2):
         with pytest.raises((CorruptBatch, CompressionError)):
             native.decode_good_records(Record, "t", 1, bad, following, aborted=aborted, limit=1 << 20)

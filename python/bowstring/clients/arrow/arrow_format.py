@@ -73,16 +73,17 @@ class ArrowFormat:
         self._topics: pa.Array | None = None
         self._topic_names: tuple[str, ...] = ()
 
-    def rows(self, rows_max: int, bytes_max: int, counts: object | None = None) -> ArrowRows:
-        """Returns an empty builder for at most this many rows and bytes of records; with timestamps, wanted
-        or not, where an audit counts by them.
+    def rows(self, rows_max: int, bytes_max: int, window_ms: int = 0) -> ArrowRows:
+        """Returns an empty builder for at most this many rows and bytes of records, which counts rows by
+        windows of this length; 0: it does not.
         """
         return ArrowRows(
-            self.columns if counts is None or "timestamp" in self.columns else (*self.columns, "timestamp"),
+            self.columns,
             views=self.views,
             microseconds=self.microseconds,
             rows_max=rows_max,
             bytes_max=bytes_max,
+            window_ms=window_ms,
         )
 
     def batch(self, rows: ArrowRows, topics: Sequence[str]) -> pa.RecordBatch:

@@ -40,6 +40,7 @@ class ArrowReading:
     _begin_poll: Callable[[], None]
     take_back: Callable[[], None]
     _counts: WindowCounts | None
+    _window_ms: int
     _count_kept: Callable[[], None]
     _count_dropped: Callable[[], None]
     _formats: dict[tuple[tuple[str, ...] | None, Layout, TimestampUnit], ArrowFormat]
@@ -100,7 +101,7 @@ class ArrowReading:
             (3, ['offset', 'value'])
         """
         form = self._format(columns, layout, timestamp_unit)
-        rows = form.rows(most_records(max_records, ROWS_MAX), max_bytes or POLL_BYTES_MAX, self._counts)
+        rows = form.rows(most_records(max_records, ROWS_MAX), max_bytes or POLL_BYTES_MAX, self._window_ms)
         deadline = time.monotonic() + seconds(timeout)
         with self._owner:
             self._begin_poll()
@@ -211,10 +212,9 @@ class ArrowReading:
                 continue
             state.begin(self._positions.poll_number)
             served.append(partition)
-            before = rows.rows
             self._take_partition(rows, partition, state)
-            if self._counts is not None and rows.rows > before:
-                self._counts.note_times(partition.topic, rows.timestamps_since(before))
+            if self._counts is not None:
+                self._counts.note_runs(partition.topic, rows.take_counts())
             if rows.full or (self._one_partition and rows.rows):
                 break
         self._positions.rotate(served)

@@ -339,6 +339,7 @@ class Consumer(
         subscribed = self._group is not None and self._group.subscribed
         if not subscribed and not len(self._positions):
             raise ConfigError("there is nothing to read: subscribe() to topics or assign() partitions first")
+        self._count_dropped()  # what an interrupted poll took, and did not return
         self._positions.begin_poll()
 
     def _step(self) -> float:

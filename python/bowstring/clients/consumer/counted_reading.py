@@ -19,6 +19,8 @@ class CountedReading:
     _positions: Positions
     _reporter: CountReporter | None = None
     _counts: WindowCounts | None = None
+    # Of the counts; 0 without them.
+    _window_ms = 0
 
     def _begin_counts(
         self,
@@ -27,7 +29,7 @@ class CountedReading:
         bootstrap_servers: str | Iterable[str],
         security: Mapping[str, Any] | None,
     ) -> None:
-        """Counts from now on, if there are settings. Columns count once they are returned: until then they
+        """Counts from now on, if there are settings. Records count once they are returned: until then they
         are staged. A consumer without an audit imports no producer.
         """
         settings = audit_of(audit)
@@ -38,6 +40,7 @@ class CountedReading:
         counted = Counted("consumer", *who)
         self._reporter = CountReporter(settings, counted, bootstrap_servers, security, staging=True)
         self._positions.counts = self._counts = self._reporter.counts
+        self._window_ms = settings.window_ms
 
     def _count_kept(self) -> None:
         """Counts what was returned."""

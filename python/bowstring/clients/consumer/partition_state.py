@@ -100,6 +100,7 @@ class PartitionState:
         "decoded",
         "decoded_at",
         "decoded_next_offset",
+        "decoded_times",
         "end_offset",
         "epoch",
         "fetch_offset",
@@ -133,6 +134,8 @@ class PartitionState:
         self.decoded: list[Record] = []
         self.decoded_at = 0
         self.decoded_next_offset = -1
+        # Smallest and largest timestamp of the records that were decoded last.
+        self.decoded_times = (0, 0)
         self.undecoded: deque[Undecoded] = deque()
         self.leader_epoch = -1
         self.high_watermark = -1
@@ -258,6 +261,11 @@ class PartitionState:
         if self._reader is None:
             return []
         return self._reading[: len(self._reading) - length_hint(self._reader)]
+
+    @property
+    def has_given_all(self) -> bool:
+        """Whether `given` returns the last of the decoded records."""
+        return not self.is_decoded and (self._reader is None or not length_hint(self._reader))
 
     def end_iteration(self) -> None:
         """Ends reading one by one: records that were not yielded stay decoded."""
@@ -417,7 +425,7 @@ class Positions:
         state, self._read_one_by_one = self._read_one_by_one, None
         if state is not None:
             if self.counts is not None:
-                self.counts.note_records(state.given())
+                self.counts.note_records(state.given(), state.decoded_times, state.has_given_all)
                 self.counts.keep()
             state.end_iteration()
 

@@ -66,38 +66,42 @@ def take_good(state: PartitionState, verify_crc: bool, partition: TopicPartition
     return state.take_chunk()
 
 
-def decode(chunk: Chunk, partition: TopicPartition, limit: int) -> tuple[list[Record], int, Chunk | None]:
+def decode(
+    chunk: Chunk, partition: TopicPartition, limit: int
+) -> tuple[list[Record], int, tuple[int, int], Chunk | None]:
     """Decodes the records of a chunk at or after its offset, up to the first bad batch.
 
     Args:
         limit: most bytes that a batch may decompress to.
 
     Returns:
-        The records, the offset behind them, and the rest from the bad batch on.
+        The records, the offset behind them, the smallest and largest of their timestamps, and the rest from
+        the bad batch on.
 
     Raises:
         CorruptBatchError: records of the first batch are malformed or cannot be decompressed.
     """
     aborted = () if chunk.aborted is None else chunk.aborted
     try:
-        records, size, next_offset = native.decode_good_records(
+        records, size, next_offset, times = native.decode_good_records(
             Record, *partition, chunk.data, chunk.offset, aborted=aborted, limit=limit
         )
     except (CorruptBatch, compression.CompressionError) as error:
         raise undecodable(chunk, partition, error) from error
     if size >= len(chunk.data):
-        return records, chunk.next_offset, None
+        return records, chunk.next_offset, times, None
     count = max(0, chunk.record_count - len(records))
     return (
         records,
         next_offset,
+        times,
         chunk._replace(data=chunk.data[size:], offset=next_offset, record_count=count),
     )
 
 
 def decode_objects(
     chunk: Chunk, partition: TopicPartition, limit: int, objects: ObjectDecoders
-) -> tuple[list[Record], int, Chunk | None, list[Undecoded]]:
+) -> tuple[list[Record], int, tuple[int, int], Chunk | None, list[Undecoded]]:
     """Does what `decode` does, with objects instead of keys and values.
 
     Args:
@@ -108,7 +112,7 @@ def decode_objects(
     """
     aborted = () if chunk.aborted is None else chunk.aborted
     try:
-        records, size, next_offset, undecoded = native.decode_good_objects(
+        records, size, next_offset, times, undecoded = native.decode_good_objects(
             Record, *partition, chunk.data, chunk.offset, *objects, aborted=aborted, limit=limit
         )
     except (CorruptBatch, compression.CompressionError) as error:
@@ -119,7 +123,7 @@ def decode_objects(
         rest = chunk._replace(data=chunk.data[size:], offset=next_offset, record_count=count)
     else:
         next_offset = chunk.next_offset
-    return records, next_offset, rest, [Undecoded(*each) for each in undecoded]
+    return records, next_offset, times, rest, [Undecoded(*each) for each in undecoded]
 
 
 def undecodable(chunk: Chunk, partition: TopicPartition, error: Exception) -> CorruptBatchError:

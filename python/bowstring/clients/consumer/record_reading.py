@@ -53,6 +53,7 @@ class RecordReading:
     _until: Callable[..., None]
     _begin_poll: Callable[[], None]
     _counts: WindowCounts | None
+    _count_kept: Callable[[], None]
 
     def _prepare_objects(self, key: ValueFormat | None, value: ValueFormat | None) -> None:
         self._objects = (object_decoder_of(key), object_decoder_of(value))
@@ -81,9 +82,7 @@ class RecordReading:
             records: list[Record] = []
             self._begin_poll()
             self._until(deadline, lambda: self._take(limit, records))
-            if self._counts is not None:
-                self._counts.note_records(records)
-                self._counts.keep()
+            self._count_kept()
             return records
 
     def poll_batches(self, timeout: float | None = 1.0) -> list[RawBatches]:
@@ -102,7 +101,7 @@ class RecordReading:
             if self._counts is not None:
                 for each in taken:
                     self._counts.note_encoded(each.topic, each.data, each.offset)
-                self._counts.keep()
+                self._count_kept()
             return taken
 
     def await_records(self, timeout: float | None = 1.0) -> bool:
@@ -186,7 +185,10 @@ class RecordReading:
                 return True
             if not self._decode(partition, state):
                 return False
-            records += state.take_decoded(limit - len(records))
+            taken = state.take_decoded(limit - len(records))
+            if self._counts is not None:
+                self._counts.note_records(taken, state.decoded_times, not state.is_decoded)
+            records += taken
         return True
 
     def _pass_undecoded(self, state: PartitionState) -> None:
@@ -220,12 +222,14 @@ class RecordReading:
             rest: Chunk | None = chunk
             try:
                 if self._objects == (None, None):
-                    state.decoded, next_offset, rest = record_batches.decode(
+                    state.decoded, next_offset, state.decoded_times, rest = record_batches.decode(
                         chunk, partition, self._max_decompressed_batch_bytes
                     )
                 else:
-                    state.decoded, next_offset, rest, undecoded = record_batches.decode_objects(
-                        chunk, partition, self._max_decompressed_batch_bytes, self._objects
+                    state.decoded, next_offset, state.decoded_times, rest, undecoded = (
+                        record_batches.decode_objects(
+                            chunk, partition, self._max_decompressed_batch_bytes, self._objects
+                        )
                     )
                     state.undecoded.extend(undecoded)
             finally:

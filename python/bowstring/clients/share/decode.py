@@ -44,7 +44,7 @@ def decode(
     data, offset = delivered.data, delivered.ranges[0].first
     while data:
         try:
-            good, size, offset = native.decode_good_records(
+            good, size, offset, _ = native.decode_good_records(
                 Record, *delivered.partition, data, offset, verify_crc=verify_crc, limit=limit
             )
         except (CorruptBatch, compression.CompressionError) as error:
