@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Match, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -26,11 +26,12 @@ from bowstring.clients.errors import (
     UnknownTopicError,
 )
 from bowstring.console.cluster_facts import warm
-from bowstring.console.guard import Guard
+from bowstring.console.guard import HEADERS, Guard
 from bowstring.console.options import ConsoleOptions
 from bowstring.console.rendering import page, quoted
 from bowstring.console.sessions import Sessions, SignInNeededError
 
+END_OLD_S = 60.0
 STATIC = Path(__file__).parent / "static"
 # Modules of bowstring.console.pages; each has `routes`. The first route that matches answers.
 PAGES = (
@@ -88,8 +89,12 @@ def create_app(options: ConsoleOptions, *, warm_up: bool = False) -> Starlette:
     """
     options.check()
     routes: list[Route] = []
+    last_routes: list[Route] = []
     for name in PAGES:
-        routes += import_module(f"bowstring.console.pages.{name}").routes
+        module = import_module(f"bowstring.console.pages.{name}")
+        routes += module.routes
+        last_routes += getattr(module, "last_routes", [])
+    routes += last_routes
     sessions = Sessions(options)
 
     @asynccontextmanager
@@ -97,7 +102,9 @@ def create_app(options: ConsoleOptions, *, warm_up: bool = False) -> Starlette:
         warming = None
         if warm_up and (access := sessions.access("")) is not None:
             warming = asyncio.ensure_future(warm(access))
+        ending = asyncio.ensure_future(_end_old(sessions))
         yield
+        ending.cancel()
         if warming is not None:
             warming.cancel()
         sessions.close()
@@ -109,6 +116,7 @@ def create_app(options: ConsoleOptions, *, warm_up: bool = False) -> Starlette:
             SignInNeededError: _to_sign_in,
             ClientError: _client_error,
             HTTPException: _http_error,
+            Exception: _own_error,
         },
         lifespan=lifespan,
     )
@@ -116,6 +124,13 @@ def create_app(options: ConsoleOptions, *, warm_up: bool = False) -> Starlette:
     app.state.live_streams = set()
     app.state.navigation = [place for place in NAVIGATION if _has(routes, place.path)]
     return app
+
+
+async def _end_old(sessions: Sessions) -> None:
+    """Ends sessions in time: passwords do not stay in memory until somebody loads a page."""
+    while True:
+        await asyncio.sleep(END_OLD_S)
+        sessions.end_old()
 
 
 def _has(routes: list[Route], path: str) -> bool:
@@ -135,6 +150,14 @@ async def _http_error(request: Request, error: Exception) -> Response:
         detail = "There is no such page. Choose one from the navigation."
     title = {403: "Not allowed", 404: "Not found", 405: "Not allowed"}.get(error.status_code, "Error")
     return page(request, "error.html", status=error.status_code, title=title, detail=detail, advice="")
+
+
+async def _own_error(request: Request, error: Exception) -> Response:
+    """Answers a request that failed by a mistake of the console; the log has the traceback, the page nothing
+    of it.
+    """
+    text = "The console failed to make this page. Its log says why. Load the page again to retry.\n"
+    return PlainTextResponse(text, 500, {**HEADERS, "cache-control": "no-store"})
 
 
 async def _client_error(request: Request, error: Exception) -> Response:

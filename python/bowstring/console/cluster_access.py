@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import heapq
 import inspect
 import itertools
@@ -19,14 +20,25 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-THREADS = 8
-"""Of the whole process."""
+THREADS = 24
+"""Of the whole process; they start when they are needed."""
 ADMINS_MAX = 4
 """Clients of one access: a slow answer does not hold up the other pages."""
+OTHERS_MAX = 4
+"""Other calls of one access at a time, such as searches: together with those of its clients they leave most
+threads to the other sessions.
+"""
 ANSWERS_MAX = 512
 QUICK_S = 0.1
 """An answer that took longer may be shown a little too old."""
 CLIENT_ID = "bowstring-console"
+
+
+def _free(slots: asyncio.Semaphore, ended: asyncio.Future[Any]) -> None:
+    """Frees the slot of a call that ended. Marks its exception as seen: whoever waited for it may be gone."""
+    slots.release()
+    if not ended.cancelled():
+        ended.exception()
 
 
 class _Answer:
@@ -90,7 +102,8 @@ class ClusterAccess:
             self.settings["security"] = security
         self._timeout_ms = int(options.timeout_s * 1000)
         self._threads = threads
-        self._slots = asyncio.Semaphore(ADMINS_MAX)
+        self._admin_slots = asyncio.Semaphore(ADMINS_MAX)
+        self._other_slots = asyncio.Semaphore(OTHERS_MAX)
         self._lock = threading.Lock()
         # By age: the oldest one is used most, so that it alone has the metadata of all topics.
         self._idle: list[tuple[int, Admin]] = []
@@ -108,12 +121,22 @@ class ClusterAccess:
         Raises:
             ClientError: the cluster cannot be reached, or refuses.
         """
-        async with self._slots:
-            return await self.thread(self._with_admin, function, arguments)
+        return await self._run(self._admin_slots, self._with_admin, function, arguments)
 
     async def thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Runs a blocking function in a thread of the console's pool; returns what it returns."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        return await self._run(self._other_slots, function, *arguments)
+
+    async def _run(self, slots: asyncio.Semaphore, function: Callable[..., T], *arguments: Any) -> T:
+        await slots.acquire()
+        try:
+            running = asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        except BaseException:
+            slots.release()
+            raise
+        # The thread goes on when whoever waits has left: only its end frees the slot.
+        running.add_done_callback(functools.partial(_free, slots))
+        return await asyncio.shield(running)
 
     def _with_admin(self, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
         from bowstring.clients.admin.admin import Admin

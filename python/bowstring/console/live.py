@@ -16,6 +16,8 @@ from bowstring.console.sessions import access_of, browser_of, sessions_of
 
 STREAMS_MAX = 100
 """Open at a time in the whole console."""
+STREAMS_OF_ONE = 24
+"""Of one session."""
 TROUBLE_S_MAX = 15.0
 PAUSE_S_MAX = 60.0
 SLOW_S = 3.0
@@ -39,18 +41,24 @@ def live(request: Request, render: Render, seconds: float, *, cost_max: float = 
         HTTPException: 503; too many pages are open.
     """
     access_of(request)
-    open_streams: set[object] = request.app.state.live_streams
-    if len(open_streams) >= STREAMS_MAX:
-        raise HTTPException(503, f"{STREAMS_MAX} live pages are open already: close some and load again")
+    open_streams: set[tuple[str, object]] = request.app.state.live_streams
+    browser = browser_of(request)
+    if len(open_streams) >= STREAMS_MAX or sum(of == browser for of, _ in open_streams) >= STREAMS_OF_ONE:
+        raise HTTPException(503, "too many live pages are open already: close some and load again")
     events = _events(request, render, seconds, cost_max, open_streams)
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
 async def _events(
-    request: Request, render: Render, seconds: float, cost_max: float, open_streams: set[object]
+    request: Request,
+    render: Render,
+    seconds: float,
+    cost_max: float,
+    open_streams: set[tuple[str, object]],
 ) -> AsyncIterator[str]:
-    me = object()
+    me = (browser_of(request), object())
+    # Only here: a stream that never begins never ends.
     open_streams.add(me)
     sent: dict[str, str] = {}
     in_trouble = False

@@ -17,7 +17,11 @@ from bowstring.console.cluster_access import THREADS, ClusterAccess
 from bowstring.console.options import ConsoleOptions
 
 SESSIONS_MAX = 200
+SESSIONS_OF_ONE = 20
+"""Of one user name: whoever signs in again and again ends only sessions of that name."""
 IDLE_S = 3600.0
+LIFETIME_S = 12 * 3600.0
+"""A page that stays open is a use; it does not keep a session for ever."""
 _ID = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -32,10 +36,11 @@ class SignInNeededError(Exception):
 class Session:
     """A signed-in user."""
 
-    __slots__ = ("access", "used_at")
+    __slots__ = ("access", "began_at", "used_at")
 
     def __init__(self, access: ClusterAccess):
-        self.access, self.used_at = access, time.monotonic()
+        self.access = access
+        self.began_at = self.used_at = time.monotonic()
 
 
 class Sessions:
@@ -73,7 +78,7 @@ class Sessions:
                 security = dict(self.options.security) if self.options.security else None
                 self._shared = ClusterAccess(self.options, None, security, self.threads)
             return self._shared
-        self._end_idle()
+        self.end_old()
         session = self._signed_in.get(browser)
         if session is None:
             return None
@@ -83,7 +88,10 @@ class Sessions:
 
     def sign_in(self, access: ClusterAccess) -> str:
         """Starts a session; returns its id, which is new: an id from before the sign-in is worth nothing."""
-        self._end_idle()
+        self.end_old()
+        of_user = [each for each, one in self._signed_in.items() if one.access.user == access.user]
+        for each in of_user[: max(0, len(of_user) - SESSIONS_OF_ONE + 1)]:
+            self.sign_out(each)
         while len(self._signed_in) >= SESSIONS_MAX:
             self._signed_in.popitem(last=False)[1].access.close()
         browser = self.new_id()
@@ -96,13 +104,12 @@ class Sessions:
         if session is not None:
             session.access.close()
 
-    def _end_idle(self) -> None:
-        until = time.monotonic() - IDLE_S
-        while self._signed_in:
-            browser, session = next(iter(self._signed_in.items()))
-            if session.used_at > until:
-                return
-            self.sign_out(browser)
+    def end_old(self) -> None:
+        """Ends sessions that nobody uses, and those older than LIFETIME_S."""
+        now = time.monotonic()
+        for browser, session in list(self._signed_in.items()):
+            if now - session.used_at > IDLE_S or now - session.began_at > LIFETIME_S:
+                self.sign_out(browser)
 
     def close(self) -> None:
         """Ends all sessions."""

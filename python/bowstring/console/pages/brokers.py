@@ -22,6 +22,7 @@ from bowstring.console.cluster_nodes import (
 from bowstring.console.cluster_summary import summary_of
 from bowstring.console.config_rows import config_rows
 from bowstring.console.live import live
+from bowstring.console.path_number import NUMBER
 from bowstring.console.plots import bar
 from bowstring.console.rendering import page, rendered
 from bowstring.console.sessions import access_of
@@ -100,5 +101,5 @@ async def broker(request: Request) -> Response:
 routes = [
     Route("/brokers", brokers),
     Route("/brokers/live", brokers_live),
-    Route("/brokers/{id:int}", broker),
+    Route(f"/brokers/{{id:{NUMBER}}}", broker),
 ]

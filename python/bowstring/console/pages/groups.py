@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from bowstring.clients.admin.results import GroupDescription, GroupLag
+from bowstring.clients.admin.results import GroupLag
 from bowstring.clients.errors import AuthorizationError, ClientError, broker_error
 from bowstring.clients.records import TopicPartition
 from bowstring.console.group_watch import GroupWatch, group_watch
@@ -162,7 +161,7 @@ async def live_share_groups(request: Request) -> Response:
 
 async def by_name(request: Request) -> Response:
     """Leads /groups/NAME to the group: a name may have any characters, so that it is in the query."""
-    return RedirectResponse(f"/groups/one?name={quoted(request.path_params['name'])}", 307)
+    return RedirectResponse(f"/groups/one?name={quoted(request.path_params['name'])}", 303)
 
 
 async def _group_context(request: Request, name: str) -> dict[str, Any]:
@@ -252,16 +251,6 @@ async def live_group(request: Request) -> Response:
     return live(request, render, LIVE_S)
 
 
-def now_ms() -> int:
-    """Returns the time in ms since 1970."""
-    return int(time.time() * 1000)
-
-
-def is_changeable(group: GroupDescription) -> bool:
-    """Whether offsets of a group may be reset, or the group deleted: nobody is in it."""
-    return not group.members
-
-
 routes = [
     Route("/groups", list_groups),
     Route("/groups/live", live_groups),
@@ -270,3 +259,5 @@ routes = [
     Route("/groups/one", show_group),
     Route("/groups/one/live", live_group),
 ]
+# Behind all other pages of groups.
+last_routes = [Route("/groups/{name:path}", by_name, methods=["GET"])]

@@ -88,7 +88,6 @@ async def follow_tail(request: Request) -> Response:
 
     response = live(request, render, LOOK_S, cost_max=COST_MAX)
     assert isinstance(response, StreamingResponse)
-    tails.add(tail)
     response.body_iterator = _until_left(response.body_iterator, tails, tail, access)  # type: ignore[arg-type]
     return response
 
@@ -97,6 +96,7 @@ async def _until_left(
     events: AsyncIterator[str], tails: set[MessageTail], tail: MessageTail, access: ClusterAccess
 ) -> AsyncIterator[str]:
     """Passes events on; closes the tail when the browser leaves, or the session ends."""
+    tails.add(tail)
     try:
         async for event in events:
             yield event

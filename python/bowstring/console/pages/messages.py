@@ -17,6 +17,7 @@ from bowstring.console.cluster_facts import topics_of
 from bowstring.console.message_export import TYPES, exported
 from bowstring.console.message_query import COUNTS, VIEWS, MessageQuery, cursor_text, read_query
 from bowstring.console.message_view import views
+from bowstring.console.path_number import NUMBER
 from bowstring.console.rendering import page, quoted, with_query
 from bowstring.console.sessions import access_of, sessions_of
 from bowstring.search.record_search import SearchLimits, SearchRequest, SearchResult, read_one, search
@@ -97,7 +98,7 @@ async def export_messages(request: Request) -> Response:
         data = await access.thread(exported, result.found, decoder_of(request), form)
     except MissingPackageError as error:
         raise HTTPException(501, str(error)) from None
-    return _file(data, TYPES[form], f"{topic}.{form}")
+    return attachment(data, TYPES[form], f"{topic}.{form}")
 
 
 async def download_value(request: Request) -> Response:
@@ -111,10 +112,11 @@ async def download_value(request: Request) -> Response:
     if record is None:
         raise HTTPException(404, f"partition {partition} has no record at offset {offset} (any more)")
     data = record.value if part == "value" else record.key
-    return _file(data or b"", "application/octet-stream", f"{topic}-{partition}-{offset}.{part}")
+    return attachment(data or b"", "application/octet-stream", f"{topic}-{partition}-{offset}.{part}")
 
 
-def _file(data: bytes, media_type: str, name: str) -> Response:
+def attachment(data: bytes, media_type: str, name: str) -> Response:
+    """Answers with a file; its name may have any characters."""
     headers = {"content-disposition": f"attachment; filename*=UTF-8''{quoted(name)}"}
     return Response(data, media_type=media_type, headers=headers)
 
@@ -141,5 +143,5 @@ routes = [
     Route("/messages", choose_topic),
     Route("/topics/{name}/messages", show_messages),
     Route("/topics/{name}/messages/export/{form}", export_messages),
-    Route("/topics/{name}/messages/{partition:int}/{offset:int}/{part}", download_value),
+    Route(f"/topics/{{name}}/messages/{{partition:{NUMBER}}}/{{offset:{NUMBER}}}/{{part}}", download_value),
 ]

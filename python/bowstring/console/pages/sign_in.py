@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from collections import OrderedDict
 
@@ -23,6 +24,7 @@ FAILURES_MAX = 10
 FAILURES_S = 60.0
 ADDRESSES_MAX = 1000
 AT_ONCE_MAX = 4
+TOO_MANY = "Too many failed sign-ins. Wait a minute, then try again."
 _YEAR_S = 365 * 24 * 3600
 
 
@@ -56,6 +58,15 @@ def _failures(request: Request) -> Failures:
     return found
 
 
+def network_of(address: str) -> str:
+    """Returns what failures of an address count for: all of a /64 of IPv6, which one machine may have."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else address
+
+
 def local_path(path: object) -> str:
     """Returns a path of this console; anything else is the first page: nobody is sent to another site."""
     if not isinstance(path, str) or not path.startswith("/") or path[1:2] in ("/", "\\"):
@@ -81,18 +92,22 @@ async def sign_in(request: Request) -> Response:
     name, password = str(fields.get("name", "")), str(fields.get("password", ""))
     next_path = local_path(fields.get("next"))
     failures = _failures(request)
-    address = request.client.host if request.client is not None else ""
+    address = network_of(request.client.host if request.client is not None else "")
 
     def refused(failure: str, status: int) -> Response:
         return page(request, "sign_in.html", status=status, next=next_path, name=name, failure=failure)
 
     if failures.too_many(address):
-        return refused("Too many failed sign-ins. Wait a minute, then try again.", 429)
+        return refused(TOO_MANY, 429)
     access = ClusterAccess(
         sessions.options, name, sessions.options.security_of(name, password), sessions.threads
     )
     try:
         async with failures.slots:
+            # Those that waited here began before the others had failed.
+            if failures.too_many(address):
+                access.close()
+                return refused(TOO_MANY, 429)
             await access.admin(lambda admin: admin.describe_cluster())
     except AuthenticationError:
         access.close()
