@@ -116,6 +116,7 @@ class AuditTopic:
         self._waiting = 0
         self._waiting_bytes = 0
         self._untold = 0  # of the dropped ones
+        self._has_drops_waiting = False  # an entry with dropped ones
         self._drops_logged_s = -_DROPS_LOGGED_EVERY_S
         self._failing_since_s: float | None = None
         self._is_failure_told = False
@@ -247,8 +248,10 @@ class AuditTopic:
 
     async def _write_round(self, writer: AuditWriter) -> bool:
         """Writes a batch to each partition that has something to write; returns whether nothing failed."""
-        if self._untold:
+        # One at a time: they do not count against QUEUE_MAX, and the topic may be unavailable for weeks.
+        if self._untold and not self._has_drops_waiting:
             count, self._untold = self._untold, 0
+            self._has_drops_waiting = True
             self._add(_Entry(time.time(), None, count, _ENTRY_BYTES))
         try:
             self._distribute(writer, await writer.partitions())
@@ -300,6 +303,7 @@ class AuditTopic:
             self._drained.set()
         self._waiting_bytes -= entry.size_bytes
         if entry.decided is None:
+            self._has_drops_waiting = False
             return
         if is_written:
             self.written += 1

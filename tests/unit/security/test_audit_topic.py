@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import pytest
 
+from bowstring.engine.security import audit_topic
 from bowstring.engine.security.audit_topic import QUEUE_BYTES_MAX, QUEUE_MAX, AuditTopic, AuditWriteError
 from bowstring.engine.security.decided import Decided
 from tests.support.waiting import wait_until_async
@@ -20,6 +21,7 @@ class Writer:
     Attributes:
         failing: Why each partition cannot be written; None: the topic itself.
         most: Records in a batch.
+        attempts: How often the topic was looked at.
     """
 
     def __init__(self, count=2):
@@ -29,8 +31,10 @@ class Writer:
         self.logs = defaultdict(list)
         self.closed = False
         self.tried = False
+        self.attempts = 0
 
     async def partitions(self):
+        self.attempts += 1
         self._check(None)
         return self.count
 
@@ -186,6 +190,30 @@ def test_what_finds_no_room_is_counted_logged_and_said(size, caplog):
 
     run(work())
     assert "are missing in the audit topic" in caplog.text
+
+
+@pytest.mark.parametrize("partition", [None, 0])
+def test_drops_take_no_memory_while_the_topic_is_unavailable(partition, monkeypatch):
+    monkeypatch.setattr(audit_topic, "QUEUE_MAX", 3)
+
+    async def work():
+        audit, writer = topic(), Writer(1)
+        writer.failing[partition] = AuditWriteError("no leader")
+        audit.start(writer)
+        for _ in range(3):
+            audit.note(DENIED)
+        for dropped in range(1, 5):
+            audit.note(DENIED)
+            before = writer.attempts
+            await wait_until_async(lambda before=before: writer.attempts > before)
+            assert audit.dropped == dropped
+        writer.failing.clear()
+        await audit.stop()
+        drops = [each["dropped"] for each in writer.values if "dropped" in each]
+        assert sum(drops) == 4
+        assert len(drops) <= 2
+
+    run(work())
 
 
 def test_what_the_topic_does_not_accept_is_dropped_and_the_rest_written():
