@@ -39,7 +39,8 @@ class LocalTokens:
     def __init__(self, configs: BrokerConfigs, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self._configs = configs
-        self._given: dict[bytes, tuple[float, Login]] = {}
+        self._given: dict[bytes, tuple[float, Login]] = {}  # the oldest first
+        self._of_principal: dict[str, dict[bytes, None]] = {}  # the same
 
     def __len__(self) -> int:
         return len(self._given)
@@ -53,26 +54,42 @@ class LocalTokens:
         """
         now_s = self.clock()
         self._forget_old(now_s)
-        own = [key for key, (_, login) in self._given.items() if login.principal == principal]
+        own = self._of_principal.get(principal, {})
         if len(own) >= PENDING_OF_PRINCIPAL_MAX:
-            del self._given[own[0]]
+            self._remove(next(iter(own)))
         elif len(self._given) >= PENDING_MAX:
             return None
         limit_ms = int(listener_value(self._configs, listener, "connections.max.reauth.ms"))
         lasts_s = min(LOGIN_MAX_S, limit_ms / 1000) if limit_ms > 0 else LOGIN_MAX_S
         token = secrets.token_urlsafe(32)
-        self._given[_key(token)] = now_s + VALID_S, Login(principal, peer, now_s + lasts_s)
+        key = _key(token)
+        self._given[key] = now_s + VALID_S, Login(principal, peer, now_s + lasts_s)
+        self._of_principal.setdefault(principal, {})[key] = None
         return token
 
     def take(self, token: str) -> Login | None:
         """Returns who a token was given to, once; None: it is unknown, presented before, or too old."""
         self._forget_old(self.clock())
-        found = self._given.pop(_key(token), None)
-        return None if found is None else found[1]
+        key = _key(token)
+        return self._remove(key) if key in self._given else None
+
+    def _remove(self, key: bytes) -> Login:
+        _, login = self._given.pop(key)
+        own = self._of_principal[login.principal]
+        del own[key]
+        if not own:
+            del self._of_principal[login.principal]
+        return login
 
     def _forget_old(self, now_s: float) -> None:
-        for key in [key for key, (until_s, _) in self._given.items() if until_s <= now_s]:
-            del self._given[key]
+        """Looks at no others: strangers, too, can present tokens, at any rate."""
+        old = []
+        for key, (until_s, _) in self._given.items():
+            if until_s > now_s:
+                break
+            old.append(key)
+        for key in old:
+            self._remove(key)
 
 
 def _key(token: str) -> bytes:

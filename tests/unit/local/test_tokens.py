@@ -60,3 +60,31 @@ def test_who_asks_again_and_again_takes_no_memory_and_no_place_of_others(clock, 
     assert give(tokens, "User:carol") is None
     assert tokens.take(first) is None
     assert None not in (tokens.take(second), tokens.take(third), tokens.take(bobs))
+
+
+def test_a_wrong_token_costs_no_look_at_the_others(clock):
+    class Moment(float):
+        looks = 0
+
+        def __add__(self, other):
+            return Moment(float(self) + other)
+
+        def __le__(self, other):
+            Moment.looks += 1
+            return float(self) <= other
+
+        def __gt__(self, other):
+            Moment.looks += 1
+            return float(self) > other
+
+    tokens = LocalTokens(BrokerConfigs({}), clock)
+    for i in range(100):
+        clock.now_s = Moment(i / 100)
+        assert give(tokens, f"User:{i}")
+    Moment.looks = 0
+    for _ in range(10):
+        assert tokens.take("other") is None
+    assert Moment.looks <= 20
+    clock.now_s = Moment(VALID_S + 0.495)
+    assert tokens.take("other") is None
+    assert len(tokens) == 50
