@@ -269,7 +269,7 @@ cdef class ProduceChannels:
         pending.done = True
         now = monotonic_ns() / 1e9
         if answer.throttle_time_ms > 0:
-            channel.connection.throttled_until = now + answer.throttle_time_ms / 1e3
+            channel.connection.throttle(answer.throttle_time_ms)
         self.metrics.answered(now - (<Batch>sent.batches[0]).sent_at)
         self.unmentioned += acknowledge(self.shared, sent.batches, answer, self.names)
         return True

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 ALARM_MAX_S = 3600.0
 # Brokers close connections that are idle for minutes (connections.max.idle.ms).
 IDLE_CHECK_S = 10.0
+# Between polls for an answer whose time is over.
+LATE_MIN_S = 0.001
+LATE_MAX_S = 0.1
 CLIENT_ID_BYTES_MAX = 32767  # its length is an int16
 
 
@@ -186,11 +189,14 @@ class NetworkClient:
     def wait(self, pending: Pending, timeout_s: float | None = None) -> Any:
         """Polls until `pending` is done; returns its response or raises its error."""
         deadline = pending.deadline if timeout_s is None else time.monotonic() + timeout_s
+        late_s = LATE_MIN_S
         while not pending.done:
             left = deadline - time.monotonic()
             if left <= 0 and timeout_s is not None:
                 raise RequestTimedOutError(frames.api_name(pending.api), pending.node, timeout_s)
-            self.poll(max(left, 0.001))
+            self.poll(max(left, late_s))
+            if left <= 0:  # a broker that throttles may answer much later
+                late_s = min(late_s * 2, LATE_MAX_S)
         return pending.result()
 
     def wakeup(self) -> None:

@@ -55,6 +55,8 @@ RECEIVE_BUFFER_BYTES = 65536
 NEGOTIATION_BYTES_MAX = 1 << 20
 # ApiVersions once or twice, and the first other request.
 FIRST_REQUESTS = 3
+# Longest throttle for which requests in flight wait beyond their time; brokers may announce 24 days.
+THROTTLE_MAX_S = 120.0
 
 CONNECTING, SECURING, NEGOTIATING, LOGGING_IN, READY, CLOSED = range(6)
 _TLS_ALERT = b"\x15\x03"  # the first bytes of the answer of a TLS server to plain text
@@ -457,7 +459,7 @@ class Connection:
             pending.complete(None, garbled)
             raise garbled from error
         if throttle_time_ms := getattr(response, "throttle_time_ms", 0):
-            self.throttled_until = time.monotonic() + throttle_time_ms / 1e3
+            self.throttle(throttle_time_ms)
         pending.complete(response, None)
 
     def _finish_negotiation(self, pending: Pending, frame: memoryview) -> None:
@@ -529,9 +531,13 @@ class Connection:
         self.renew_at = time.monotonic() + after_s if after_s is not None else None
         self._become_ready()
 
+    def throttle(self, throttle_time_ms: int) -> None:
+        """Notes that the broker reads nothing for this long; no longer than THROTTLE_MAX_S counts."""
+        self.throttled_until = time.monotonic() + min(throttle_time_ms / 1e3, THROTTLE_MAX_S)
+
     def expires_at(self, pending: Pending) -> float:
         """Returns when a request in flight has waited too long: time during which the broker reads nothing
-        from a client above its quota does not count.
+        from a client above its quota does not count, up to THROTTLE_MAX_S.
         """
         if not self.throttled_until:
             return pending.deadline

@@ -115,6 +115,24 @@ def test_time_for_which_a_broker_throttles_is_not_waiting(client):
         assert not pending.done
 
 
+def test_a_throttle_without_end_ends_and_is_waited_for_at_rest(client, monkeypatch):
+    def throttled(version, request):
+        answer = broker.metadata(version, request)
+        answer.throttle_time_ms = 2**31 - 1
+        return answer
+
+    monkeypatch.setattr(connection, "THROTTLE_MAX_S", 0.5)
+    with FakeBroker() as broker:
+        broker.handlers[MetadataRequest] = throttled
+        ask(client, broker)
+        broker.handlers[MetadataRequest] = lambda version, request: SILENCE
+        polls = []
+        monkeypatch.setattr(client, "poll", lambda s: (polls.append(s), NetworkClient.poll(client, s)))
+        with pytest.raises(RequestTimedOutError):
+            ask(client, broker, timeout_s=0.05)
+        assert len(polls) < 40
+
+
 def test_a_listener_that_never_answers_is_unreachable():
     client = NetworkClient("test", connect_timeout_ms=300)
     with socket.create_server((own_address(), 0)) as listener:
