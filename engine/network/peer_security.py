@@ -5,10 +5,8 @@ certificate that this node presents, and the JAAS line of the mechanism has its 
 """
 
 import asyncio
-import os
 import socket
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bowstring.engine import event_log
@@ -91,9 +89,10 @@ class PeerSecurity:
             ConfigError: A setting is wrong, or is missing, and there are no earlier ones.
         """
         from bowstring.security.client_settings import ClientSecurity
+        from bowstring.security.key_material import check_files, file_state
 
         settings = self.settings()
-        made_from = settings, [_state(settings[name]) for name in _FILES if name in settings]
+        made_from = settings, [file_state(settings[name]) for name in _FILES if name in settings]
         if self._made is None or self._made_from != made_from:
             # A client would take the tickets of whoever started the broker.
             if settings.get("sasl.mechanism") == "GSSAPI" and _JAAS not in settings:
@@ -101,6 +100,7 @@ class PeerSecurity:
                     f"connections to {self.listener} listeners: GSSAPI, the default mechanism, has no keytab"
                 )
             try:
+                check_files({name: settings[name] for name in _FILES if name in settings})
                 self._made = ClientSecurity.of(settings)
             except ValueError as error:
                 if self._made is None:
@@ -227,12 +227,3 @@ async def _connected(host: str, port: int) -> socket.socket:
         else:
             return sock
     raise failure
-
-
-def _state(path: str) -> object:
-    """Returns what changes when a file is replaced; None for one that cannot be read."""
-    try:
-        found = os.stat(Path(path))
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

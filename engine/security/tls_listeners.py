@@ -1,7 +1,6 @@
 """Gives TLS listeners their keys, and replaces them while the node runs (KIP-103, KIP-226, KIP-651)."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
@@ -11,7 +10,7 @@ from bowstring._native.tls.library import TlsError
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.configs.listener_configs import listener_prefix, listener_text, listener_value
-from bowstring.security.key_material import KeyMaterial
+from bowstring.security.key_material import KeyMaterial, check_files, file_state
 
 if TYPE_CHECKING:
     from bowstring._native.tls.context import TlsContext
@@ -60,14 +59,6 @@ def client_auth(configs: BrokerConfigs, listener: Listener) -> str:
     return str(listener_value(configs, listener.name, _CLIENT_AUTH)) if own else "none"
 
 
-def _state(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
 class _Keys:
     """What a listener uses: the settings it was made from, the state of the files, the context.
 
@@ -78,7 +69,8 @@ class _Keys:
     def __init__(self, configs: BrokerConfigs, listener: Listener) -> None:
         self.settings = _settings_of(configs, listener)
         # Before they are read: a change in between is seen as one, and they are read again.
-        states = {path: _state(path) for name, path in self.settings.items() if name.endswith(".location")}
+        states = {path: file_state(path) for name, path in self.settings.items() if name.endswith(".location")}
+        check_files(self.settings)  # the control loop reads them
         material = KeyMaterial.of(self.settings)
         self.files = {path: states.get(path) for path in material.files}
         self.terms = auth, protocols, ciphers = _terms_of(configs, listener)
@@ -91,7 +83,7 @@ class _Keys:
         return (
             _settings_of(configs, listener) != self.settings
             or _terms_of(configs, listener) != self.terms
-            or any(_state(path) != state for path, state in self.files.items())
+            or any(file_state(path) != state for path, state in self.files.items())
         )
 
 

@@ -6,6 +6,7 @@ PEM files and texts (KIP-651) and PKCS12 stores. JKS stores are refused with the
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ _JCEKS: Final = b"\xce\xce\xce\xce"
 _DER: Final = b"\x30\x82"
 _PEM_TYPE: Final = "PEM"
 _STORE_TYPES: Final = ("JKS", "PKCS12", _PEM_TYPE)
+_FILE_BYTES_MAX: Final = 16 << 20
 
 
 class KeyMaterial:
@@ -116,13 +118,49 @@ class KeyMaterial:
         return self.files[len(self.own_files) :] if "trust store" in error else self.own_files
 
 
-def _read(location: str, setting: str, files: list[str]) -> bytes:
+def file_state(path: str) -> tuple[int, int, int] | None:
+    """Returns what changes when a file is replaced; None for one that cannot be read."""
     try:
-        data = Path(location).read_bytes()
-    except OSError as error:
+        found = os.stat(path)
+    except (OSError, ValueError):  # ValueError: the path has a null character
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def check_files(settings: Mapping[str, str]) -> None:
+    """Refuses pipes and devices, for programs that must not wait for a file: who may change settings of a
+    broker could stop it by them.
+
+    Raises:
+        TlsError: A setting names one.
+    """
+    for name, location in settings.items():
+        if not name.endswith(".location"):
+            continue
+        try:
+            mode = os.stat(location).st_mode
+        except (OSError, ValueError):
+            continue  # `KeyMaterial.of` says why
+        if not stat.S_ISREG(mode):
+            raise TlsError(f"{name}={location} is no regular file; name one")
+
+
+def _read(location: str, setting: str, files: list[str]) -> bytes:
+    if "-----BEGIN " in location:  # perhaps a private key, which no error may have
         raise TlsError(
-            f"{setting}={location} cannot be read: {error.strerror}; correct the path, or its permissions"
+            f"{setting} has a PEM text; it must be the path of a file: see ssl.keystore.key, "
+            "ssl.keystore.certificate.chain and ssl.truststore.certificates for texts"
+        )
+    try:
+        with Path(location).open("rb") as file:
+            data = file.read(_FILE_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:  # ValueError: the path has a null character
+        why = error.strerror if isinstance(error, OSError) else error
+        raise TlsError(
+            f"{setting}={location} cannot be read: {why}; correct the path, or its permissions"
         ) from error
+    if len(data) > _FILE_BYTES_MAX:
+        raise TlsError(f"{setting}={location} has more than {_FILE_BYTES_MAX >> 20} MiB; name a key file")
     files.append(location)
     return data
 

@@ -278,3 +278,20 @@ def test_key_files_that_become_unusable_leave_the_last_ones_in_force(tmp_path, c
     store.write_bytes(whole + b"\n")
     assert security.client() is not used
     assert security.failed_reloads == 1
+
+
+@pytest.mark.parametrize(
+    ("location", "why"), [("/dev/zero", "is no regular file"), ("a\0b", "cannot be read: embedded null")]
+)
+def test_a_location_that_is_no_file_leaves_the_last_keys_in_force(tmp_path, caplog, location, why):
+    """The control loop reads key files: a device would stop the node."""
+    store = tmp_path / "node.pem"
+    store.write_bytes(client_identity().certificate + client_identity().key)
+    settings = configs("SSL", **TRUST, **{"ssl.keystore.type": "PEM", "ssl.keystore.location": str(store)})
+    security = inter_broker_security(settings)
+    used = security.client()
+    settings.dynamic_broker = {"listener.name.inner.ssl.keystore.location": location}
+    assert security.client() is used
+    assert security.failed_reloads == 1
+    (record,) = caplog.records
+    assert why in record.facts["detail"]

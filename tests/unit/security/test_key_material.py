@@ -191,3 +191,8 @@ def test_errors_of_trust_name_the_trust_store(write):
 def test_secrets_are_not_shown():
     material = KeyMaterial(b"chain", b"key", "password", b"trusted", files=("file",))
     assert repr(material) == "KeyMaterial(files=('file',))"
+
+
+def test_a_file_that_never_ends_is_refused():
+    with pytest.raises(TlsError, match=r"/dev/zero has more than 16 MiB; name a key file"):
+        KeyMaterial.of({"ssl.truststore.location": "/dev/zero"})

@@ -1,6 +1,7 @@
 """Keys of TLS listeners: settings for each, replaced while the node runs, warned of before they expire."""
 
 import logging
+import os
 from typing import NamedTuple
 
 import pytest
@@ -210,6 +211,33 @@ class TestReload:
         found.check_change({"log.retention.ms": "5"}, {})
         found.check(plane)
         assert plane.given == []
+
+    @pytest.mark.parametrize(
+        ("location", "why"),
+        [
+            ("/dev/zero", "is no regular file"),
+            ("PIPE", "is no regular file"),
+            ("a\0b", "cannot be read: embedded null"),
+            ("-----BEGIN PRIVATE KEY-----\nc2VjcmV0", "has a PEM text"),
+        ],
+    )
+    def test_a_location_that_is_no_file_stops_nothing(self, key_file, plane, tmp_path, caplog, location, why):
+        """Reading a pipe or a device would never end; the other listeners' keys are looked after."""
+        if location == "PIPE":
+            location = str(tmp_path / "pipe")
+            os.mkfifo(location)
+        configs, found = made(key_file, (Listener("BAD", "SSL"), Listener("SECURE", "SSL")))
+        wanted = {"listener.name.bad.ssl.keystore.location": location}
+        with pytest.raises(ConfigError, match=f"listener BAD: .*{why}") as error:
+            found.check_change(wanted, {})
+        assert "c2VjcmV0" not in str(error.value)
+        configs.dynamic_broker = wanted
+        key_file.write_bytes(pem(authority().identity()))
+        found.check(plane)
+        assert [listener for listener, _ in plane.given] == [1]
+        (line,) = [line for line in caplog.records if "not acceptable" in line.getMessage()]
+        assert why in line.facts["detail"]
+        assert "c2VjcmV0" not in line.facts["detail"]
 
     def test_other_names_may_be_allowed(self, key_file, plane):
         _, found = made(key_file, ssl__allow__dn__changes="true", ssl__allow__san__changes="true")
