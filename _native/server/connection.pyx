@@ -652,13 +652,14 @@ cdef Connection *connection_unmute(Reactor *r) noexcept nogil:
 
 cdef void connection_hung_up(Connection *c) noexcept nogil:
     """The client has closed its side while it is not read from. A muted one that has sent requests before is read when
-    its time is over, as in Kafka: a producer without acks does not wait for answers."""
+    its time is over, as in Kafka: a producer without acks does not wait for answers. From now on it is idle."""
     cdef uint8_t found[UNREAD_BYTES]
     cdef ssize_t n
     if c.muted_until_ms != 0:
         n = recv(c.fd, found, UNREAD_BYTES, MSG_PEEK | MSG_DONTWAIT)
         if c.end > c.start or n > (CLOSE_NOTIFY_BYTES if c.tls != NULL else 0):
             c.ends_later = True
+            c.last_active_ms = c.reactor.now_ms
             connection_watch(c)
             return
     connection_condemn(c)

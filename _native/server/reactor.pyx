@@ -257,7 +257,7 @@ cdef void run_timers(Reactor *r) noexcept nogil:
 
 cdef void close_idle(Reactor *r) noexcept nogil:
     """connections.max.idle.ms: closes connections without requests in flight and without traffic. A throttle is no
-    idle time."""
+    idle time, but for a client that has left: it may last for days."""
     cdef int32_t i
     cdef Connection *c
     for i in range(r.connections.used):
@@ -265,8 +265,8 @@ cdef void close_idle(Reactor *r) noexcept nogil:
         if c == NULL:
             continue
         if (0 < r.plane.connections_max_idle_ms < r.now_ms - c.last_active_ms
-                and c.head_slot == c.tail_slot and not c.parked and not c.stalled and c.muted_until_ms == 0
-                and c.fetcher == NULL):
+                and c.head_slot == c.tail_slot and not c.parked and not c.stalled
+                and (c.muted_until_ms == 0 or c.ends_later) and c.fetcher == NULL):
             connection_condemn(c)
         elif c.phase != PHASE_OPEN and r.now_ms - c.phase_from_ms > r.plane.authentication_max_ms:
             connection_fail(c, b"authentication-timeout",

@@ -146,6 +146,19 @@ def test_a_throttle_is_no_idle_time(tmp_path):
     served.close()
 
 
+def test_a_muted_client_that_leaves_is_idle_although_it_has_sent_requests(tmp_path):
+    """Its throttle may last for days."""
+    served = Served(tmp_path, connections_max_idle_ms=50, quota_samples=2, quota_window_ms=100)
+    served.quotas = PlaneQuotas(served.plane)
+    served.quotas.set([(PRODUCE, None, "greedy", 1.0)])
+    client = named(served, "greedy")
+    assert send(client) > HOUR_MS / 100
+    client.send(produce(batch(VALUE), 9, acks=0), 9)
+    client.close()
+    wait_until(lambda: connections(served) == 0)
+    served.close()
+
+
 def test_a_fetch_beyond_the_quota_is_answered_empty_and_reads_on_later(served):
     producer = named(served, "producer")
     for _ in range(4):
