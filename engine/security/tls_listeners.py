@@ -69,7 +69,8 @@ class _Keys:
     def __init__(self, configs: BrokerConfigs, listener: Listener) -> None:
         self.settings = _settings_of(configs, listener)
         # Before they are read: a change in between is seen as one, and they are read again.
-        states = {path: file_state(path) for name, path in self.settings.items() if name.endswith(".location")}
+        locations = [text for name, text in self.settings.items() if name.endswith(".location")]
+        states = {path: file_state(path) for path in locations}
         check_files(self.settings)  # the control loop reads them
         material = KeyMaterial.of(self.settings)
         self.files = {path: states.get(path) for path in material.files}
