@@ -19,6 +19,7 @@ from bench import machine, report
 from bench.bars import judge_all
 from bench.cases import (
     access,
+    audit,
     clients,
     cluster,
     cluster_failures,
@@ -161,6 +162,12 @@ GUARDED: dict[str, Case] = {
         lab, name, "A paced producer beside a greedy client, with a quota and without"
     ),
 }
+# A broker each, which the case starts itself.
+COUNTED: dict[str, Case] = {
+    "audit": lambda lab, _, name: audit.counted(
+        lab, name, "Python: send and poll with an audit of counts, against none"
+    ),
+}
 # Three brokers each, which the case starts itself.
 CLUSTERS: dict[str, Case] = {
     "cluster-latency": lambda lab, _, name: cluster.latency(
@@ -190,7 +197,7 @@ SPARK: dict[str, Callable[[spark.SparkBench, str], CaseResult]] = {
     "spark-sink": lambda bench, name: spark.sink(bench, name, "Spark: rows into a topic"),
     "spark-latency": lambda bench, name: spark_latency.latency(bench, name, "Spark: latency of streams"),
 }
-ALL = [*FRESH, *LOADED, *COORDINATORS, *SPARK, *SECURED, *GUARDED, *LAST, *CLUSTERS]
+ALL = [*FRESH, *LOADED, *COORDINATORS, *SPARK, *SECURED, *GUARDED, *COUNTED, *LAST, *CLUSTERS]
 
 
 def measure(size: Size, work: Path, only: list[str]) -> Run:
@@ -214,7 +221,7 @@ def measure(size: Size, work: Path, only: list[str]) -> Run:
                 for name, spark_case in spark_cases.items():
                     run.cases[name] = spark_case(bench, name)
         lab.stop_peers()
-        _run_cases(run, lab, topics, _chosen(SECURED | GUARDED | LAST | CLUSTERS, only))
+        _run_cases(run, lab, topics, _chosen(SECURED | GUARDED | COUNTED | LAST | CLUSTERS, only))
     run.duration_seconds = time.monotonic() - began
     return run
 

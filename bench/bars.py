@@ -237,6 +237,16 @@ BARS = (
         )
         for verb, what in (("produce", "produces"), ("consume", "reads"))
     ),
+    *(
+        Bar(
+            f"{call} with an audit of counts: CPU time, times that without",
+            "audit",
+            f"{call}_over_off",
+            "×",
+            (at_most(1.01, "×"),),
+        )
+        for call in ("send", "poll", "poll_arrow")
+    ),
     Bar(
         "full handshakes of TLS 1.3, on one core",
         "tls-handshakes",

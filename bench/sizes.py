@@ -36,7 +36,7 @@ class Size:
         copied_records: 1 KiB records of the exactly-once copy.
         shared_records: records that a share group acknowledges one by one.
         handshakes: of TLS, and log-ins, of a round.
-        access_pairs: runs with access control and without it, of a round.
+        access_pairs: runs with access control and without it, of a round; also with an audit and without.
         greedy_seconds: how long a client is measured beside a greedy one.
         loop_mib: what a bare loop moves in a round (see bench/limits).
         warm_memory: whether memory is filled before every round (see bench/warm_memory.py).
