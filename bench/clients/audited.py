@@ -1,7 +1,7 @@
 """Sends and reads with an audit of counts and without, in turn in one process; prints CPU seconds as JSON.
 
-Arguments: bootstrap servers, a topic to send to, a filled topic to read, records a time, pairs. The output has
-for each call a list of [without, with] in CPU seconds of the process, which include reports.
+Arguments: bootstrap servers, a topic to send to, a filled topic to read, records a time, pairs. The output
+has for each call a list of [without, with] in CPU seconds of the process, which include reports.
 """
 
 from __future__ import annotations

@@ -180,22 +180,25 @@ class CountTable:
         """Returns a row for each topic, window and stage, in this order; newer windows come last.
 
         A stage that has counted a topic before is expected in each window since its first one: there it has 0
-        records, if it has not counted any.
+        records, if it has not counted any. A named tier is expected in each window of every topic, also as
+        producers that never reported; where the first stage is silent, the next one with counts stands in.
 
         Args:
             grace_ms: how long after its end a window may still be incomplete.
         """
         found: list[Row] = []
-        ordered = sorted(self._windows, key=lambda each: (each.topic, each.start_ms, each.window_ms))
-        for window in ordered:
-            found += self._of_window(window, now_ms, grace_ms)
+        stages = {topic: self._ordered(topic) for topic in self._stages}
+        for window in sorted(self._windows, key=lambda each: (each.topic, each.start_ms, each.window_ms)):
+            found += self._of_window(window, stages[window.topic], now_ms, grace_ms)
         return found
 
-    def _of_window(self, window: Window, now_ms: int, grace_ms: int) -> Iterator[Row]:
-        seen, first = self._windows[window], self._first(window.topic)
+    def _of_window(self, window: Window, ordered: list[Stage], now_ms: int, grace_ms: int) -> Iterator[Row]:
+        seen, first = self._windows[window], ordered[0]
+        if self.tiers and first not in seen:  # it misses what the next one has
+            first = next((each for each in ordered if each in seen), first)
         expected = seen[first].total if first in seen else 0
         over = now_ms >= window.end_ms + grace_ms
-        for stage in self._ordered(window.topic, first):
+        for stage in ordered:
             if stage not in seen and stage is not first and not self._is_expected(stage, window):
                 continue
             count = seen[stage].total if stage in seen else 0
@@ -218,9 +221,12 @@ class CountTable:
                 return next((each for each in of_tier if each.role == "producer"), of_tier[0])
         return next((each for each in stages if each.role == "producer"), stages[0])
 
-    def _ordered(self, topic: str, first: Stage) -> list[Stage]:
+    def _ordered(self, topic: str) -> list[Stage]:
         """A topic's stages: the first one, then by tier as they are named or came."""
-        stages = list(self._stages[topic])
+        stages, first = list(self._stages[topic]), self._first(topic)
+        stages += [
+            Stage(tier, "producer") for tier in self.tiers if tier not in {each.tier for each in stages}
+        ]
         tiers = list(dict.fromkeys([first.tier, *self.tiers, *(each.tier for each in stages)]))
 
         def place(stage: Stage) -> tuple[bool, int, bool, str]:
@@ -229,10 +235,13 @@ class CountTable:
         return sorted(stages, key=place)
 
     def summaries(self, now_ms: int, *, grace_ms: int = GRACE_MS) -> list[Summary]:
-        """Returns what alerts watch: a row for each topic and stage but the first."""
+        """Returns what alerts watch: a row for each topic and stage but the first. With named tiers the first
+        one has a row, too, where it is silent and another is not.
+        """
         rows: dict[tuple[str, Stage], list[Row]] = {}
         for row in self.rows(now_ms, grace_ms=grace_ms):
-            rows.setdefault((row.topic, row.stage), []).append(row)
+            if row.stage != row.first:
+                rows.setdefault((row.topic, row.stage), []).append(row)
         newest: dict[tuple[str, Stage], int] = {}
         for window, stages in self._windows.items():
             for stage, seen in stages.items():
@@ -240,9 +249,7 @@ class CountTable:
                 newest[key] = max(newest.get(key, seen.newest_ms), seen.newest_ms)
         found = []
         for (topic, stage), every in rows.items():
-            first = every[0].first
-            if stage == first:
-                continue
+            first = every[-1].first
             ended = [row for row in every if row.state != OPEN]
             expected = sum(row.expected for row in ended)
             missing = sum(row.missing for row in ended)

@@ -40,7 +40,8 @@ class Sources(NamedTuple):
         list[str] | None,
         typer.Option(
             "--tier",
-            help="Tiers to compare, the first one first; default: all, with the producers that came first.",
+            help="Tiers to compare, the first one first; each is expected in every window. Default: all that "
+            "reported, with the producers that came first.",
         ),
     ] = None
     hours: Annotated[

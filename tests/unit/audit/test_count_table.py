@@ -157,3 +157,52 @@ def test_windows_of_several_lengths_are_found():
 @pytest.mark.parametrize("stage", [READER, DC])
 def test_a_topic_that_only_one_stage_counts_is_compared_with_itself(stage):
     assert [state for *_, state in states(table_of(counted(stage, 5)))] == ["complete"]
+
+
+def test_a_named_tier_that_never_reported_a_topic_misses_all_of_it():
+    table = table_of(counted(APP, 5), counted(APP, 7, start=START + MINUTE), tiers=("app", "dc"))
+    assert [(str(row.stage), row.records, row.share, row.state) for row in table.rows(LATER)] == [
+        ("app", 5, 1.0, "complete"),
+        ("dc", 0, 0.0, "incomplete"),
+        ("app", 7, 1.0, "complete"),
+        ("dc", 0, 0.0, "incomplete"),
+    ]
+    (summary,) = table.summaries(LATER)
+    assert (summary.stage, summary.share, summary.missing, summary.incomplete) == (DC, 0.0, 12, 2)
+
+
+def test_readers_of_a_named_tier_stand_for_it():
+    table = table_of(counted(APP, 5), counted(READER, 5), tiers=("app", "dc"))
+    assert [str(row.stage) for row in table.rows(LATER)] == ["app", "dc/reports"]
+
+
+def test_a_first_tier_that_is_silent_misses_what_the_next_one_has():
+    table = table_of(
+        counted(APP, 5), counted(DC, 5), counted(DC, 7, start=START + MINUTE), tiers=("app", "dc")
+    )
+    rows = [row for row in table.rows(LATER) if row.start_ms == START + MINUTE]
+    assert [(str(row.stage), str(row.first), row.share, row.missing, row.state) for row in rows] == [
+        ("app", "dc", 0.0, 7, "incomplete"),
+        ("dc", "dc", 1.0, 0, "complete"),
+    ]
+    app, dc = table.summaries(LATER)
+    assert (app.stage, app.first, app.share, app.missing) == (APP, DC, 0.0, 7)
+    assert (dc.stage, dc.first, dc.share, dc.missing) == (DC, APP, 1.0, 0)
+
+
+def test_a_first_tier_that_never_reported_a_topic_misses_all_of_it():
+    rows = table_of(counted(DC, 5), tiers=("app", "dc")).rows(LATER)
+    assert [(str(row.stage), row.share, row.state) for row in rows] == [
+        ("dc", 1.0, "complete"),
+        ("app", 0.0, "incomplete"),
+    ]
+
+
+def test_one_groups_surplus_does_not_hide_what_another_misses():
+    other = READER._replace(reader="billing")
+    table = table_of(counted(APP, 10), counted(READER, 13), counted(other, 7))
+    assert [(str(row.stage), row.missing, row.surplus) for row in table.rows(LATER)] == [
+        ("app", 0, 0),
+        ("dc/billing", 3, 0),
+        ("dc/reports", 0, 3),
+    ]
