@@ -69,6 +69,7 @@ def decode_good_objects(
     keys: ObjectDecoder | None,
     values: ObjectDecoder | None,
     *,
+    verify_crc: bool = ...,
     aborted: Aborted | Iterable[tuple[int, int]] = (),
     limit: int = ...,
 ) -> tuple[list[R], int, int, tuple[int, int], list[tuple[int, str, str]]]: ...

@@ -370,11 +370,11 @@ cdef class RecordReader:
         try:
             while self.read_batch(<const uint8_t *>view.buf, view.len, verify_crc, aborted, limit):
                 before = len(self.out)
-        except (CorruptBatch, CompressionError):
+        except Exception:                                    # a corrupt batch, or what a decoder raises
             if self.position == 0:
                 raise
             del self.out[before:]
-            while self.bad and self.bad[-1][0] >= before:
+            while self.bad and self.bad[len(self.bad) - 1][0] >= before:
                 self.bad.pop()
         finally:
             PyBuffer_Release(&view)
@@ -433,13 +433,14 @@ def decode_good_records(type cls not None, str topic not None, int partition, da
 
 
 def decode_good_objects(type cls not None, str topic not None, int partition, data, int64_t from_offset,
-                        ObjectDecoder keys, ObjectDecoder values, *, aborted=(),
+                        ObjectDecoder keys, ObjectDecoder values, *, bint verify_crc=False, aborted=(),
                         int64_t limit=DECOMPRESSED_MAX_BYTES):
     """Does what decode_good_records() does, with objects instead of the bytes of keys and values.
 
     Args:
-        keys, values: make the objects; None for bytes. What they raise leaves everything as it was.
+        keys, values: make the objects; None for bytes. What they raise counts as a bad batch.
         cls, topic, partition, data, from_offset, aborted, limit: as for decode_records().
+        verify_crc: as for decode_good_records().
 
     Returns:
         The records, the bytes of their batches, the offset after them, (smallest, largest) of the timestamps, and
@@ -447,8 +448,9 @@ def decode_good_objects(type cls not None, str topic not None, int partition, da
     """
     cdef RecordReader reader = reader_of(cls, topic, partition, from_offset)
     reader.keys, reader.values = keys, values
-    reader.untracked = False                             # objects can be changed, so that they hold their record
-    records = reader.read_good(data, False, aborted_of(aborted), limit)
+    if keys is not None or values is not None:
+        reader.untracked = False                         # objects can be changed, so that they hold their record
+    records = reader.read_good(data, verify_crc, aborted_of(aborted), limit)
     return records, reader.position, reader.next_offset, (reader.low, reader.high), reader.bad
 
 

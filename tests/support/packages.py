@@ -123,7 +123,7 @@ CLIENT_PACKAGES = {
     },
     "clients.share": {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.net", "protocol"),
-        *("_native.arrow", "_native.record"),
+        *("_native.arrow", "_native.base", "_native.record"),
     },
 }
 OUTER_PACKAGES = {

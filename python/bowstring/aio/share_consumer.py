@@ -74,9 +74,13 @@ class ShareConsumer(WorkersClient):
         """Milliseconds for which delivered records stay with this consumer; 0 before the first answer."""
         return self._consumer.lock_timeout_ms
 
-    async def poll(self, timeout: float | None = 1.0) -> list[ShareRecord]:
+    async def poll(self, timeout: float | None = 1.0, *, max_records: int | None = None) -> list[ShareRecord]:
         """Like `bowstring.ShareConsumer.poll`."""
-        return await self._read(self._consumer.poll, len, timeout)
+        return await self._read(functools.partial(self._consumer.poll, max_records=max_records), len, timeout)
+
+    def undecodable_counts(self) -> dict[str, int]:
+        """Like `bowstring.ShareConsumer.undecodable_counts`."""
+        return self._consumer.undecodable_counts()
 
     async def poll_arrow(
         self,

@@ -6,14 +6,14 @@ Kafka's error table, and common ones have their own classes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bowstring.clients.records import Node, Record, TopicPartition
+    from bowstring.clients.records import Node, TopicPartition
 
 
 class ClientError(Exception):
@@ -261,20 +261,18 @@ class CorruptBatchError(ClientError):
 
 class UndecodableRecordError(ClientError, ValueError):
     """A record's key or value does not decode with the consumer's format. Records before it came first, and
-    the position is at the record: `seek()` behind it to go on.
+    the position is at the record: `seek()` behind it to go on. A ShareConsumer releases the record.
 
     Attributes:
-        record: it; key and value are bytes.
+        record: the Record or ShareRecord; key and value are bytes.
         field: "key" or "value".
         reason: why it does not decode, with the byte.
     """
 
-    def __init__(self, record: Record, field: str, reason: str):
+    def __init__(self, record: Any, field: str, reason: str, advice: str = ""):
         where = f"{record.topic}-{record.partition}, offset {record.offset}"
-        super().__init__(
-            f"{where}: the {field} does not decode: {reason}; "
-            f"seek() to {record.offset + 1} to continue behind it"
-        )
+        advice = advice or f"seek() to {record.offset + 1} to continue behind it"
+        super().__init__(f"{where}: the {field} does not decode: {reason}; {advice}")
         self.record = record
         self.field = field
         self.reason = reason

@@ -5,12 +5,14 @@ import struct
 
 import pytest
 
+from bowstring._native.base.object_decoder import ObjectDecoder
 from bowstring._native.record import decode as native
 from bowstring._native.record.batch_ends import end_of_first
 from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.encode import BatchBuilder, encode_batch, with_producer
 from bowstring._native.record.encode_columns import binary_column
 from bowstring._native.record.types import CorruptBatch
+from bowstring._native.values.json_objects import AnyJsonObjects
 from bowstring.clients.consumer import record_batches as batches
 from bowstring.clients.consumer.partition_state import Chunk, PartitionState
 from bowstring.clients.errors import ConfigError, CorruptBatchError
@@ -113,6 +115,31 @@ def test_good_records_before_a_bad_batch(bad):
     for _ in range(2):
         with pytest.raises((CorruptBatch, CompressionError)):
             native.decode_good_records(Record, "t", 1, bad, following, aborted=aborted, limit=1 << 20)
+
+
+class Failing(ObjectDecoder):
+    """Fails as a decoder whose schema registry is down."""
+
+
+def test_what_does_not_decode_in_a_bad_batch_is_dropped_with_it():
+    good = batch([b"1", b"x"]) + batch([b"y"], 2)
+    records, size, following, _, bad = native.decode_good_objects(
+        Record, "t", 1, good + malformed(3, 2), 0, None, AnyJsonObjects(False)
+    )
+    assert [record.value for record in records] == [1, b"x", b"y"]
+    assert (size, following, [each[0] for each in bad]) == (len(good), 3, [1, 2])
+
+
+def test_the_batches_before_one_whose_decoder_fails_come_first():
+    aborted = native.Aborted([(5, 0)])
+    before = transactional([b"lost"], 5, 0) + transactional([None], 6, 1) + marker(5, 2, 0)
+    data = before + batch([b"x"], 3)
+    records, size, following, _, bad = native.decode_good_objects(
+        Record, "t", 1, data, 0, None, Failing(), aborted=aborted
+    )
+    assert ([record.offset for record in records], size, following, bad) == ([1], len(before), 3, [])
+    with pytest.raises(NotImplementedError):
+        native.decode_good_objects(Record, "t", 1, data[size:], following, None, Failing(), aborted=aborted)
 
 
 def test_where_to_go_on_behind_a_bad_batch():

@@ -29,7 +29,7 @@ from bowstring.clients.consumer.log_offsets import LogOffsets
 from bowstring.clients.consumer.partition_state import Positions
 from bowstring.clients.consumer.record_reading import RecordReading
 from bowstring.clients.consumer.transactional_reading import TransactionalReading
-from bowstring.clients.consumer.undecodable import OnUndecodable, Undecodables
+from bowstring.clients.consumer.undecodable import Undecodables
 from bowstring.clients.descriptions import description
 from bowstring.clients.errors import ClientError, ClientTimeoutError, ConfigError
 from bowstring.clients.group.heartbeat import GroupConfig, group_config
@@ -42,6 +42,7 @@ from bowstring.clients.records import SubscriptionPattern, TopicPartition
 from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import seconds
 from bowstring.clients.troubles import OnError
+from bowstring.clients.undecodable_policy import OnUndecodable
 
 if TYPE_CHECKING:
     from bowstring.clients.arrow.typed_values import ValueFormat

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bowstring.clients.arrow.arrow_format import pyarrow
 from bowstring.clients.errors import ClientError, ConfigError
@@ -69,7 +69,7 @@ class Acknowledging:
                 for partition, first, last in _runs(_chosen(records, mask, offsets)):
                     self._held.say(partition, first, last, kind)
             else:
-                for record in records:
+                for record in cast("Iterable[ShareRecord]", records):
                     place = TopicPartition(record.topic, record.partition)
                     self._held.say(place, record.offset, record.offset, kind)
 

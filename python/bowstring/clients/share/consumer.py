@@ -9,7 +9,7 @@ import uuid
 import weakref
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from bowstring._native.record.compression import DECOMPRESSED_MAX_BYTES
 from bowstring.clients.arguments import checked_methods
@@ -35,6 +35,10 @@ from bowstring.clients.share.records import Acknowledgement, OnAcknowledged
 from bowstring.clients.single_thread import SingleThread
 from bowstring.clients.timeouts import seconds
 from bowstring.clients.troubles import GRACE_S, OnError
+from bowstring.clients.undecodable_policy import OnUndecodable
+
+if TYPE_CHECKING:
+    from bowstring.clients.arrow.typed_values import ValueFormat
 
 _log = logging.getLogger("bowstring.share")
 
@@ -61,6 +65,12 @@ class ShareConsumer(ShareReading, Acknowledging, OwnedClient):
         max_decompressed_batch_bytes: most bytes that one compressed batch may become; a larger one raises
             CorruptBatchError, so that a small batch cannot exhaust the memory.
         client_rack: where this consumer is.
+        value, key: formats of values and keys, as of Consumer: `poll` gives objects, and `poll_arrow` typed
+            columns.
+        on_undecodable: what `poll` and iteration do with a record whose key or value does not decode: "raise"
+            UndecodableRecordError and release it; "skip" it, which rejects it, so that the group does not
+            deliver it again; or a `bowstring.DeadLetter(topic, producer)`, whose topic has acknowledged it
+            before it is accepted.
         request_timeout_ms: time for the answer to a request; then the connection is closed.
         default_timeout_ms: how long calls without their own timeout wait for brokers.
         metadata_max_age_ms: age at which the metadata of topics is refreshed.
@@ -95,6 +105,10 @@ class ShareConsumer(ShareReading, Acknowledging, OwnedClient):
         b'hello' 1
     """
 
+    _target: frozenset[Place] | None = None
+    _topics: tuple[str, ...] = ()
+    _woken = False
+
     @configurable(SHARE_CONSUMER)
     def __init__(
         self,
@@ -112,6 +126,9 @@ class ShareConsumer(ShareReading, Acknowledging, OwnedClient):
         check_crcs: bool = True,
         max_decompressed_batch_bytes: int = DECOMPRESSED_MAX_BYTES,
         client_rack: str | None = None,
+        value: ValueFormat | Literal["json", "text"] | None = None,
+        key: ValueFormat | Literal["json", "text"] | None = None,
+        on_undecodable: OnUndecodable = "raise",
         request_timeout_ms: int = 30_000,
         default_timeout_ms: int = 60_000,
         metadata_max_age_ms: int = 300_000,
@@ -126,6 +143,7 @@ class ShareConsumer(ShareReading, Acknowledging, OwnedClient):
         self._max_decompressed_batch_bytes = max_decompressed_batch_bytes
         self._max_poll_records, self._timeout_s = max_poll_records, default_timeout_ms / 1000
         self._on_acknowledged = on_acknowledged
+        self._prepare_values(key, value, on_undecodable)
         self._owner = SingleThread("ShareConsumer")
         self._begin(_log, client_id, request_timeout_ms, client_security(security), on_error)
         servers = parse_bootstrap(bootstrap_servers)
@@ -137,16 +155,12 @@ class ShareConsumer(ShareReading, Acknowledging, OwnedClient):
             check_cluster=metadata_cluster_check_enable,
             resolve_timeout_ms=bootstrap_resolve_timeout_ms,
         )
-        self._held = HeldRecords()
-        self._group_id = group_id
+        self._held, self._group_id = HeldRecords(), group_id
         member = ShareMembership(group_id, new_member_id(), rack=client_rack)
         sizes = (fetch_min_bytes, fetch_max_bytes, fetch_max_wait_ms, max_poll_records)
         config = ShareConfig(group_id, member.member_id, *sizes, acquire_mode == "record_limit")
         self._fetcher = ShareFetcher(self._client, self._cluster, self._held, config)
         self._ids = TopicIds(self._client, self._cluster)
-        self._target: frozenset[Place] | None = None
-        self._topics: tuple[str, ...] = ()
-        self._woken = False
         self._thread = MemberThread(
             client_id,
             member,

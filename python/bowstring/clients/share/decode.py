@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from bowstring._native.record import compression
 from bowstring._native.record import decode as native
@@ -11,7 +11,14 @@ from bowstring._native.record.types import CorruptBatch
 from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.records import Record
 from bowstring.clients.share.fetcher import Delivered
+from bowstring.clients.share.held import HeldRange
 from bowstring.clients.share.records import ShareRecord
+from bowstring.clients.undecodable_policy import UndecodableRecord
+
+if TYPE_CHECKING:
+    from bowstring._native.base.object_decoder import ObjectDecoder
+
+ObjectDecoders: TypeAlias = "tuple[ObjectDecoder | None, ObjectDecoder | None]"
 
 
 class Unreadable(NamedTuple):
@@ -29,29 +36,47 @@ class Unreadable(NamedTuple):
     error: CorruptBatchError
 
 
-def decode(
-    delivered: Delivered, verify_crc: bool, limit: int
-) -> tuple[list[ShareRecord], list[CorruptBatchError]]:
-    """Returns the acquired records, in order, and the errors of batches that cannot be read.
+class Decoded(NamedTuple):
+    """What was delivered.
 
-    The records of such a batch are rejected; those of the batches around it are returned.
+    Attributes:
+        records: the acquired records that decode, in order.
+        undecodable: the others, with the bytes of their keys and values.
+        errors: of batches that cannot be read.
+    """
+
+    records: list[ShareRecord]
+    undecodable: list[UndecodableRecord]
+    errors: list[CorruptBatchError]
+
+
+def decode(
+    delivered: Delivered, verify_crc: bool, limit: int, objects: ObjectDecoders = (None, None)
+) -> Decoded:
+    """Decodes what was delivered, and notes in its ranges at which offsets there are records.
+
+    The records of a batch that cannot be read are rejected; those of the batches around it are returned.
 
     Args:
         limit: most bytes that a batch may decompress to.
+        objects: decoders of keys and values; None for bytes.
     """
     records: list[Record] = []
+    undecoded: dict[int, tuple[str, str]] = {}  # by offset
     bad: list[Unreadable] = []
     data, offset = delivered.data, delivered.ranges[0].first
     while data:
         try:
-            good, size, offset, _ = native.decode_good_records(
-                Record, *delivered.partition, data, offset, verify_crc=verify_crc, limit=limit
+            good, size, offset, _, faults = native.decode_good_objects(
+                Record, *delivered.partition, data, offset, *objects, verify_crc=verify_crc, limit=limit
             )
         except (CorruptBatch, compression.CompressionError) as error:
             bad.append(unreadable(delivered, data, offset, error))
             size, offset = bad[-1].size_bytes, max(offset, bad[-1].last + 1)
         else:
             records += good
+            for at, field, reason in faults:
+                undecoded.setdefault(good[at].offset, (field, reason))
         if not size:
             break  # the rest is incomplete
         data = data[size:]
@@ -69,7 +94,35 @@ def decode(
         else:
             held.has(record.offset for record in part)
         found += [ShareRecord(*record, held.delivery_count) for record in part]
-    return found, reject(delivered, bad)
+    errors = reject(delivered, bad)
+    if not undecoded:
+        return Decoded(found, [], errors)
+    wrong = [UndecodableRecord(each, *undecoded[each.offset]) for each in found if each.offset in undecoded]
+    return Decoded([each for each in found if each.offset not in undecoded], wrong, errors)
+
+
+def take_out(ranges: list[HeldRange], offset: int) -> HeldRange:
+    """Removes one offset from ranges in ascending order, and returns it as a range of its own."""
+    at = next(i for i, held in enumerate(ranges) if held.first <= offset <= held.last)
+    own = ranges[at].cut(offset)
+    rest = own.cut(offset + 1)
+    kept = [held for held in (ranges[at], rest) if held.said]
+    ranges[at : at + 1] = kept
+    return own
+
+
+def divide(delivered: Delivered, count: int) -> tuple[Delivered, Delivered]:
+    """Divides decoded records after the first `count`; there are more."""
+    assert delivered.decoded is not None
+    bound = delivered.decoded[count].offset
+    before = [held for held in delivered.ranges if held.first < bound]
+    after = [held for held in delivered.ranges if held.first >= bound]
+    if before and before[-1].last >= bound:
+        after.insert(0, before[-1].cut(bound))
+    return (
+        delivered._replace(ranges=before, decoded=delivered.decoded[:count]),
+        delivered._replace(ranges=after, decoded=delivered.decoded[count:]),
+    )
 
 
 def unreadable(delivered: Delivered, data: memoryview, offset: int, error: Exception) -> Unreadable:

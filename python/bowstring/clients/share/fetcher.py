@@ -5,6 +5,7 @@ Owned by the consumer's thread. A fetch carries the acknowledgements for its bro
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.net.purposes import Purpose
 from bowstring.clients.records import Node, TopicPartition
 from bowstring.clients.share.held import HeldRange, HeldRecords, Said
-from bowstring.clients.share.records import Acknowledgement, OffsetRange, Outcome
+from bowstring.clients.share.records import Acknowledgement, OffsetRange, Outcome, ShareRecord
 from bowstring.clients.share.session import LAST_EPOCH, ShareSession, acknowledged_topics
 from bowstring.clients.troubles import GRACE_S
 from bowstring.protocol.errors import Errors
@@ -53,12 +54,20 @@ class ShareConfig:
 
 
 class Delivered(NamedTuple):
-    """Records of one partition that have arrived and were not returned: `data` may hold others, too."""
+    """Records of one partition that have arrived and were not returned.
+
+    Attributes:
+        data: their batches, which may hold other records, too.
+        until: time of `time.monotonic` at which the broker gives them to others.
+        decoded: the records, if a poll has returned some and had room for no more.
+    """
 
     partition: TopicPartition
     data: memoryview
     ranges: list[HeldRange]
     record_count: int
+    until: float = math.inf
+    decoded: list[ShareRecord] | None = None
 
 
 class Way:
@@ -277,7 +286,9 @@ class ShareFetcher:
             HeldRange(node, a.first_offset, a.last_offset, a.delivery_count) for a in part.acquired_records
         ]
         count = sum(len(each.said) for each in ranges)
-        self.delivered.append(Delivered(partition, memoryview(part.records or b""), ranges, count))
+        until = time.monotonic() + self.lock_timeout_ms / 1000 if self.lock_timeout_ms else math.inf
+        data = memoryview(part.records or b"")
+        self.delivered.append(Delivered(partition, data, ranges, count, until))
 
     # ------------------------------------------------------------ acknowledging
 

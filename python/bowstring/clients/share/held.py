@@ -13,6 +13,7 @@ from bowstring.clients.share.records import Acknowledgement
 
 OPEN = 255  # nothing is said about the record yet
 RENEWED = 254  # its renewal is sent, and nothing is said since
+RELEASED = 253  # it does not decode: it is released unless the caller says something else
 _SAID = re.compile(rb"[^\xff\xfe]+")
 _KEPT = bytes([OPEN, RENEWED, Acknowledgement.RENEW])
 _LEFT = re.compile(rb"[\xff\xfe\x04]+")
@@ -53,6 +54,14 @@ class HeldRange:
         """Notes the offsets that have a record; the others are gaps."""
         for offset in offsets:
             self.said[offset - self.first] = OPEN
+
+    def cut(self, offset: int) -> HeldRange:
+        """Ends before `offset`, and returns the part from it on."""
+        rest = HeldRange(self.node, offset, self.last, self.delivery_count)
+        at = offset - self.first
+        rest.said, self.said = self.said[at:], self.said[:at]
+        self.last = offset - 1
+        return rest
 
     def reject(self, first: int, last: int) -> None:
         """Rejects the gaps from `first` to `last`: their batch cannot be read."""
@@ -156,7 +165,8 @@ class HeldRecords:
                     kept.append(held)
                     continue
                 for run in _SAID.finditer(held.said):
-                    said = Said(held.first + run.start(), held.first + run.end() - 1, _compact(run.group()))
+                    kinds = run.group().replace(bytes([RELEASED]), bytes([Acknowledgement.RELEASE]))
+                    said = Said(held.first + run.start(), held.first + run.end() - 1, _compact(kinds))
                     taken.setdefault(partition, []).append(said)
                 kept += _rest(held)
             if kept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -11,24 +12,40 @@ from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.types import CorruptBatch
 from bowstring.clients.arrow.arrow_format import COLUMNS, ArrowFormat, pyarrow
 from bowstring.clients.choices import Layout, TimestampUnit
-from bowstring.clients.errors import CorruptBatchError
-from bowstring.clients.share.decode import Unreadable, decode, reject, unreadable
+from bowstring.clients.errors import ClientError, UndecodableRecordError
+from bowstring.clients.share.decode import (
+    ObjectDecoders,
+    Unreadable,
+    decode,
+    divide,
+    reject,
+    take_out,
+    unreadable,
+)
 from bowstring.clients.share.fetcher import Delivered, ShareFetcher
-from bowstring.clients.share.held import HeldRecords
-from bowstring.clients.share.records import ShareRecord
+from bowstring.clients.share.held import RELEASED, HeldRecords
+from bowstring.clients.share.records import Acknowledgement, ShareRecord
 from bowstring.clients.single_thread import SingleThread
-from bowstring.clients.timeouts import seconds
+from bowstring.clients.timeouts import most_records, seconds
+from bowstring.clients.undecodable_policy import OnUndecodable, UndecodablePolicy, UndecodableRecord
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from bowstring._native.arrow.decode import ArrowRows
+    from bowstring.clients.arrow.typed_values import ValueFormat
 
 DELIVERY_COUNT = "delivery_count"
 SHARE_COLUMNS = (*COLUMNS, DELIVERY_COUNT)
 ROWS_MAX = (1 << 31) - 2
 BYTES_MAX = (1 << 31) - 1
 ITERATION_WAIT_S = 1.0
+_ADVICE = (
+    "the group delivers it again, up to share.delivery.count.limit times; reject it in explicit mode, or set "
+    'on_undecodable="skip" or a DeadLetter'
+)
+
+_log = logging.getLogger("bowstring.share")
 
 # The delivered records, how many rows each of their ranges has, and their bad batches.
 Taken = list[tuple[Delivered, list[int], list[Unreadable]]]
@@ -45,9 +62,24 @@ class ShareReading:
     _owner: SingleThread
     _begin_poll: Callable[[], None]
     _await_delivered: Callable[[float], None]
-    _postponed: tuple[CorruptBatchError, ...] = ()
+    _postponed: tuple[ClientError, ...] = ()
+    _formats: dict[str, ValueFormat] = {}  # noqa: RUF012 — never changed
+    _objects: ObjectDecoders = (None, None)
+    _undecodables: UndecodablePolicy
 
-    def poll(self, timeout: float | None = 1.0) -> list[ShareRecord]:
+    def _prepare_values(
+        self, key: ValueFormat | str | None, value: ValueFormat | str | None, on_undecodable: OnUndecodable
+    ) -> None:
+        formats = {"key": key, "value": value}
+        if key is not None or value is not None:
+            from bowstring.clients.arrow.typed_values import named_format, object_decoder_of
+
+            made = {name: named_format(form) for name, form in formats.items()}
+            self._formats = {name: form for name, form in made.items() if form is not None}
+            self._objects = (object_decoder_of(made["key"]), object_decoder_of(made["value"]))
+        self._undecodables = UndecodablePolicy(on_undecodable, _log)
+
+    def poll(self, timeout: float | None = 1.0, *, max_records: int | None = None) -> list[ShareRecord]:
         """Returns records that the group gives to this consumer; waits for the first up to `timeout` seconds.
 
         In implicit mode the call accepts the records of the poll before. In explicit mode those must be
@@ -55,27 +87,87 @@ class ShareReading:
 
         Args:
             timeout: seconds to wait for the first record; None or -1 waits without limit.
+            max_records: most records; later polls return the others that have arrived, unless their lock
+                ends before. None: whole batches, see acquire_mode.
 
         Raises:
             ConfigError: explicit mode, and a record of the poll before is not acknowledged.
             CorruptBatchError: a batch fails its CRC or cannot be decoded; its records are rejected. Records
                 of other batches came with the poll before.
+            UndecodableRecordError: a key or value does not decode with the consumer's format; the other
+                records came with the poll before. The next request releases the record, unless it is
+                acknowledged in explicit mode.
             ClientError: an error that another poll cannot solve.
         """
+        most = None if max_records is None else most_records(max_records, 1)
         deadline = time.monotonic() + seconds(timeout)
         with self._owner:
             self._begin_poll()
             self._raise_postponed()
-            self._await_delivered(deadline)
             records: list[ShareRecord] = []
-            for delivered in self._take_delivered():
-                found, errors = decode(delivered, self._check_crcs, self._max_decompressed_batch_bytes)
-                self._hold(delivered)
-                records += found
-                self._postponed += tuple(errors)
+            while not records and not self._postponed:
+                self._await_delivered(deadline)
+                if not self._fetcher.delivered:
+                    break
+                records = self._take_records(most)
+                if time.monotonic() >= deadline:
+                    break
             if not records:
                 self._raise_postponed()
             return records
+
+    def _take_records(self, most: int | None) -> list[ShareRecord]:
+        """Takes arrived records, at most `most`; deals with those that do not decode."""
+        records: list[ShareRecord] = []
+        enough = self._max_poll_records if most is None else most
+        while self._fetcher.delivered and len(records) < enough:
+            delivered = self._fetcher.delivered.popleft()
+            if delivered.decoded is None:
+                try:
+                    delivered = self._decode(delivered)
+                except BaseException:  # of a registry, for instance; the next poll tries again
+                    self._fetcher.delivered.appendleft(delivered)
+                    if not records:
+                        raise
+                    break
+            elif time.monotonic() >= delivered.until:
+                continue  # the broker gives them to others
+            assert delivered.decoded is not None
+            if most is not None and len(records) + len(delivered.decoded) > most:
+                delivered, rest = divide(delivered, most - len(records))
+                self._fetcher.delivered.appendleft(rest)
+            self._hold(delivered)
+            records += delivered.decoded or ()
+        return records
+
+    def _decode(self, delivered: Delivered) -> Delivered:
+        found = decode(delivered, self._check_crcs, self._max_decompressed_batch_bytes, self._objects)
+        self._postponed += tuple(found.errors)
+        if found.undecodable:
+            kind = self._pass_over(found.undecodable)
+            for each in found.undecodable:
+                own = take_out(delivered.ranges, each.record.offset)
+                own.said = bytearray([kind])
+                self._held.add(delivered.partition, own)
+        return delivered._replace(decoded=found.records)
+
+    def _pass_over(self, found: list[UndecodableRecord]) -> int:
+        """Applies the policy; returns what is said about the records."""
+        policy = self._undecodables
+        if policy.raises:
+            self._postponed += tuple(UndecodableRecordError(*each, advice=_ADVICE) for each in found)
+            return RELEASED
+        try:
+            policy.pass_over(found)
+        except ClientError as error:  # of the dead-letter topic
+            self._postponed += (error,)
+            return RELEASED
+        return Acknowledgement.REJECT if policy.skips else Acknowledgement.ACCEPT
+
+    def undecodable_counts(self) -> dict[str, int]:
+        """Records that did not decode and were passed: "skipped" and "dead_lettered"."""
+        passed = self._undecodables
+        return {"skipped": passed.skipped, "dead_lettered": passed.dead_lettered}
 
     def poll_arrow(
         self,
@@ -123,7 +215,19 @@ class ShareReading:
             self._note_gaps(batch.column(0), taken)
             if not batch.num_rows:
                 self._raise_postponed()
-        return _with_counts(batch, counts, names)
+        found = _with_counts(batch, counts, names)
+        return self._typed(found) if self._formats else found
+
+    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Decodes keys and values; records that are not returned are released."""
+        from bowstring.clients.arrow.typed_values import TypedColumns
+
+        try:
+            return TypedColumns(batch.schema, self._formats).batch(batch)
+        except BaseException:
+            with self._owner:
+                self._held.say_rest(Acknowledgement.RELEASE)
+            raise
 
     def _append(
         self, rows: ArrowRows, delivered: Delivered, number: int

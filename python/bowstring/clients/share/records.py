@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bowstring.clients.errors import ClientError
 from bowstring.clients.records import Headers, TopicPartition
@@ -32,8 +32,8 @@ class ShareRecord(NamedTuple):
         offset: its place in the partition.
         timestamp: milliseconds since the epoch.
         timestamp_type: CREATE_TIME (0), set by the producer, or LOG_APPEND_TIME (1), set by the broker.
-        key: bytes, or None.
-        value: bytes; None is a tombstone.
+        key: bytes, or None; of a ShareConsumer with a format for keys the decoded object.
+        value: bytes; None is a tombstone; with a format for values the decoded object.
         headers: pairs of a name and bytes, or None.
         delivery_count: how many times the group has got it, this time included.
     """
@@ -43,8 +43,8 @@ class ShareRecord(NamedTuple):
     offset: int
     timestamp: int
     timestamp_type: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: Headers
     delivery_count: int
 
