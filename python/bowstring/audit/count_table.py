@@ -240,8 +240,9 @@ class CountTable:
         """
         rows: dict[tuple[str, Stage], list[Row]] = {}
         for row in self.rows(now_ms, grace_ms=grace_ms):
+            compared = rows.setdefault((row.topic, row.stage), [])
             if row.stage != row.first:
-                rows.setdefault((row.topic, row.stage), []).append(row)
+                compared.append(row)
         newest: dict[tuple[str, Stage], int] = {}
         for window, stages in self._windows.items():
             for stage, seen in stages.items():
@@ -249,6 +250,8 @@ class CountTable:
                 newest[key] = max(newest.get(key, seen.newest_ms), seen.newest_ms)
         found = []
         for (topic, stage), every in rows.items():
+            if not every:
+                continue
             first = every[-1].first
             ended = [row for row in every if row.state != OPEN]
             expected = sum(row.expected for row in ended)
