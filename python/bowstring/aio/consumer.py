@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from bowstring.aio.dead_letters import sent_on_loop
 from bowstring.aio.worker import Worker, WorkersClient, awaited, listen_on_loop, same_arguments
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.arrow.arrow_format import pyarrow
@@ -18,7 +19,7 @@ from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.consumer.consumer import Consumer as ThreadedConsumer
 from bowstring.clients.consumer.coordinator import Listener
 from bowstring.clients.consumer.record_reading import RawBatches
-from bowstring.clients.errors import ClientError, ConfigError
+from bowstring.clients.errors import ClientError
 from bowstring.clients.records import OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 from bowstring.clients.timeouts import most_records, seconds
 
@@ -64,13 +65,11 @@ class Consumer(WorkersClient):
 
     @same_arguments(ThreadedConsumer.__init__)
     def __init__(self, *args: Any, **keywords: Any):
-        if hasattr(keywords.get("on_undecodable"), "send_record"):
-            raise ConfigError(
-                "on_undecodable is a DeadLetter, which would hold up the loop until its topic has a record; "
-                'use "raise" or "skip" here, or bowstring.Consumer'
-            )
+        letters = sent_on_loop(keywords)
         self._consumer = ThreadedConsumer(*args, **keywords)
         self._worker = Worker("Consumer", self._consumer.wakeup)
+        if letters is not None:
+            letters.worker = self._worker
         client = self._consumer
         self._listener = listen_on_loop(client.troubles, self._worker, client.listener)
         # Records that iteration has taken from the consumer and not yielded yet; the positions are after
@@ -138,6 +137,10 @@ class Consumer(WorkersClient):
     def subscription(self) -> set[str]:
         """The subscribed topics."""
         return self._consumer.subscription()
+
+    def undecodable_counts(self) -> dict[str, int]:
+        """Like `bowstring.Consumer.undecodable_counts`."""
+        return self._consumer.undecodable_counts()
 
     def paused(self) -> set[TopicPartition]:
         """The paused partitions."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bowstring.aio.dead_letters import sent_on_loop
 from bowstring.aio.worker import Worker, WorkersClient, awaited, listen_on_loop, same_arguments
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.choices import Layout, TimestampUnit
@@ -41,8 +42,11 @@ class ShareConsumer(WorkersClient):
 
     @same_arguments(ThreadedShareConsumer.__init__)
     def __init__(self, *args: Any, **keywords: Any):
+        letters = sent_on_loop(keywords)
         self._consumer = ThreadedShareConsumer(*args, **keywords)
         self._worker = Worker("ShareConsumer", self._consumer.wakeup)
+        if letters is not None:
+            letters.worker = self._worker
         client = self._consumer
         self._listener = listen_on_loop(client.troubles, self._worker, client.listener)
         self._closed = False

@@ -1,6 +1,9 @@
 """Records that do not decode: raised, skipped and counted, or in a dead-letter topic before the position moves."""
 
+import asyncio
+import contextlib
 import logging
+import threading
 
 import pyarrow as pa
 import pytest
@@ -127,7 +130,58 @@ def test_names_of_formats_need_no_schema(servers):
         bowstring.Consumer("localhost:1", value="xml")
 
 
-def test_the_asyncio_consumer_does_not_wait_for_a_dead_letter_topic():
-    letters = bowstring.DeadLetter("bad", None)
-    with pytest.raises(bowstring.ConfigError, match="would hold up the loop"):
-        bowstring.aio.Consumer("localhost:1", value="json", on_undecodable=letters)
+@pytest.mark.parametrize("package", [bowstring, bowstring.aio])
+def test_the_asyncio_consumer_sends_dead_letters_by_either_producer(servers, package):
+    topic = f"async.{package.__name__}"
+
+    async def run():
+        async with contextlib.AsyncExitStack() as stack:
+            producer = package.Producer(servers)
+            enter = stack.enter_context if package is bowstring else stack.enter_async_context
+            entered = enter(producer)
+            if package is not bowstring:
+                await entered
+            consumer = bowstring.aio.Consumer(
+                servers,
+                value=ORDERS,
+                key="text",
+                auto_offset_reset="earliest",
+                on_undecodable=bowstring.DeadLetter(topic, producer),
+            )
+            await stack.enter_async_context(consumer)
+            await consumer.assign([PARTITION])
+            found = []
+            while len(found) < 3:
+                found += await consumer.poll(HANG_S)
+            await consumer.poll(0)
+            assert await consumer.position(PARTITION) == len(VALUES)
+            assert consumer.undecodable_counts() == {"skipped": 0, "dead_lettered": 4}
+            return [(record.offset, record.key, record.value) for record in found]
+
+    assert asyncio.run(run()) == GOOD
+    rows = bowstring.read(topic, bootstrap_servers=servers, columns=["value"]).to_pylist()
+    assert [row["value"] for row in rows] == [b"x", b"y", b"z", b"end"]
+
+
+def test_the_loop_goes_on_while_a_dead_letter_topic_takes_a_record(servers):
+    class Slow:
+        topic = "slow"
+        taken = threading.Event()
+
+        def send_record(self, record, reason):
+            return self
+
+        def result(self):
+            assert self.taken.wait(HANG_S), "the loop does not run"
+
+    async def run():
+        letters = Slow()
+        settings = {"value": ORDERS, "auto_offset_reset": "earliest", "on_undecodable": letters}
+        async with bowstring.aio.Consumer(servers, **settings) as consumer:
+            await consumer.assign([PARTITION])
+            polled = asyncio.ensure_future(consumer.poll(HANG_S))
+            await asyncio.sleep(0)
+            letters.taken.set()
+            return [record.offset for record in await polled]
+
+    assert asyncio.run(run())[0] == 1
