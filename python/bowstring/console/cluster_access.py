@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bowstring.clients.errors import ClientError
+from bowstring.console.cluster_health import ClusterHealth, is_away
 from bowstring.console.options import ConsoleOptions
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ OTHERS_MAX = 4
 threads to the other sessions.
 """
 ANSWERS_MAX = 512
+WAIT_S = 1.5
+"""A page waits this long for an answer before it shows what was known before, or that the cluster is away."""
 QUICK_S = 0.1
 """An answer that took longer may be shown a little too old."""
 CLIENT_ID = "bowstring-console"
@@ -111,6 +115,7 @@ class ClusterAccess:
         self._closed = False
         self._answers: dict[Any, _Answer] = {}
         self._shared: dict[Any, Any] = {}
+        self._health = ClusterHealth(options.bootstrap_servers)
 
     def __repr__(self) -> str:
         return f"<ClusterAccess of {self.user or 'everybody'}>"
@@ -121,7 +126,18 @@ class ClusterAccess:
         Raises:
             ClientError: the cluster cannot be reached, or refuses.
         """
-        return await self._run(self._admin_slots, self._with_admin, function, arguments)
+        try:
+            found = await self._run(self._admin_slots, self._with_admin, function, arguments)
+        except ClientError as error:
+            self._health.note_error(error)
+            raise
+        self._health.note_answer()
+        return found  # type: ignore[no-any-return]
+
+    @property
+    def trouble(self) -> str:
+        """Why pages show what was known before, in a sentence; empty if the cluster answers."""
+        return self._health.trouble
 
     async def thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Runs a blocking function in a thread of the console's pool; returns what it returns."""
@@ -178,21 +194,45 @@ class ClusterAccess:
             cost_max: share of the time that fetching this may take: what costs much is fetched less often.
 
         Raises:
-            ClientError: what `function` raised.
+            ClientError: what `function` raised, or the cluster is away and nothing was known before.
+
+        While the cluster does not answer, an older answer is returned, however old, and `trouble` says so.
         """
         now = time.monotonic()
         answer = self._answers.get(key)
         if answer is None or not answer.is_fresh(now):
             self._make_room(now)
             work = function() if inspect.iscoroutinefunction(function) else self.admin(function)
-            older = answer if answer is not None and answer.has_value() else None
+            older = answer if answer is None or answer.has_value() else answer.older
             answer = self._answers[key] = _Answer(asyncio.ensure_future(work), seconds, cost_max)
             answer.older = older
         older = answer.older
         if not answer.task.done() and older is not None and older.took_s > QUICK_S:
             answer = older if now < older.at + older.fresh_s + stale_s else answer
+        if not answer.task.done():
+            await self._wait(answer)
+        if older is not None and not answer.has_value():
+            error = answer.task.exception() if answer.task.done() and not answer.task.cancelled() else None
+            if error is None or is_away(error):
+                self._health.note_old(error)
+                return older.task.result()  # type: ignore[no-any-return]
         # Shielded: one page that is left does not cancel the answer for the others.
         return await asyncio.shield(answer.task)
+
+    async def _wait(self, answer: _Answer) -> None:
+        """Waits for an answer; not for long if an older one will do, or if the cluster is away.
+
+        Raises:
+            ClientError: the cluster is away, and there is no older answer.
+        """
+        if answer.older is not None:
+            await asyncio.wait([answer.task], timeout=0.0 if self._health.away else WAIT_S)
+            return
+        while not (await asyncio.wait([answer.task], timeout=WAIT_S))[0]:
+            if not self._health.away:
+                await self._health.probe()
+            if self._health.away and not answer.task.done():
+                raise ClientError(self._health.away)
 
     def shared(self, key: Any, make: Callable[[], T]) -> T:
         """Returns the object that pages of this access share under a key; `make()` makes it once."""

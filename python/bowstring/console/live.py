@@ -20,6 +20,8 @@ STREAMS_OF_ONE = 24
 """Of one session."""
 TROUBLE_S_MAX = 15.0
 PAUSE_S_MAX = 60.0
+OLD_S = 2.0
+"""Between two looks while only old answers are known."""
 SLOW_S = 3.0
 """Without an answer for this long, the page says so."""
 _KEEP_ALIVE_S = 15.0
@@ -68,7 +70,8 @@ async def _events(
     try:
         yield "retry: 3000\n\n"
         while True:
-            if sessions_of(request).access(browser_of(request)) is None:
+            access = sessions_of(request).access(browser_of(request))
+            if access is None:
                 yield _event("ended", {"message": "The session has ended: sign in again."})
                 return
             began = time.monotonic()
@@ -88,8 +91,11 @@ async def _events(
                 if changed or in_trouble:
                     yield _event("parts", changed)
                     sent_at = time.monotonic()
-                sent, in_trouble = parts, False
+                sent, in_trouble = parts, bool(access.trouble)
                 pause_s = min(max(seconds, (time.monotonic() - began) / cost_max), PAUSE_S_MAX)
+                if access.trouble:
+                    yield _event("trouble", {"message": access.trouble})
+                    pause_s = min(pause_s, max(seconds, OLD_S))
             if time.monotonic() - sent_at > _KEEP_ALIVE_S:
                 yield ": alive\n\n"
                 sent_at = time.monotonic()

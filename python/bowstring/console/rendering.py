@@ -99,6 +99,7 @@ def _shared(request: Request) -> dict[str, Any]:
         "signs_in": sessions.options.sign_in,
         "user": access.user if access is not None else None,
         "has_access": access is not None,
+        "trouble": access.trouble if access is not None else "",
         "cluster_at": sessions.options.bootstrap_servers,
         "theme": theme if theme in THEMES else "auto",
         "csrf": csrf,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.requests import Request
@@ -24,6 +25,7 @@ from bowstring.console.values_text import rate_text
 from bowstring.operations.partition_state import AT_MIN_ISR, UNDER_MIN_ISR
 
 LIVE_S = 2.0
+PAINT_S = 0.2
 TROUBLED_SHOWN = 20
 REBALANCES_SHOWN = 10
 PARTS = ("overview_figures", "overview_plots", "overview_brokers", "overview_troubled", "overview_rebalances")
@@ -42,7 +44,7 @@ async def _overview(access: ClusterAccess) -> dict[str, Any]:
         rebalances = await recent_rebalances(access)
     except ClientError:
         rebalances = []  # the figures say why groups are missing
-    return {
+    context = {
         "summary": summary,
         "records_in": throughput.total(),
         "records_out": activity.records_out,
@@ -68,11 +70,22 @@ async def _overview(access: ClusterAccess) -> dict[str, Any]:
         ),
         "plot_lag": line_plot({"lag": activity.points("lag")}, label="Lag of all groups in records"),
     }
+    _known(access).update(context)
+    return context
+
+
+def _known(access: ClusterAccess) -> dict[str, Any]:
+    return access.shared("overview", dict)
 
 
 async def overview(request: Request) -> Response:
-    """Shows the whole page."""
-    return page(request, "overview.html", **await _overview(access_of(request)))
+    """Shows the page with what is known in PAINT_S; live parts bring the rest."""
+    access = access_of(request)
+    making = asyncio.ensure_future(_overview(access))
+    making.add_done_callback(lambda task: task.cancelled() or task.exception())
+    done, _ = await asyncio.wait([making], timeout=PAINT_S)
+    context = making.result() if done else _known(access)
+    return page(request, "overview.html", **context, waiting=not context)
 
 
 async def overview_live(request: Request) -> Response:

@@ -26,7 +26,7 @@
       if (open.has(element)) continue;
       const source = new EventSource(element.dataset.live);
       open.set(element, source);
-      source.addEventListener("parts", (event) => { say(""); apply(JSON.parse(event.data)); });
+      source.addEventListener("parts", (event) => { say(""); byId("cluster-trouble").replaceChildren(); apply(JSON.parse(event.data)); });
       source.addEventListener("trouble", (event) => say(JSON.parse(event.data).message));
       source.addEventListener("ended", (event) => { say(JSON.parse(event.data).message); source.close(); });
       source.addEventListener("error", () => say(source.readyState === EventSource.CLOSED ? "No longer live: load the page again." : "Reconnecting…"));
