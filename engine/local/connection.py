@@ -18,11 +18,11 @@ _CREDENTIALS: Final = struct.Struct("3i")
 async def serve(connection: socket.socket, requests: LocalRequests) -> None:
     """Answers the requests of one reader, one after another, until it disconnects; closes the connection."""
     peer = _peer(connection)
-    client = LocalClient()
+    client = requests.client()
     try:
         while (body := await _receive_in_time(connection, client, requests)) is not None:
             answer = await requests.answer(connection, client, body)
-            await _send(connection, answer)
+            await _send_in_time(connection, client, requests, answer)
             if answer.is_last:
                 break
     except LocalFrameError as error:
@@ -35,7 +35,7 @@ async def serve(connection: socket.socket, requests: LocalRequests) -> None:
     except OSError:
         pass  # the reader disconnected: no one to answer
     except TimeoutError:
-        pass  # it has not logged in, or its login has ended: a client that goes on gets a new token
+        pass  # it has not logged in in time, or its login has ended: a client that goes on gets a new token
     finally:
         requests.ended(client)
         connection.close()
@@ -44,8 +44,15 @@ async def serve(connection: socket.socket, requests: LocalRequests) -> None:
 async def _receive_in_time(
     connection: socket.socket, client: LocalClient, requests: LocalRequests
 ) -> bytes | None:
-    async with asyncio.timeout(requests.idle_s(client)):
+    async with asyncio.timeout(requests.left_s(client)):
         return await _receive(connection)
+
+
+async def _send_in_time(
+    connection: socket.socket, client: LocalClient, requests: LocalRequests, answer: Answer
+) -> None:
+    async with asyncio.timeout(requests.send_s(client)):
+        await _send(connection, answer)
 
 
 def _peer(connection: socket.socket) -> str:

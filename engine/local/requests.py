@@ -64,16 +64,18 @@ class LocalClient:
     """The process at the other end.
 
     Attributes:
+        opened_s: when it connected, by the clock of `LocalTokens`.
         login: of its token; None: it has not logged in, or need not.
         principal: who it is.
         peer: the address at which it has logged in.
         api_key: for audits: hand-outs are a kind of Fetch.
     """
 
-    __slots__ = ("login", "peer", "principal")
+    __slots__ = ("login", "opened_s", "peer", "principal")
     api_key = ApiKeys.FETCH
 
-    def __init__(self) -> None:
+    def __init__(self, opened_s: float = 0.0) -> None:
+        self.opened_s = opened_s
         self.login: Login | None = None
         self.principal = ""
         self.peer = ""
@@ -159,16 +161,30 @@ class LocalRequests:
 
     # ------------------------------------------------------------ access
 
-    def idle_s(self, client: LocalClient) -> float | None:
-        """Returns how long a connection may wait for its next request; None: for ever."""
+    def client(self) -> LocalClient:
+        """Returns what a new connection belongs to."""
+        return LocalClient() if self._tokens is None else LocalClient(self._tokens.clock())
+
+    def left_s(self, client: LocalClient) -> float | None:
+        """Returns how long a connection may wait for its next request; None: for ever. Requests without a
+        login do not prolong it: strangers could hold all connections.
+        """
         if self._tokens is None:
             return None
-        return LOGIN_S if client.login is None else max(0.0, client.login.until_s - self._tokens.clock())
+        until_s = client.opened_s + LOGIN_S if client.login is None else client.login.until_s
+        return max(0.0, until_s - self._tokens.clock())
+
+    def send_s(self, client: LocalClient) -> float | None:
+        """Returns how long a connection may take to receive an answer; None: for ever."""
+        left_s = self.left_s(client)
+        return None if left_s is None else max(left_s, LOGIN_S)
 
     def ended(self, client: LocalClient) -> None:
         """Notes that a connection has ended."""
         if client.login is not None:
             self._logged_in[client.principal] -= 1
+            if not self._logged_in[client.principal]:
+                del self._logged_in[client.principal]
 
     def _log_in(self, client: LocalClient, token: str) -> None:
         if self._tokens is None:

@@ -69,9 +69,14 @@ class LocalTokens:
 
     def take(self, token: str) -> Login | None:
         """Returns who a token was given to, once; None: it is unknown, presented before, or too old."""
-        self._forget_old(self.clock())
+        now_s = self.clock()
+        self._forget_old(now_s)
         key = _key(token)
-        return self._remove(key) if key in self._given else None
+        if key not in self._given:
+            return None
+        until_s, _ = self._given[key]
+        login = self._remove(key)
+        return login if until_s > now_s else None
 
     def _remove(self, key: bytes) -> Login:
         _, login = self._given.pop(key)

@@ -1,6 +1,8 @@
 """Local reads of a broker with access control: by whom, and until when."""
 
 import os
+import socket
+import struct
 import threading
 
 import pytest
@@ -10,6 +12,7 @@ from bowstring.clients.admin.acls import AclBinding, AclBindingFilter
 from bowstring.clients.consumer.local_reader import LocalReader
 from bowstring.clients.errors import BrokerError, LocalReadsUnavailableError
 from bowstring.clients.local.local_connection import LocalConnection
+from bowstring.engine.local.requests import LOGIN_S
 from bowstring.engine.local.tokens import VALID_S
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.local_reads import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG, SegmentsRequest
@@ -174,6 +177,28 @@ def test_without_a_token_there_are_no_files(secured, connect):
     with pytest.raises(LocalReadsUnavailableError, match="token is unknown"):
         connect("")
     assert secured.told("admin", [SOCKET_CONFIG, INSTANCE_CONFIG]).keys() == {SOCKET_CONFIG}
+
+
+def test_requests_without_a_login_hold_no_connection(secured):
+    """Also those of a version that the broker does not have, whose refusal ends no connection."""
+    local = engine_of(secured.broker).local
+    before = local.tokens.clock
+    unknown = struct.pack(">ihhi", 8, 99, 99, 1)
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.settimeout(HANG_S)
+        stranger.connect(secured.told("admin")[SOCKET_CONFIG])
+        stranger.sendall(unknown)
+        assert len(stranger.recv(1000)) > 4
+        local.tokens.clock = lambda: before() + LOGIN_S
+        answers = 0
+        try:
+            while answers < 20 and stranger.send(unknown) and stranger.recv(1000):
+                answers += 1
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it ended before the request was read
+        finally:
+            local.tokens.clock = before
+        assert answers <= 1
 
 
 def test_a_login_ends(secured, connect):
