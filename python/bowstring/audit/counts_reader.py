@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -14,6 +15,7 @@ from bowstring.clients.errors import UnknownTopicError
 from bowstring.clients.records import TopicPartition
 
 POLL_RECORDS = 5_000
+READ_S = 0.5
 
 
 class CountsReader:
@@ -73,23 +75,42 @@ class CountsReader:
             ) from None
         consumer.assign(partitions)
         since_ms = now_ms() - self.table.keep_ms
-        for partition, found in consumer.offsets_for_times(dict.fromkeys(partitions, since_ms)).items():
-            if found is not None:
-                consumer.seek(partition, found.offset)
         ends = consumer.end_offsets(partitions)
-        for partition, found in consumer.offsets_for_times(dict.fromkeys(partitions, since_ms)).items():
-            if found is None:  # all of it is older
-                consumer.seek(partition, ends[partition])
+        starts = consumer.offsets_for_times(dict.fromkeys(partitions, since_ms))
+        for partition, found in starts.items():
+            # Where nothing is found all that was there is older.
+            consumer.seek(partition, ends[partition] if found is None else found.offset)
         self._ends.append(ends)
 
     @property
     def caught_up(self) -> bool:
         """Whether everything was read that was there at the start."""
-        return all(
-            consumer.positions().get(partition, 0) >= end
-            for consumer, ends in zip(self._consumers, self._ends, strict=True)
+        return self.left == 0
+
+    @property
+    def left(self) -> int:
+        """How many records of the counts topics that were there at the start are not read, at most."""
+        return sum(
+            max(0, end - positions.get(partition, 0))
+            for positions, ends in zip(self.positions, self._ends, strict=True)
             for partition, end in ends.items()
         )
+
+    @property
+    def positions(self) -> list[dict[TopicPartition, int]]:
+        """The offsets to go on at, by cluster."""
+        return [consumer.positions() for consumer in self._consumers]
+
+    def go_on(self, positions: Sequence[Mapping[TopicPartition, int]]) -> None:
+        """Skips what a reader before with the same clusters has read into the same table.
+
+        Args:
+            positions: where that one ended.
+        """
+        for consumer, ends, known in zip(self._consumers, self._ends, positions, strict=True):
+            for partition, at in consumer.positions().items():
+                if at < known.get(partition, at) <= ends[partition]:
+                    consumer.seek(partition, known[partition])
 
     def read(self, timeout_s: float) -> int:
         """Reads what has arrived, waiting up to `timeout_s` seconds in all; returns the number of records."""
@@ -104,10 +125,16 @@ class CountsReader:
                     self.table.add(count, now_ms())
         return found
 
-    def read_all(self) -> None:
-        """Reads everything that was there at the start."""
+    def read_all(self, most_s: float = math.inf) -> bool:
+        """Reads everything that was there at the start, for about `most_s` seconds and at least one poll;
+        returns whether that was enough.
+        """
+        end = time.monotonic() + most_s
         while not self.caught_up:
-            self.read(0.5)
+            self.read(READ_S)
+            if time.monotonic() >= end:
+                break
+        return self.caught_up
 
     def close(self) -> None:
         """Closes the connections."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Literal
@@ -48,6 +49,8 @@ HOSTILE_NAME = f"<img src=x onerror='{MARK}'>"
 USER, PASSWORD = "alice", "not shown"
 """Who may describe and read the topic orders only."""
 ORDERS = 200
+AUDITED, ARRIVED = 20, 18
+"""Records of a topic that two tiers counted an hour ago; the second one misses some."""
 
 
 class ShownCluster:
@@ -123,6 +126,11 @@ def fill(admin: Admin, servers: str) -> None:
             producer.begin_transaction()
             producer.send("greetings", b"in a transaction").result()
             producer.commit_transaction()
+    hour_ago = time.time_ns() // 1_000_000 - 3_600_000
+    for tier, records in (("app", AUDITED), ("warehouse", ARRIVED), (HOSTILE_NAME, AUDITED)):
+        with Producer(servers, audit=tier) as producer:
+            for _ in range(records):
+                producer.send("counted", b"x", timestamp=hour_ago)
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     admin.alter_offsets(HOSTILE_NAME, {TopicPartition(HOSTILE, 0): 1})
     admin.alter_user_scram_credentials(

@@ -13,6 +13,7 @@ PATHS = views("orders", ["billing", "shipping", "workers"], "payments")
 SHOWN = {
     "/": "Overview",
     "/topics": "orders",
+    "/audit": "90.00 %",
 }
 """What a page shows of the cluster."""
 
