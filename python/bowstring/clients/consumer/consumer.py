@@ -306,7 +306,9 @@ class Consumer(
             timeout: seconds to wait for brokers; None for default_timeout_ms.
 
         Raises:
-            UnknownTopicError, NoBrokerError: not answered within `timeout` seconds.
+            UnknownTopicError: the topic does not exist; brokers have said so for five seconds (they may be
+                about to create it), or until the timeout.
+            NoBrokerError: not answered within `timeout` seconds.
         """
         with self._owner:
             info = self._cluster.await_topic(topic, self._seconds(timeout))

@@ -36,6 +36,8 @@ RETRY_PAUSE_MAX_S = 1.0
 RETRY_PART = 1 / 8
 CALM_S = 2.0
 SILENCE_S = 1.0
+# How long brokers may report a missing topic: it may be about to be created.
+MISSING_TOPIC_GRACE_S = 5.0
 
 _MISSING = (Errors.UNKNOWN_TOPIC_OR_PARTITION.code, Errors.UNKNOWN_TOPIC_ID.code)
 
@@ -469,7 +471,8 @@ class ClusterMetadata:
 
         Raises:
             NoBrokerError: no broker answered in time.
-            UnknownTopicError: the topic does not exist.
+            UnknownTopicError: the topic does not exist: answers have said so for MISSING_TOPIC_GRACE_S, or
+                until the time was over.
         """
         new = topic not in self.wanted
         self.want(topic)
@@ -482,10 +485,15 @@ class ClusterMetadata:
         return self.topics[topic]
 
     def _await_topic(self, topic: str, timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
+        began = time.monotonic()
+        deadline = began + timeout_s
         while topic not in self.topics:
             failure = self.topic_errors.get(topic)
-            if failure is not None and (time.monotonic() >= deadline or not Errors.of(failure).retriable):
+            if failure is not None and (
+                time.monotonic() >= deadline
+                or not Errors.of(failure).retriable
+                or (failure in _MISSING and self.refused_s(topic, began) >= MISSING_TOPIC_GRACE_S)
+            ):
                 raise broker_error(failure, f"topic {topic!r}")
             if failure is not None:
                 self.stale = True

@@ -34,7 +34,7 @@ from bowstring.clients.errors import (
     broker_error,
 )
 from bowstring.clients.net.client import NetworkClient
-from bowstring.clients.net.metadata import Finding
+from bowstring.clients.net.metadata import MISSING_TOPIC_GRACE_S, Finding
 from bowstring.clients.producer import encoded_batches, lifetime
 from bowstring.clients.producer.arrow import send_arrow
 from bowstring.clients.producer.batches import BatchesFuture, ProduceBatch
@@ -77,9 +77,6 @@ class Format(Protocol):
 
 
 Column = tuple[Any, Any] | tuple[Any, Any, Any]
-
-# How long brokers may report a missing topic: it may be about to be created.
-MISSING_TOPIC_GRACE_S = 5.0
 
 
 @checked_methods(hot=("would_block", "record_failed", "payload"))
