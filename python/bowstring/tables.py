@@ -18,6 +18,7 @@ from bowstring.clients.config.security import environment_security
 from bowstring.clients.consumer.range_reader import BoundedConsumer
 from bowstring.clients.consumer.read_bounds import Bounds, ranges
 from bowstring.clients.errors import ConfigError, MissingPackageError, NoBrokerError
+from bowstring.clients.producer.arrow import IGNORED
 from bowstring.clients.producer.batches import BatchesFuture
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.progress import Progress
@@ -35,6 +36,7 @@ DEFAULT_BOOTSTRAP = "localhost:9092"
 MAX_BATCH_ROWS = 1 << 20
 TOPIC_TIMEOUT_S = 2.0
 SAMPLE_RECORDS = 1_000
+SAMPLE_FETCH_BYTES = 128 << 10
 SHOWN_ROWS = 10
 SHOWN_CHARACTERS = 120
 WRITE_ROWS = 100_000
@@ -264,6 +266,9 @@ def _sample(
     """Returns the first values of a read, as they arrive."""
     found: list[bytes | None] = []
     how: dict[str, Any] = {**wanted, **configs, "start": bounds[0], "end": bounds[1]}
+    for name in ("fetch_message_max_bytes", "queued_max_messages_kbytes"):
+        how.pop(name, None)
+    how.update(max_partition_fetch_bytes=SAMPLE_FETCH_BYTES, prefetch_max_bytes=0)
     read = scan(topic, columns=[column], **how)
     try:
         for batch in read:
@@ -421,7 +426,9 @@ def write(
         data: a table of pyarrow, Polars, pandas or DuckDB, a reader, or anything else with
             `__arrow_c_stream__` or `__arrow_c_array__`.
         bootstrap_servers: as for `read`.
-        key, value, timestamp, partition, headers: columns and formats, as for `Producer.send_arrow`.
+        key, value, timestamp, partition, headers: columns and formats, as for `Producer.send_arrow`. The
+            value "json", where no column has that name, makes JSON objects of the columns that no other part
+            takes.
         progress: shows a bar on a terminal or in a notebook; None: only in writes that take seconds.
         configs: settings of Producer, such as compression="lz4".
 
@@ -450,6 +457,8 @@ def write(
         Progress(f"write {topic}", _rows_of(data), progress) as shown,
     ):
         for rows in _pieces(data):
+            if roles["value"] == "json":
+                roles["value"] = _json_of(rows, roles)
             waiting.append(producer.send_arrow(topic, rows, **roles))
             while len(waiting) > WRITES_IN_FLIGHT:
                 written += _acknowledged(waiting.popleft())
@@ -458,6 +467,21 @@ def write(
             written += _acknowledged(waiting.popleft())
             shown.reach(written)
     return written
+
+
+def _json_of(rows: Any, roles: dict[str, Any]) -> Any:
+    """Returns the format for the columns that no other part takes; a column "json" is the value."""
+    names = {name for name in roles.values() if isinstance(name, str)} | {*IGNORED, "key"}
+    own = set() if isinstance(roles["key"], str | None) else set(roles["key"].schema.names)
+    arrow = pyarrow()
+    known = isinstance(rows, arrow.RecordBatch | arrow.Table)
+    schema = rows.schema if known else arrow.RecordBatchReader.from_stream(rows).schema
+    if "json" in schema.names:
+        return "json"
+    from bowstring.values.inferred_json import json_of_columns
+
+    left = [field for field in schema if field.name not in names | own]
+    return json_of_columns(arrow.schema(left))
 
 
 def _rows_of(data: Any) -> int | None:

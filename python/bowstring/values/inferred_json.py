@@ -1,4 +1,6 @@
-"""Infers the schema of JSON values from a sample of them: `bowstring.read(topic, value="json")`."""
+"""Infers the schema of JSON values: from a sample for `bowstring.read(topic, value="json")`, from columns for
+`bowstring.write(topic, table, value="json")`.
+"""
 
 from __future__ import annotations
 
@@ -63,6 +65,39 @@ def infer_json(values: Iterable[bytes | None], topic: str) -> Json:
             "read the bytes without value="
         )
     return Json(pa.schema(list(_type(found or {}))))
+
+
+def json_of_columns(columns: pa.Schema) -> Json:
+    """Returns the format that encodes columns.
+
+    Args:
+        columns: of any layout: views, large ones and dictionaries become plain types.
+
+    Raises:
+        ValueSchemaError: JSON cannot represent a column.
+    """
+    return Json(pa.schema([pa.field(field.name, _plain(field.type)) for field in columns]))
+
+
+def _plain(kind: Any) -> Any:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    if types.is_struct(kind):
+        return pa.struct([pa.field(part.name, _plain(part.type)) for part in kind])
+    if types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if any(is_list(kind) for is_list in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
+        return pa.list_(_plain(kind.value_type))
+    plain = (
+        (types.is_large_string, pa.string()),
+        (types.is_string_view, pa.string()),
+        (types.is_large_binary, pa.binary()),
+        (types.is_binary_view, pa.binary()),
+        (types.is_float16, pa.float32()),
+        (types.is_date64, pa.date32()),
+    )
+    return next((found for check, found in plain if check(kind)), kind)
 
 
 def _merged(kind: Kind, value: Any, path: str) -> Kind:

@@ -1,11 +1,15 @@
 """The schema of JSON values, inferred from a sample."""
 
+import polars
 import pyarrow as pa
 import pytest
+from google.protobuf.wrappers_pb2 import Int64Value
 
 import bowstring
 from bowstring import ValueSchemaError
+from bowstring.clients.consumer.partition_state import PartitionState
 from bowstring.values.inferred_json import infer_json
+from tests.support.waiting import HANG_S
 
 
 def test_numbers_widen_and_missing_fields_are_null():
@@ -59,3 +63,57 @@ def test_a_read_infers_the_schema():
         producer.flush()
         empty = bowstring.read("empty", value="json", bootstrap_servers=broker.bootstrap_servers)
         assert empty.column("value").to_pylist() == [None]
+
+
+def test_the_sample_is_all_that_its_consumer_fetches(monkeypatch):
+    fetched = []
+    buffer = PartitionState.buffer
+    monkeypatch.setattr(
+        PartitionState, "buffer", lambda state, chunk: fetched.append(len(chunk.data)) or buffer(state, chunk)
+    )
+    value = b'{"id":1,"pad":"%s"}' % bytes(500).hex().encode()
+    with bowstring.Broker() as broker, bowstring.Producer(broker.bootstrap_servers) as producer:
+        producer.send_arrow("t", pa.table({"value": [value] * 20_000})).result(HANG_S)
+        bowstring.read("t", value="json", columns=["value"], bootstrap_servers=broker.bootstrap_servers)
+    assert sum(fetched) < 1.3 * 20_000 * len(value)
+
+
+def test_write_makes_json_of_the_columns():
+    table = pa.table({"key": ["a", "b"], "id": [1, 2], "name": ["x", None], "tags": [["n"], []]})
+    with bowstring.Broker() as broker:
+        servers = broker.bootstrap_servers
+        for topic, data in {
+            "arrow": table,
+            "pandas": table.to_pandas(),
+            "polars": polars.from_arrow(table),
+        }.items():
+            assert bowstring.write(topic, data, value="json", bootstrap_servers=servers) == 2
+            back = bowstring.read(topic, value="json", key="text", bootstrap_servers=servers)
+            assert back.column("key").to_pylist() == ["a", "b"]
+            assert back.column("value").to_pylist() == [
+                {"id": 1, "name": "x", "tags": ["n"]},
+                {"id": 2, "name": None, "tags": []},
+            ]
+        named = pa.table({"json": ["{}"]})
+        assert bowstring.write("named", named, value="json", bootstrap_servers=servers) == 1
+        with pytest.raises(bowstring.ValueSchemaError, match="JSON cannot represent the type"):
+            wrong = pa.table({"id": pa.array([1], pa.decimal256(50))})
+            bowstring.write("wrong", wrong, value="json", bootstrap_servers=servers)
+
+
+AVRO = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+ROWS = pa.table({"id": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    "form", [bowstring.Json(ROWS.schema), bowstring.Avro(AVRO), bowstring.Protobuf(Int64Value)]
+)
+def test_write_encodes_by_a_format(form):
+    rows = ROWS.rename_columns(form.schema.names)
+    with bowstring.Broker() as broker:
+        servers = broker.bootstrap_servers
+        assert bowstring.write("t", rows, value=form, bootstrap_servers=servers) == 2
+        back = bowstring.read("t", value=form, columns=["value"], bootstrap_servers=servers)
+        assert back.column("value").to_pylist() == rows.to_pylist()
+        with pytest.raises(bowstring.ConfigError, match="'extra' is not in the schema"):
+            bowstring.write("t", rows.append_column("extra", [[1, 2]]), value=form, bootstrap_servers=servers)
