@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring.clients.errors import AuthorizationError, BrokerError, ClientError, UnsupportedApiError
 from bowstring.clients.records import TopicInfo, TopicPartition
@@ -34,6 +35,17 @@ async def topics_of(access: ClusterAccess) -> Mapping[str, TopicInfo]:
     )
 
 
+class DirectorySize(NamedTuple):
+    """A log directory in numbers: bytes of its disk (-1: unknown), replicas and their bytes."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    replicas: int
+    size_bytes: int
+    error: ClientError | None
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """What log directories have.
@@ -42,13 +54,19 @@ class Sizes:
         by_broker: the directories of each broker that answered.
         missing: why sizes are missing; empty if none are.
         topics: bytes of the leaders of each topic; without leaders known, of the largest replicas.
-        partitions: the same by partition.
+        partitions: the same by topic and number of the partition; -1: unknown.
     """
 
-    by_broker: Mapping[int, Sequence[LogDir]] = field(default_factory=dict)
+    by_broker: Mapping[int, Sequence[DirectorySize]] = field(default_factory=dict)
     missing: str = ""
     topics: Mapping[str, int] = field(default_factory=dict)
-    partitions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    partitions: Mapping[str, array[int]] = field(default_factory=dict)
+
+    def of_partition(self, partition: TopicPartition) -> int | None:
+        """Returns the bytes of a partition; None if they are unknown."""
+        sizes = self.partitions.get(partition.topic, ())
+        known = partition.partition < len(sizes) and sizes[partition.partition] >= 0
+        return sizes[partition.partition] if known else None
 
 
 async def sizes_of(access: ClusterAccess) -> Sizes:
@@ -72,25 +90,54 @@ async def warm(access: ClusterAccess) -> None:
 
 
 def _sizes(admin: Admin) -> Sizes:
-    found: dict[int, Sequence[LogDir]] = {}
     missing = ""
-    for broker in admin.describe_cluster().brokers:
-        try:
-            found[broker.id] = admin.describe_log_dirs_of(broker.id)
-        except (AuthorizationError, UnsupportedApiError) as error:
-            return Sizes(missing=f"Sizes need the right DESCRIBE on the cluster: {error}")
-        except ClientError as error:
-            missing = f"Broker {broker.id} does not report its log directories: {error}"
-    partitions: dict[TopicPartition, int] = {}
-    for directories in found.values():
-        for directory in directories:
-            for partition, replica in directory.replicas.items():
-                if not replica.is_future and replica.size_bytes > partitions.get(partition, -1):
-                    partitions[partition] = replica.size_bytes
-    topics: dict[str, int] = {}
-    for partition, size in partitions.items():
-        topics[partition.topic] = topics.get(partition.topic, 0) + size
-    return Sizes(found, missing, topics, partitions)
+
+    def each() -> Iterator[tuple[int, Sequence[LogDir]]]:
+        nonlocal missing
+        for broker in admin.describe_cluster().brokers:
+            try:
+                yield broker.id, admin.describe_log_dirs_of(broker.id)
+            except (AuthorizationError, UnsupportedApiError):
+                raise
+            except ClientError as error:
+                missing = f"Broker {broker.id} does not report its log directories: {error}"
+
+    try:
+        found = sizes_from(each())
+    except (AuthorizationError, UnsupportedApiError) as error:
+        return Sizes(missing=f"Sizes need the right DESCRIBE on the cluster: {error}")
+    return replace(found, missing=missing)
+
+
+def sizes_from(brokers: Iterable[tuple[int, Sequence[LogDir]]]) -> Sizes:
+    """Returns the directories of brokers in numbers, each broker's before the next is asked."""
+    found: dict[int, Sequence[DirectorySize]] = {}
+    partitions: dict[str, array[int]] = {}
+    for id, directories in brokers:
+        found[id] = [_in_numbers(each, partitions) for each in directories]
+    topics = {name: sum(size for size in sizes if size > 0) for name, sizes in partitions.items()}
+    return Sizes(found, "", topics, partitions)
+
+
+def _in_numbers(directory: LogDir, partitions: dict[str, array[int]]) -> DirectorySize:
+    """Returns a directory without its replicas; notes the largest one of each partition."""
+    total = 0
+    for (topic, number), replica in directory.replicas.items():
+        total += replica.size_bytes
+        if replica.is_future:
+            continue
+        sizes = partitions.setdefault(topic, array("q"))
+        if number >= len(sizes):
+            sizes.extend([-1] * (number + 1 - len(sizes)))
+        sizes[number] = max(sizes[number], replica.size_bytes)
+    return DirectorySize(
+        directory.path,
+        directory.total_bytes,
+        directory.usable_bytes,
+        len(directory.replicas),
+        total,
+        directory.error,
+    )
 
 
 async def topic_configs_of(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from bowstring.clients.errors import AuthorizationError, BrokerError, UnsupportedApiError
+from bowstring.clients.errors import AuthorizationError, BrokerError, ClientError, UnsupportedApiError
 from bowstring.clients.records import TopicPartition
 from bowstring.console.cluster_access import ClusterAccess
 from bowstring.console.cluster_facts import COST_MAX, STALE_S, Sizes, refusal, sizes_of
@@ -97,7 +98,7 @@ def broker_rows(nodes: ClusterNodes, summary: ClusterSummary, sizes: Sizes) -> l
         directories = sizes.by_broker.get(broker.id)
         used = total = free = None
         if directories is not None:
-            used = sum(each.size_bytes for one in directories for each in one.replicas.values())
+            used = sum(one.size_bytes for one in directories)
             if all(one.total_bytes >= 0 for one in directories):
                 total = sum(one.total_bytes for one in directories)
                 free = sum(one.usable_bytes for one in directories)
@@ -137,24 +138,34 @@ async def features_of(access: ClusterAccess) -> Mapping[str, FeatureLevels]:
 
 async def reassignments_of(access: ClusterAccess) -> list[ReassignmentRow]:
     """Returns the reassignments under way with what is copied so far."""
-    running = await access.cached(
-        ("reassignments",), REASSIGNMENTS_S, lambda admin: admin.list_reassignments(), cost_max=COST_MAX
+    running, replicas = await access.cached(
+        ("reassignments",), REASSIGNMENTS_S, _reassignments, cost_max=COST_MAX
     )
     if not running:
         return []
     sizes = await sizes_of(access)
-    replicas: dict[tuple[TopicPartition, int], int] = {
-        (partition, broker): replica.size_bytes
-        for broker, directories in sizes.by_broker.items()
-        for directory in directories
-        for partition, replica in directory.replicas.items()
-        if partition in running
-    }
     found = []
     for partition, each in sorted(running.items()):
-        whole = sizes.partitions.get(partition)
+        whole = sizes.of_partition(partition)
         copied = None if whole is None else sum(replicas.get((partition, id), 0) for id in each.adding)
         found.append(
             ReassignmentRow(partition, each, copied, None if whole is None else whole * len(each.adding))
         )
     return found
+
+
+def _reassignments(
+    admin: Admin,
+) -> tuple[Mapping[TopicPartition, Reassignment], Mapping[tuple[TopicPartition, int], int]]:
+    """Returns the reassignments, and the bytes of the replicas that are added."""
+    running = admin.list_reassignments()
+    replicas: dict[tuple[TopicPartition, int], int] = {}
+    for broker in {id for each in running.values() for id in each.adding}:
+        with contextlib.suppress(ClientError):  # the table says that sizes are missing
+            for directory in admin.describe_log_dirs_of(broker):
+                replicas |= {
+                    (partition, broker): replica.size_bytes
+                    for partition, replica in directory.replicas.items()
+                    if partition in running
+                }
+    return running, replicas

@@ -11,6 +11,7 @@ from bowstring.clients.errors import ClientError
 from bowstring.clients.records import PartitionInfo, TopicInfo, TopicPartition
 from bowstring.console.cluster_access import ClusterAccess
 from bowstring.console.cluster_facts import topic_configs_of, topics_of
+from bowstring.console.partition_list import PartitionList
 from bowstring.operations.partition_state import MIN_ISR, OFFLINE, STATES, state_of
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class ClusterSummary:
 
     topics: Mapping[str, TopicFacts]
     partitions: int
-    leaders: Sequence[TopicPartition]
+    leaders: PartitionList
     led: Mapping[int, int]
     held: Mapping[int, int]
     under_replicated: int
@@ -64,7 +65,7 @@ class ClusterSummary:
 def summarize(topics: Mapping[str, TopicInfo]) -> ClusterSummary:
     """Returns the numbers of topics."""
     facts: dict[str, TopicFacts] = {}
-    leaders: list[TopicPartition] = []
+    leaders = PartitionList()
     led, held = Counter[int](), Counter[int]()
     troubled: list[tuple[TopicPartition, PartitionInfo]] = []
     count = offline = under = 0
@@ -74,15 +75,14 @@ def summarize(topics: Mapping[str, TopicInfo]) -> ClusterSummary:
             count += 1
             replication = max(replication, len(info.replicas))
             held.update(info.replicas)
-            partition = TopicPartition(name, number)
             if info.leader >= 0:
-                leaders.append(partition)
+                leaders.add(name, number)
                 led[info.leader] += 1
             if info.leader < 0 or len(info.isr) < len(info.replicas):
                 offline += info.leader < 0
                 under += len(info.isr) < len(info.replicas)
                 short += 1
-                troubled.append((partition, info))
+                troubled.append((TopicPartition(name, number), info))
         internal = topic.internal or name.startswith("__")
         facts[name] = TopicFacts(name, len(topic.partitions), replication, short, internal)
     troubled.sort(key=lambda each: (each[1].leader >= 0, each[0]))

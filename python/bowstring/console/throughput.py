@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
+import math
 import threading
 import time
 import weakref
+from array import array
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from bowstring.clients.records import TopicInfo, TopicPartition
 from bowstring.console.cluster_access import ClusterAccess
@@ -27,12 +30,23 @@ _TOPICS_ALONE = 3
 _with_all: weakref.WeakSet[Admin] = weakref.WeakSet()
 
 
-class _Seen(NamedTuple):
-    """One partition: when its end offset was seen, the offset, and the rate until then."""
+class _Seen:
+    """The partitions of a topic, by number: when an end offset was seen, the offset (-1: never), and the rate
+    until then (NaN: unknown). Arrays: 24 bytes for each of a hundred thousand.
+    """
 
-    at: float
-    end: int
-    rate: float | None
+    __slots__ = ("at", "end", "rate")
+
+    def __init__(self) -> None:
+        self.at, self.end, self.rate = array("d"), array("q"), array("d")
+
+    def reach(self, number: int) -> None:
+        """Makes room for a partition."""
+        more = number + 1 - len(self.end)
+        if more > 0:
+            self.at.extend([0.0] * more)
+            self.end.extend([-1] * more)
+            self.rate.extend([math.nan] * more)
 
 
 class Throughput:
@@ -40,7 +54,7 @@ class Throughput:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[TopicPartition, _Seen] = {}
+        self._seen: dict[str, _Seen] = {}
         self._of_topics = Counter[str]()
         self._known = Counter[str]()
         self._next = 0
@@ -49,20 +63,25 @@ class Throughput:
         """Takes end offsets that were just fetched."""
         now = time.monotonic() if at is None else at
         with self._lock:
-            for partition, end in ends.items():
-                before = self._seen.get(partition)
-                if before is None:
-                    self._seen[partition] = _Seen(now, end, None)
-                elif end < before.end or now - before.at > _KEPT_S:
-                    self._change(partition, before, _Seen(now, end, None))
-                elif now - before.at >= _APART_S:
-                    rate = (end - before.end) / (now - before.at)
-                    self._change(partition, before, _Seen(now, end, rate))
+            for (topic, number), end in ends.items():
+                seen = self._seen.get(topic)
+                if seen is None:
+                    seen = self._seen[topic] = _Seen()
+                seen.reach(number)
+                elapsed = now - seen.at[number]
+                if seen.end[number] < 0 or end < seen.end[number] or elapsed > _KEPT_S:
+                    self._change(topic, number, now, end, math.nan)
+                elif elapsed >= _APART_S:
+                    self._change(topic, number, now, end, (end - seen.end[number]) / elapsed)
 
-    def _change(self, partition: TopicPartition, before: _Seen, seen: _Seen) -> None:
-        self._seen[partition] = seen
-        self._of_topics[partition.topic] += (seen.rate or 0.0) - (before.rate or 0.0)  # type: ignore[assignment]
-        self._known[partition.topic] += (seen.rate is not None) - (before.rate is not None)
+    def _change(self, topic: str, number: int, at: float, end: int, rate: float) -> None:
+        seen = self._seen[topic]
+        before = seen.rate[number]
+        seen.at[number], seen.end[number], seen.rate[number] = at, end, rate
+        was, is_ = not math.isnan(before), not math.isnan(rate)
+        if was or is_:
+            self._of_topics[topic] += (rate if is_ else 0.0) - (before if was else 0.0)  # type: ignore[assignment]
+            self._known[topic] += is_ - was
 
     def of_topic(self, topic: str) -> float | None:
         """Returns the sum of the known rates of a topic's partitions; None if none is known."""
@@ -70,8 +89,11 @@ class Throughput:
 
     def of_partition(self, partition: TopicPartition) -> float | None:
         """Returns the rate of a partition; None if it is unknown."""
-        seen = self._seen.get(partition)
-        return seen.rate if seen is not None else None
+        seen = self._seen.get(partition.topic)
+        if seen is None or partition.partition >= len(seen.rate):
+            return None
+        rate = seen.rate[partition.partition]
+        return None if math.isnan(rate) else rate
 
     def total(self) -> float | None:
         """Returns the sum of all known rates; None if none is known."""
@@ -85,18 +107,25 @@ class Throughput:
     def keep(self, topics: Collection[str]) -> None:
         """Forgets topics that are gone."""
         with self._lock:
-            for partition in [each for each in self._seen if each.topic not in topics]:
-                del self._seen[partition]
-                self._of_topics.pop(partition.topic, None)
-                self._known.pop(partition.topic, None)
+            for topic in [each for each in self._seen if each not in topics]:
+                del self._seen[topic]
+                self._of_topics.pop(topic, None)
+                self._known.pop(topic, None)
 
     def choose(self, leaders: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Returns which partitions to look at now: the busiest ones, and the next part of a round of all."""
         if len(leaders) <= PARTITIONS_MAX:
             return list(leaders)
         with self._lock:
-            rates = {each: seen.rate for each, seen in self._seen.items() if seen.rate}
-            busy = sorted(rates, key=rates.__getitem__, reverse=True)[: PARTITIONS_MAX // 2]
+            rates = (
+                (rate, topic, number)
+                for topic, of_topic in self._of_topics.items()
+                if of_topic > 0
+                for number, rate in enumerate(self._seen[topic].rate)
+                if rate > 0
+            )
+            most = heapq.nlargest(PARTITIONS_MAX // 2, rates)
+            busy = [TopicPartition(topic, number) for _, topic, number in most]
             begin = self._next % len(leaders)
             part = leaders[begin : begin + PARTITIONS_MAX - len(busy)]
             self._next = begin + len(part)

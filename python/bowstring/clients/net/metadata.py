@@ -38,6 +38,8 @@ CALM_S = 2.0
 SILENCE_S = 1.0
 # How long brokers may report a missing topic: it may be about to be created.
 MISSING_TOPIC_GRACE_S = 5.0
+ALIKE_MAX = 10_000
+"""Partitions of which one object is kept for all that are equal."""
 
 _MISSING = (Errors.UNKNOWN_TOPIC_OR_PARTITION.code, Errors.UNKNOWN_TOPIC_ID.code)
 
@@ -116,6 +118,7 @@ class ClusterMetadata:
         self._former_id: str | None = None
         self.topics: dict[str, TopicInfo] = {}
         self.topic_errors: dict[str, int] = {}
+        self._alike: dict[PartitionInfo, PartitionInfo] = {}
         self._refused: dict[str, tuple[float, float]] = {}  # when its error was reported first and last
         self.names: dict[bytes, str] = {}
         self.wanted: set[str] = set()
@@ -430,7 +433,10 @@ class ClusterMetadata:
                     self.brokers.setdefault(before.leader, brokers_before[before.leader])
             elif before is None or (before.leader, before.leader_epoch) != (info.leader, info.leader_epoch):
                 self._news = True
-            partitions[info.partition] = info
+            # Many partitions of many topics are alike, and most have not changed: they share one object.
+            partitions[info.partition] = before if before == info else self._alike.setdefault(info, info)
+        if len(self._alike) > ALIKE_MAX:
+            self._alike.clear()
         leaderless = [info.partition for info in partitions.values() if info.leader < 0]
         if leaderless:
             self.invalidate()

@@ -104,7 +104,7 @@ async def _partitions(request: Request) -> dict[str, Any]:
     for number in paged.rows:
         partition, info = TopicPartition(topic.name, number), topic.partitions[number]
         state = state_of(info, min_isr)
-        size, rate = sizes.partitions.get(partition), throughput.of_partition(partition)
+        size, rate = sizes.of_partition(partition), throughput.of_partition(partition)
         rows.append(PartitionRow(number, info, state, begins.get(number), ends.get(number), size, rate))
     known = [row.end - row.begin for row in rows if row.end is not None and row.begin is not None]
     return {

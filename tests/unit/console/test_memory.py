@@ -1,0 +1,84 @@
+"""What a large cluster takes: partitions are kept as numbers, in few bytes each."""
+
+import tracemalloc
+
+from bowstring.clients.admin.results import LogDir, ReplicaSize
+from bowstring.clients.records import PartitionInfo, TopicInfo, TopicPartition
+from bowstring.console.cluster_facts import sizes_from
+from bowstring.console.cluster_summary import summarize
+from bowstring.console.partition_list import PartitionList
+from bowstring.console.throughput import Throughput
+
+TOPICS, PARTITIONS = 1000, 10
+BYTES_EACH = 60
+"""Of a partition, with its share of its topic."""
+
+
+def kept_bytes(make):
+    """Returns the memory of what `make` returns."""
+    tracemalloc.start()
+    try:
+        made = make()
+        return made, tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def names():
+    return [f"topic-{number:05d}" for number in range(TOPICS)]
+
+
+def test_rates_take_few_bytes():
+    wanted = names()
+
+    def make():
+        rates = Throughput()
+        for at in (10.0, 12.0):
+            for name in wanted:
+                rates.observe({TopicPartition(name, number): int(at) for number in range(PARTITIONS)}, at=at)
+        return rates
+
+    rates, size = kept_bytes(make)
+    assert rates.known() == TOPICS * PARTITIONS
+    assert size < BYTES_EACH * 2 * TOPICS * PARTITIONS
+
+
+def test_the_summary_takes_few_bytes():
+    infos = [PartitionInfo(number, 1, 0, (1,), (1,), ()) for number in range(PARTITIONS)]
+    topics = {name: TopicInfo(name, b"", False, dict(enumerate(infos))) for name in names()}
+    summary, size = kept_bytes(lambda: summarize(topics))
+    assert len(summary.leaders) == summary.partitions == TOPICS * PARTITIONS
+    assert size < BYTES_EACH * TOPICS * PARTITIONS
+
+
+def test_sizes_take_few_bytes_and_are_those_of_the_largest_replica():
+    def directory(path, size, is_future=False):
+        replicas = {
+            TopicPartition(name, number): ReplicaSize(size, 0, is_future)
+            for name in names()
+            for number in range(PARTITIONS)
+        }
+        return LogDir(path, 100, 50, replicas, None)
+
+    brokers = {1: [directory("/a", 7), directory("/b", 9, True)], 2: [directory("/a", 5)]}
+    sizes, size = kept_bytes(lambda: sizes_from(iter(brokers.items())))
+    assert size < BYTES_EACH * TOPICS * PARTITIONS
+    assert sizes.topics["topic-00000"] == 7 * PARTITIONS
+    assert sizes.of_partition(TopicPartition("topic-00001", 3)) == 7
+    assert sizes.of_partition(TopicPartition("topic-00001", PARTITIONS)) is None
+    assert sizes.of_partition(TopicPartition("absent", 0)) is None
+    assert [(each.path, each.replicas, each.size_bytes) for each in sizes.by_broker[1]] == [
+        ("/a", TOPICS * PARTITIONS, 7 * TOPICS * PARTITIONS),
+        ("/b", TOPICS * PARTITIONS, 9 * TOPICS * PARTITIONS),
+    ]
+
+
+def test_a_list_of_partitions_is_a_sequence():
+    made = PartitionList()
+    expected = [TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)]
+    for each in expected:
+        made.add(*each)
+    assert list(made) == made[:] == expected
+    assert made[1:] == expected[1:]
+    assert made[-1] == expected[-1]
+    assert len(made) == 3
