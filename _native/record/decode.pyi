@@ -70,6 +70,7 @@ def decode_good_objects(
     values: ObjectDecoder | None,
     *,
     verify_crc: bool = ...,
+    most: int = ...,
     aborted: Aborted | Iterable[tuple[int, int]] = (),
     limit: int = ...,
 ) -> tuple[list[R], int, int, tuple[int, int], list[tuple[int, str, str]]]: ...

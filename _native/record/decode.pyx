@@ -32,6 +32,7 @@ cdef extern from *:
     """
     object new_tuple_of(type cls, Py_ssize_t n)
     void PyObject_GC_UnTrack(PyObject *made)
+    Py_ssize_t PY_SSIZE_T_MAX
 
 cdef enum:
     CONTROL_ABORT = 0             # type of an end-of-transaction marker, the second int16 of its key
@@ -244,6 +245,8 @@ cdef class RecordReader:
     cdef int64_t position         # of the next batch
     cdef int64_t next_offset      # after the batches that were read
     cdef Py_ssize_t fields
+    cdef Py_ssize_t most          # records of one read(); a batch that is not compressed can be left in its middle
+    cdef bint left                # it was
     cdef ObjectDecoder keys, values   # make objects of these fields; None: they stay bytes
     cdef list bad                 # (index in `out`, "key" or "value", reason) of those that do not decode
     cdef int64_t low, high        # smallest and largest timestamp in `out`
@@ -258,6 +261,7 @@ cdef class RecordReader:
         self.low, self.high = INT64_MAX, INT64_MIN
         self.fields = 6 + (2 if topic is not None else 0) + (1 if control else 0)
         self.untracked = cls.__dictoffset__ == 0
+        self.most, self.left = PY_SSIZE_T_MAX, False
 
     cdef object decoded(self, ObjectDecoder decoder, str field, const uint8_t *at, int32_t length):
         """Returns the object of a key or value; its bytes if it does not decode."""
@@ -271,8 +275,9 @@ cdef class RecordReader:
         self.bad.append((len(self.out), field, made.reason))
         return PyBytes_FromStringAndSize(<const char *>at, length)
 
-    cdef int take(self, const uint8_t *at, const uint8_t *end, const BatchInfo *info, int64_t position) except -1:
-        """Adds the records in [at, end), which belong to the batch at `position`."""
+    cdef int take(self, const uint8_t *at, const uint8_t *end, const BatchInfo *info, int64_t position,
+                  Py_ssize_t most) except -1:
+        """Adds the records in [at, end), which belong to the batch at `position`, until there are `most`."""
         cdef Record r
         cdef int64_t timestamp, offset, low = self.low, high = self.high
         cdef int32_t i
@@ -286,6 +291,9 @@ cdef class RecordReader:
             offset = info.base_offset + r.offset_delta
             if offset < self.from_offset:
                 continue
+            if len(self.out) >= most:
+                self.left, self.next_offset = True, offset
+                return 0
             timestamp = <int64_t>(<uint64_t>info.base_timestamp + <uint64_t>r.timestamp_delta)
             if stamped:
                 timestamp = info.max_timestamp
@@ -329,7 +337,8 @@ cdef class RecordReader:
 
     cdef bint read_batch(
             self, const uint8_t *data, int64_t size, bint verify_crc, Aborted aborted, int64_t limit) except -1:
-        """Adds the records of the batch at `position` and moves behind it; False if no complete batch follows."""
+        """Adds the records of the batch at `position` and moves behind it; False if no complete batch follows, or
+        if the batch was left in its middle."""
         cdef Py_buffer plain
         cdef BatchInfo info
         cdef const uint8_t *at = data + self.position
@@ -340,11 +349,14 @@ cdef class RecordReader:
         if not (aborted is not None and aborted.holds(at, &info)) and not self.passes_over(&info):
             unpacked = records_of(at, &info, limit)
             if unpacked is None:
-                self.take(at + BATCH_HEADER_BYTES, at + info.size_bytes, &info, self.position)
+                self.take(at + BATCH_HEADER_BYTES, at + info.size_bytes, &info, self.position, self.most)
+                if self.left:
+                    return False
             else:
                 PyObject_GetBuffer(unpacked, &plain, PyBUF_SIMPLE)
                 try:
-                    self.take(<const uint8_t *>plain.buf, <const uint8_t *>plain.buf + plain.len, &info, self.position)
+                    self.take(<const uint8_t *>plain.buf, <const uint8_t *>plain.buf + plain.len, &info, self.position,
+                              PY_SSIZE_T_MAX)
                 finally:
                     PyBuffer_Release(&plain)
         self.position += info.size_bytes
@@ -368,7 +380,8 @@ cdef class RecordReader:
         cdef Py_ssize_t before = 0
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
-            while self.read_batch(<const uint8_t *>view.buf, view.len, verify_crc, aborted, limit):
+            while len(self.out) < self.most and self.read_batch(
+                    <const uint8_t *>view.buf, view.len, verify_crc, aborted, limit):
                 before = len(self.out)
         except Exception:                                    # a corrupt batch, or what a decoder raises
             if self.position == 0:
@@ -433,21 +446,23 @@ def decode_good_records(type cls not None, str topic not None, int partition, da
 
 
 def decode_good_objects(type cls not None, str topic not None, int partition, data, int64_t from_offset,
-                        ObjectDecoder keys, ObjectDecoder values, *, bint verify_crc=False, aborted=(),
+                        ObjectDecoder keys, ObjectDecoder values, *, bint verify_crc=False,
+                        Py_ssize_t most=PY_SSIZE_T_MAX, aborted=(),
                         int64_t limit=DECOMPRESSED_MAX_BYTES):
     """Does what decode_good_records() does, with objects instead of the bytes of keys and values.
 
     Args:
         keys, values: make the objects; None for bytes. What they raise counts as a bad batch.
+        most: records to decode. A batch that is compressed is decoded as a whole, so that there can be more.
         cls, topic, partition, data, from_offset, aborted, limit: as for decode_records().
         verify_crc: as for decode_good_records().
 
     Returns:
-        The records, the bytes of their batches, the offset after them, (smallest, largest) of the timestamps, and
-        [(index, "key" or "value", reason)] of what does not decode: the record has its bytes there.
+        The records, the bytes of the batches that are done, the offset after the records, (smallest, largest) of the
+        timestamps, and [(index, "key" or "value", reason)] of what does not decode: the record has its bytes there.
     """
     cdef RecordReader reader = reader_of(cls, topic, partition, from_offset)
-    reader.keys, reader.values = keys, values
+    reader.keys, reader.values, reader.most = keys, values, most
     if keys is not None or values is not None:
         reader.untracked = False                         # objects can be changed, so that they hold their record
     records = reader.read_good(data, verify_crc, aborted_of(aborted), limit)

@@ -36,6 +36,7 @@ class Chunk(NamedTuple):
         record_count: records in all batches, according to their headers.
         aborted: aborted transactions among them that are not processed yet (KIP-98); None for none.
         resumed: state from ArrowRows.append to continue inside the first batch.
+        checked: whether the CRC of every batch is known to be right.
     """
 
     data: memoryview
@@ -44,6 +45,7 @@ class Chunk(NamedTuple):
     record_count: int
     aborted: Aborted | None = None
     resumed: tuple[bytes | None] | None = None
+    checked: bool = False
 
 
 class Undecoded(NamedTuple):

@@ -52,7 +52,7 @@ def take_good(state: PartitionState, verify_crc: bool, partition: TopicPartition
         CorruptBatchError: the chunk begins with a bad batch, which stays buffered.
     """
     chunk = state.chunks[0]
-    if verify_crc:
+    if verify_crc and not chunk.checked:
         try:
             size, next_offset, count = native.scan(chunk.data)
         except CorruptBatch as error:
@@ -62,7 +62,10 @@ def take_good(state: PartitionState, verify_crc: bool, partition: TopicPartition
                 data=chunk.data[size:], offset=next_offset, record_count=chunk.record_count - count
             )
             state.keep_rest(rest)
-            return chunk._replace(data=chunk.data[:size], next_offset=next_offset, record_count=count)
+            return chunk._replace(
+                data=chunk.data[:size], next_offset=next_offset, record_count=count, checked=True
+            )
+        return state.take_chunk()._replace(checked=True)
     return state.take_chunk()
 
 
@@ -100,12 +103,14 @@ def decode(
 
 
 def decode_objects(
-    chunk: Chunk, partition: TopicPartition, limit: int, objects: ObjectDecoders
+    chunk: Chunk, partition: TopicPartition, limit: int, objects: ObjectDecoders, most: int
 ) -> tuple[list[Record], int, tuple[int, int], Chunk | None, list[Undecoded]]:
-    """Does what `decode` does, with objects instead of keys and values.
+    """Does what `decode` does, with objects instead of keys and values, and not all at once: what lives long
+    costs the garbage collector more than the decoder takes.
 
     Args:
         objects: decoders of keys and values; None for bytes.
+        most: records to decode; more if a batch is compressed.
 
     Returns:
         Also the keys and values that do not decode, which stay bytes.
@@ -113,7 +118,7 @@ def decode_objects(
     aborted = () if chunk.aborted is None else chunk.aborted
     try:
         records, size, next_offset, times, undecoded = native.decode_good_objects(
-            Record, *partition, chunk.data, chunk.offset, *objects, aborted=aborted, limit=limit
+            Record, *partition, chunk.data, chunk.offset, *objects, most=most, aborted=aborted, limit=limit
         )
     except (CorruptBatch, compression.CompressionError) as error:
         raise undecodable(chunk, partition, error) from error

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bowstring.clients.arrow.typed_values import ValueFormat
 
 ITERATION_WAIT_S = 1.0
+# Records whose objects are made at once.
+OBJECTS_AT_ONCE = 500
 
 
 class RawBatches(NamedTuple):
@@ -174,16 +176,17 @@ class RecordReading:
     def _take_partition_records(
         self, partition: TopicPartition, state: PartitionState, limit: int, records: list[Record]
     ) -> bool:
-        """Takes records of one partition; returns whether the poll has enough. Stops before a large chunk if
-        the poll already has records: decoding many records in advance costs more (cache misses) than
-        another poll.
+        """Takes records of one partition; returns whether the poll has enough. Stops before a large chunk of
+        undecoded bytes if the poll already has records: decoding many records in advance costs more (cache
+        misses) than another poll.
         """
+        whole = self._objects == (None, None)
         state.begin(self._positions.poll_number)
         while len(records) < limit:
             unread = 0 if state.is_decoded or not state.chunks else state.chunks[0].record_count
-            if records and unread > limit - len(records):
+            if whole and records and unread > limit - len(records):
                 return True
-            if not self._decode(partition, state):
+            if not self._decode(partition, state, limit - len(records)):
                 return False
             taken = state.take_decoded(limit - len(records))
             if self._counts is not None:
@@ -202,15 +205,16 @@ class RecordReading:
 
     def _take_stretch(self, found: list[Iterator[Record]]) -> bool:
         for partition, state in self._positions.items():
-            if not state.paused and self._decode(partition, state):
+            if not state.paused and self._decode(partition, state, self._max_poll_records):
                 state.begin(self._positions.poll_number)
                 found.append(self._positions.read_one_by_one(state, self._max_poll_records))
                 self._positions.rotate([partition])
                 return True
         return False
 
-    def _decode(self, partition: TopicPartition, state: PartitionState) -> bool:
-        """Returns whether there are decoded records; decodes a chunk if none are left.
+    def _decode(self, partition: TopicPartition, state: PartitionState, most: int) -> bool:
+        """Returns whether there are decoded records; decodes a chunk if none are left, of objects at most
+        `most`.
 
         Raises:
             CorruptBatchError: the next batch is bad; it stays buffered.
@@ -228,7 +232,11 @@ class RecordReading:
                 else:
                     state.decoded, next_offset, state.decoded_times, rest, undecoded = (
                         record_batches.decode_objects(
-                            chunk, partition, self._max_decompressed_batch_bytes, self._objects
+                            chunk,
+                            partition,
+                            self._max_decompressed_batch_bytes,
+                            self._objects,
+                            min(most, OBJECTS_AT_ONCE),
                         )
                     )
                     state.undecoded.extend(undecoded)
