@@ -68,7 +68,7 @@ bench: ext
 
 # The Python clients beside each other, confluent-kafka with its defaults and tuned: the table in README.
 bench-clients: ext
-	$(BIN)/python -m bench --only arrow-produce send arrow-consume local-read --name clients
+	$(BIN)/python -m bench --only arrow-produce send arrow-consume poll-json poll-avro local-read --name clients
 
 # What HEAD costs in instructions beside another revision: make bench-compare BASE=v0.1 [BENCH=regex]
 bench-compare: $(VENV)/.installed

@@ -32,6 +32,7 @@ from bench.cases import (
     latency,
     logins,
     native_security,
+    objects,
     security,
     spark,
     spark_latency,
@@ -103,6 +104,12 @@ LOADED: dict[str, Case] = {
     ),
     "arrow-consume": lambda lab, topics, name: clients.arrow_consume(
         lab, topics, name, "Python: poll_arrow over TCP beside confluent-kafka and Java"
+    ),
+    "poll-json": lambda lab, _, name: objects.poll_json(
+        lab, name, "Python: JSON of ten fields as dicts, beside confluent-kafka and orjson"
+    ),
+    "poll-avro": lambda lab, _, name: objects.poll_avro(
+        lab, name, "Python: Avro by schema id as dicts, beside confluent-kafka's AvroDeserializer"
     ),
     "local-read": lambda lab, topics, name: clients.local_read(
         lab, topics, name, "Python: mapped segment files instead of TCP"

@@ -34,6 +34,12 @@ SLOWER = {
     "bowstring-iterate": 2,
     "confluent-consume": 4,
     "confluent-consume-tuned": 2,
+    "bowstring-poll-json": 4,
+    "bowstring-poll-avro": 4,
+    "confluent-json": 16,
+    "confluent-json-tuned": 8,
+    "confluent-avro": 32,
+    "confluent-avro-tuned": 32,
 }
 LEAST_RECORDS = 2_000
 WRITTEN_WITH = "batch.size 16384, linger.ms 5; from the page cache"

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench.clients import consumers, greedy, producers, transactions
+from bench.clients import consumers, greedy, objects, producers, transactions
 
 # (bootstrap, topic, records) -> the call to time, which returns the number of acknowledged or read records.
 Client = Callable[[str, str, int], Callable[[], int]]
@@ -32,6 +32,12 @@ CLIENTS: dict[str, Client] = {
     "bowstring-local-views": consumers.bowstring_local_views,
     "confluent-consume": consumers.confluent_consume,
     "confluent-consume-tuned": consumers.confluent_consume_tuned,
+    "bowstring-poll-json": objects.bowstring_poll_json,
+    "bowstring-poll-avro": objects.bowstring_poll_avro,
+    "confluent-json": objects.confluent_json,
+    "confluent-json-tuned": objects.confluent_json_tuned,
+    "confluent-avro": objects.confluent_avro,
+    "confluent-avro-tuned": objects.confluent_avro_tuned,
 }
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from bench.cases.clients import LEAST_RECORDS, SLOWER, ClientRun, run_client, share_of
 from bench.clients.__main__ import CLIENTS
+from bench.clients.objects import AVRO, avro_format, json_format, order
 from bench.peers.install import PeerError
 
 
@@ -36,3 +37,13 @@ def test_slower_clients_get_fewer_records():
 def test_a_client_that_fails_says_why():
     with pytest.raises(PeerError, match="no-such-client ended with 1"):
         run_client("no-such-client", HereAsPeer(), "topic", 1)
+
+
+@pytest.mark.parametrize("make", [json_format, avro_format])
+def test_formats_of_the_poll_cases_give_their_orders(make):
+    form = make()
+    decode = form.object_decoder()
+    for number in (0, 1, 12_345_678):
+        found = decode(form.encode_value(order(number)))
+        assert found == order(number)
+        assert list(found) == [field["name"] for field in AVRO["fields"]]
