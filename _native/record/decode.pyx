@@ -279,21 +279,21 @@ cdef class RecordReader:
                   Py_ssize_t most) except -1:
         """Adds the records in [at, end), which belong to the batch at `position`, until there are `most`."""
         cdef Record r
-        cdef int64_t timestamp, offset, low = self.low, high = self.high
+        cdef int64_t timestamp, offset = self.from_offset - 1, low = self.low, high = self.high
         cdef int32_t i
         cdef Py_ssize_t field, bad
         cdef bint stamped = info.attributes & ATTR_LOG_APPEND_TIME
         cdef object timestamp_type = 1 if stamped else 0
         cdef object control = bool(info.attributes & ATTR_CONTROL)
         for i in range(info.record_count):
+            if len(self.out) >= most:
+                self.left, self.next_offset = True, offset + 1
+                break
             if not record_read(&at, end, &r):
                 raise malformed(info, position)
             offset = info.base_offset + r.offset_delta
             if offset < self.from_offset:
                 continue
-            if len(self.out) >= most:
-                self.left, self.next_offset = True, offset
-                return 0
             timestamp = <int64_t>(<uint64_t>info.base_timestamp + <uint64_t>r.timestamp_delta)
             if stamped:
                 timestamp = info.max_timestamp
@@ -324,7 +324,7 @@ cdef class RecordReader:
             if self.untracked:
                 PyObject_GC_UnTrack(<PyObject *>made)
             self.out.append(made)
-        if at != end or info.record_count < 0:
+        if not self.left and (at != end or info.record_count < 0):
             raise malformed(info, position)
         self.low, self.high = low, high
         return 0

@@ -12,7 +12,7 @@ from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.encode import BatchBuilder, encode_batch, with_producer
 from bowstring._native.record.encode_columns import binary_column
 from bowstring._native.record.types import CorruptBatch
-from bowstring._native.values.json_objects import AnyJsonObjects
+from bowstring._native.values.json_objects import AnyJsonObjects, TextObjects
 from bowstring.clients.consumer import record_batches as batches
 from bowstring.clients.consumer.partition_state import Chunk, PartitionState
 from bowstring.clients.errors import ConfigError, CorruptBatchError
@@ -201,3 +201,35 @@ def test_errors_name_the_partition():
         batches.decode(Chunk(memoryview(malformed(0)), 0, 1, 1), P, 1 << 20)
     with pytest.raises(ConfigError, match=r"brotli"):
         encoded_batches.codec_number("brotli")
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+def test_objects_are_made_a_few_at_a_time(codec):
+    values = [b"%d" % i for i in range(20)]
+    data = batch(values[:15], codec=codec) + batch(values[15:], base_offset=15, codec=codec)
+    state = PartitionState()
+    state.buffer(Chunk(memoryview(data), 2, 20, 20))
+    found, counts = [], []
+    while state.chunks:
+        chunk = batches.take_good(state, True, P)
+        assert chunk.checked
+        records, following, _, rest, bad = batches.decode_objects(chunk, P, 1 << 20, (None, TextObjects()), 4)
+        assert following == records[-1].offset + 1 and not bad
+        if rest is not None:
+            state.put_back(rest)
+        found += [(record.offset, record.value) for record in records]
+        counts.append(len(records))
+    assert found == [(i, str(i)) for i in range(2, 20)]
+    # What is compressed is decoded as a whole.
+    assert counts == ([4, 4, 4, 4, 2] if codec == 0 else [13, 5])
+
+
+def test_a_bad_record_behind_those_that_a_poll_needs_is_found_later():
+    data = bytearray(batch([b"a", b"b", b"c"]))
+    data[-1] = 0x7F  # of the last record: more headers than there are bytes
+    texts = (None, TextObjects())
+    chunk = Chunk(memoryview(data), 0, 3, 3)
+    records, following, _, rest, _ = batches.decode_objects(chunk, P, 1 << 20, texts, 2)
+    assert [record.value for record in records] == ["a", "b"] and following == 2
+    with pytest.raises(CorruptBatchError, match="t-1 from offset 2"):
+        batches.decode_objects(rest, P, 1 << 20, texts, 2)
