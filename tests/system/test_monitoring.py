@@ -4,7 +4,10 @@ import json
 import re
 import subprocess
 import sys
+import time
+import urllib.request
 import xml.etree.ElementTree as ElementTree
+from contextlib import contextmanager
 
 import matplotlib
 import pytest
@@ -17,7 +20,7 @@ from tests.support.pages import DOCS, ROOT
 from tests.support.prometheus import prometheus, running_prometheus
 from tests.support.secured_nodes import key_files
 from tests.support.serving import Process, steady_port
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, wait_until
 
 matplotlib.use("svg")
 from matplotlib import pyplot
@@ -40,9 +43,11 @@ def programs():
 
 @pytest.fixture(scope="module")
 def server(programs, tmp_path_factory):
-    """Prometheus beside a node of a cluster, and a broker with TLS and an authorizer, both at work."""
+    """Prometheus beside a node of a cluster, a broker with TLS and an authorizer, both at work, and an audit of
+    counts.
+    """
     folder = tmp_path_factory.mktemp("monitoring")
-    ports = [steady_port(), steady_port()]
+    ports = [steady_port(), steady_port(), steady_port()]
     config = {"bowstring.metrics.port": ports[0], "group.initial.rebalance.delay.ms": 0}
     settings = key_files(folder) | {
         "listeners": "PLAIN://127.0.0.1:0,TLS://127.0.0.1:0",
@@ -61,11 +66,38 @@ def server(programs, tmp_path_factory):
             work(cluster.bootstrap_servers)
             be_denied(secured, folder)
             targets = [f"127.0.0.1:{port}" for port in ports]
-            with running_prometheus(folder, targets, RULES) as running:
+            with (
+                audited(cluster.bootstrap_servers, ports[2]),
+                running_prometheus(folder, targets, RULES) as running,
+            ):
                 work(cluster.bootstrap_servers)
                 yield running
     finally:
         secured.stop()
+
+
+@contextmanager
+def audited(servers, port):
+    """Two tiers count the same records; `bowstring audit run` compares them."""
+    hour_ago = time.time_ns() // 1_000_000 - 3_600_000
+    for tier in ("app", "dc"):
+        with bowstring.Producer(servers, audit=tier) as producer:
+            producer.send("clicks", b"1", timestamp=hour_ago)
+    command = [sys.executable, "-m", "bowstring", "audit", "run", "-b", servers]
+    with subprocess.Popen([*command, "--metrics-port", str(port)]) as process:
+        try:
+            wait_until(lambda: has_caught_up(port), "the audit has not read the counts")
+            yield
+        finally:
+            process.terminate()
+
+
+def has_caught_up(port):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANG_S) as answer:
+            return b"bowstring_audit_caught_up 1.0" in answer.read()
+    except OSError:
+        return False
 
 
 def work(servers):

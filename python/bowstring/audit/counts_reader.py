@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from bowstring.audit.count_message import parse_count
 from bowstring.audit.count_table import CountTable
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import UnknownTopicError
-from bowstring.clients.records import TopicPartition
+from bowstring.clients.records import Record, TopicPartition
 
 POLL_RECORDS = 5_000
 READ_S = 0.5
@@ -114,16 +114,23 @@ class CountsReader:
 
     def read(self, timeout_s: float) -> int:
         """Reads what has arrived, waiting up to `timeout_s` seconds in all; returns the number of records."""
-        found = 0
-        for consumer in self._consumers:
-            for record in consumer.poll(timeout_s / len(self._consumers)):
-                found += 1
-                count = parse_count(record.value)
-                if count is None:
-                    self.undecodable += record.value is not None
-                else:
-                    self.table.add(count, now_ms())
-        return found
+        records = self.poll(timeout_s)
+        self.note(records)
+        return len(records)
+
+    def poll(self, timeout_s: float) -> list[Record]:
+        """Returns what has arrived, waiting up to `timeout_s` seconds in all, for `note`."""
+        share_s = timeout_s / len(self._consumers)
+        return [record for consumer in self._consumers for record in consumer.poll(share_s)]
+
+    def note(self, records: Iterable[Record]) -> None:
+        """Puts the counts in records of a counts topic into the table."""
+        for record in records:
+            count = parse_count(record.value)
+            if count is None:
+                self.undecodable += record.value is not None
+            else:
+                self.table.add(count, now_ms())
 
     def read_all(self, most_s: float = math.inf) -> bool:
         """Reads everything that was there at the start, for about `most_s` seconds and at least one poll;

@@ -59,9 +59,9 @@ class AuditService:
 
     def step(self, timeout_s: float = READ_S) -> None:
         """Reads what has arrived, and looks for incomplete windows when it is time."""
+        records = self._reader.poll(timeout_s)
         with self._lock:
-            # Records are few; a scrape waits for at most one poll.
-            self._reader.read(timeout_s)
+            self._reader.note(records)
             self._metrics.caught_up = self._metrics.caught_up or self._reader.caught_up
         now = now_ms()
         if self._metrics.caught_up and now - self._looked_ms >= LOOK_EVERY_MS:
