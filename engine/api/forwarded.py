@@ -59,7 +59,7 @@ async def handle(
     from bowstring.engine.api.key_changes import refused_keys
     from bowstring.engine.api.own_resources import OwnResources
 
-    refused = await refused_keys(request, node_id, quorum.image, tls, authorizer)
+    refused = await refused_keys(request, node_id, quorum.image, tls, authorizer, configs=configs)
     own = OwnResources(request, node_id, authorizer, refused)
     if own.rest is None:
         return own.response

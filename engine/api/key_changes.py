@@ -3,8 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from bowstring.engine.configs import ConfigError
-from bowstring.engine.metadata.config_changes import DELETE, SET
+from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.metadata.config_changes import Change, applied
 from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from bowstring.protocol.errors import Errors, KafkaError
@@ -23,6 +23,8 @@ async def refused_keys(
     image: "ClusterImage",
     tls: "TlsListeners | None",
     authorizer: "Authorizer",
+    *,
+    configs: BrokerConfigs,
 ) -> dict[int, KafkaError]:
     """Returns why resources of AlterConfigs or IncrementalAlterConfigs cannot be changed, by their place.
 
@@ -41,7 +43,11 @@ async def refused_keys(
         if not authorizer.allows(request, *of_cluster, counts=False):
             break  # the controller refuses them all
         before = image.resource_configs(BROKER_RESOURCE, resource.resource_name)
-        after = _changed(before, resource, is_replacing=isinstance(request.body, AlterConfigsRequest))
+        try:
+            is_replacing = isinstance(request.body, AlterConfigsRequest)
+            after = _changed(configs, before, resource, is_replacing=is_replacing)
+        except KafkaError:
+            continue  # the controller says why
         default = image.resource_configs(BROKER_RESOURCE, "")
         try:
             await asyncio.get_running_loop().run_in_executor(None, tls.check_change, after, default)
@@ -50,14 +56,20 @@ async def refused_keys(
     return refused
 
 
-def _changed(before: Any, resource: Any, *, is_replacing: bool) -> dict[str, str]:
-    """Returns the configs as they would be. What is no text for keys is left to the controller."""
+def _changed(configs: BrokerConfigs, before: Any, resource: Any, *, is_replacing: bool) -> dict[str, str]:
+    """Returns the configs as they would be. What is no text for keys is left to the controller.
+
+    Raises:
+        KafkaError: A config does not have the operation.
+    """
     if is_replacing:
         return {each.name: each.value for each in resource.configs if each.value is not None}
     after = dict(before)
     for each in resource.configs:
-        if each.config_operation == DELETE:
+        change = Change(each.name, each.config_operation, each.value)
+        value = applied(BROKER_RESOURCE, configs, after.get(each.name), change)
+        if value is None:
             after.pop(each.name, None)
-        elif each.config_operation == SET and each.value is not None:
-            after[each.name] = each.value
+        else:
+            after[each.name] = value
     return after

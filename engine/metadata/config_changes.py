@@ -71,7 +71,7 @@ def alter_incrementally(
     result = dict(image.resource_configs(*resource))
     wanted: dict[str, str | None] = {}
     for change in changes:
-        value = _apply_operation(resource[0], configs, result.get(change.name), change)
+        value = applied(resource[0], configs, result.get(change.name), change)
         wanted[change.name] = value
         if value is None:
             result.pop(change.name, None)
@@ -147,7 +147,12 @@ def _key(kind: int, name: str) -> ConfigKey:
         raise KafkaError(Errors.INVALID_REQUEST, str(error)) from None
 
 
-def _apply_operation(kind: int, configs: BrokerConfigs, current: str | None, change: Change) -> str | None:
+def applied(kind: int, configs: BrokerConfigs, current: str | None, change: Change) -> str | None:
+    """Returns the value of a config after a change; None: it has none of its own then.
+
+    Raises:
+        KafkaError: The config does not have the operation.
+    """
     if change.operation == SET:
         return change.value
     if change.operation == DELETE:
