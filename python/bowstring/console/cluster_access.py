@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bowstring.clients.errors import ClientError
+from bowstring.console.answer_size import answer_size
 from bowstring.console.cluster_health import ClusterHealth, is_away
 from bowstring.console.options import ConsoleOptions
 
@@ -31,6 +32,8 @@ OTHERS_MAX = 4
 threads to the other sessions.
 """
 ANSWERS_MAX = 512
+ANSWERS_BYTES_MAX = 32 << 20
+"""Of the answers that one access keeps, by an estimate; those used last stay."""
 WAIT_S = 1.5
 """A page waits this long for an answer before it shows what was known before, or that the cluster is away."""
 QUICK_S = 0.1
@@ -48,10 +51,12 @@ def _free(slots: asyncio.Semaphore, ended: asyncio.Future[Any]) -> None:
 class _Answer:
     """One cached answer: its task, when that began, and how long the answer is fresh."""
 
-    __slots__ = ("at", "cost_max", "fresh_s", "older", "task", "took_s")
+    __slots__ = ("at", "cost_max", "fresh_s", "older", "size", "task", "took_s", "used_at")
 
     def __init__(self, task: asyncio.Task[Any], fresh_s: float, cost_max: float | None):
         self.at, self.task = time.monotonic(), task
+        self.used_at = self.at
+        self.size = 0
         self.fresh_s, self.cost_max = fresh_s, cost_max
         self.older: _Answer | None = None
         self.took_s = 0.0
@@ -63,8 +68,12 @@ class _Answer:
             return
         self.older = None
         self.took_s = time.monotonic() - self.at
+        self.size = answer_size(task.result())
         if self.cost_max is not None:
             self.fresh_s = max(self.fresh_s, self.took_s / self.cost_max)
+
+    def kept_bytes(self) -> int:
+        return self.size + (self.older.size if self.older is not None else 0)
 
     def has_value(self) -> bool:
         return self.task.done() and not self.task.cancelled() and self.task.exception() is None
@@ -201,12 +210,12 @@ class ClusterAccess:
         now = time.monotonic()
         answer = self._answers.get(key)
         if answer is None or not answer.is_fresh(now):
-            self._make_room(now)
+            self._make_room()
             work = function() if inspect.iscoroutinefunction(function) else self.admin(function)
             older = answer if answer is None or answer.has_value() else answer.older
             answer = self._answers[key] = _Answer(asyncio.ensure_future(work), seconds, cost_max)
             answer.older = older
-        older = answer.older
+        older, answer.used_at = answer.older, now
         if not answer.task.done() and older is not None and older.took_s > QUICK_S:
             answer = older if now < older.at + older.fresh_s + stale_s else answer
         if not answer.task.done():
@@ -249,14 +258,16 @@ class ClusterAccess:
             if isinstance(key, tuple) and key[: len(prefix)] == prefix:
                 del self._answers[key]
 
-    def _make_room(self, now: float) -> None:
-        if len(self._answers) < ANSWERS_MAX:
+    def _make_room(self) -> None:
+        """Drops the answers that were used least recently, until there is room for one more."""
+        size = sum(each.kept_bytes() for each in self._answers.values())
+        if len(self._answers) < ANSWERS_MAX and size <= ANSWERS_BYTES_MAX:
             return
-        for key, answer in list(self._answers.items()):
-            if not answer.is_fresh(now):
-                del self._answers[key]
-        while len(self._answers) >= ANSWERS_MAX:
-            del self._answers[next(iter(self._answers))]
+        for key, answer in sorted(self._answers.items(), key=lambda item: item[1].used_at):
+            del self._answers[key]
+            size -= answer.kept_bytes()
+            if len(self._answers) < ANSWERS_MAX and size <= ANSWERS_BYTES_MAX:
+                return
 
     def close(self) -> None:
         """Closes the clients; those in use close when their calls end."""

@@ -1,12 +1,19 @@
 """What a large cluster takes: partitions are kept as numbers, in few bytes each."""
 
+import asyncio
 import tracemalloc
+from collections import Counter
 
 from bowstring.clients.admin.results import LogDir, ReplicaSize
 from bowstring.clients.records import PartitionInfo, TopicInfo, TopicPartition
+from bowstring.console import cluster_access
+from bowstring.console.answer_size import answer_size
+from bowstring.console.cluster_access import ClusterAccess
 from bowstring.console.cluster_facts import sizes_from
 from bowstring.console.cluster_summary import summarize
+from bowstring.console.options import ConsoleOptions
 from bowstring.console.partition_list import PartitionList
+from bowstring.console.sessions import Sessions
 from bowstring.console.throughput import Throughput
 
 TOPICS, PARTITIONS = 1000, 10
@@ -82,3 +89,42 @@ def test_a_list_of_partitions_is_a_sequence():
     assert made[1:] == expected[1:]
     assert made[-1] == expected[-1]
     assert len(made) == 3
+
+
+def test_the_size_of_an_answer_is_estimated_by_samples():
+    flat = [bytes(1000) for _ in range(10_000)]
+    assert 8_000_000 < answer_size(flat) < 13_000_000
+    nested = {name: [TopicPartition(name, number) for number in range(PARTITIONS)] for name in names()}
+    assert 500_000 < answer_size(nested) < 3_000_000
+    assert answer_size(None) < 100
+
+
+def test_answers_are_bounded_in_bytes(monkeypatch):
+    monkeypatch.setattr(cluster_access, "ANSWERS_BYTES_MAX", 100_000)
+    options = ConsoleOptions("127.0.0.1:1")
+    sessions = Sessions(options)
+    calls = Counter()
+
+    async def look():
+        access = ClusterAccess(options, None, None, sessions.threads)
+
+        async def ask(key, size):
+            async def find():
+                calls[key] += 1
+                return bytes(size)
+
+            await access.cached(key, 60.0, find)
+
+        await ask("used", 10_000)
+        for number in range(50):
+            await ask(number, 20_000)
+            await ask("used", 10_000)
+        await ask(49, 20_000)
+        await ask(0, 20_000)
+        access.close()
+
+    asyncio.run(look())
+    sessions.close()
+    assert calls["used"] == 1, "what is used stays"
+    assert calls[49] == 1
+    assert calls[0] == 2, "what nobody used for long is dropped"
