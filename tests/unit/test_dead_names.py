@@ -26,6 +26,7 @@ CALLED_FROM_OUTSIDE = {
 FOR_TESTS = {
     "_repr_html_": "notebooks call it",
     "controller_ids": "for users of bowstring.Cluster, beside broker_ids",
+    "produce_batches": "for users of Producer who have encoded batches",
     "with_on_error": "for users of formats of values",
     "decode_end_txn_marker": "the reverse of what the coordinator writes",
     # C code that Python tests could not reach otherwise

@@ -15,6 +15,7 @@ from bowstring.console.cluster_access import ClusterAccess
 from bowstring.console.options import ConsoleOptions
 from bowstring.console.pages import overview
 from bowstring.console.sessions import Sessions
+from tests.support.waiting import pause_async
 
 OPTIONS = ConsoleOptions("127.0.0.1:1", timeout_s=0.2)
 
@@ -68,7 +69,7 @@ def test_an_old_answer_is_shown_while_the_cluster_hangs(access, cluster):
         cluster.value = "second"
         cluster.answers.set()
         while await ask(access) != "second":
-            await asyncio.sleep(0.01)
+            await pause_async(0.01, "the answer comes on another thread")
         assert access.trouble == ""
 
     asyncio.run(look())
@@ -85,7 +86,7 @@ def test_an_old_answer_outlives_failures_and_a_refusal_does_not_hide(access, clu
         with pytest.raises(UnknownTopicError):
             while True:
                 await ask(access)
-                await asyncio.sleep(0.01)
+                await pause_async(0.01, "the answer comes on another thread")
         assert access.trouble == ""
 
     asyncio.run(look())
