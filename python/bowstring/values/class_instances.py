@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import types
 import typing
 from collections.abc import Callable
 from typing import Any
 
 from bowstring.clients.errors import MissingPackageError
-from bowstring.values.class_schema import ClassSchema, fields_of, is_pydantic, is_schema_class
+from bowstring.values.class_schema import (
+    LISTS,
+    MAPS,
+    ClassSchema,
+    fields_of,
+    is_pydantic,
+    is_schema_class,
+    unwrapped,
+)
 
 _REASONS_MAX = 5
 
@@ -63,61 +72,49 @@ def _model(of: Any, value: Any) -> Any:
 
 def _dropper(cls: type) -> Make | None:
     """Returns what leaves out null fields that may not be None; None if there are no such fields."""
-    optional = []
-    inner: dict[str, Make] = {}
-    for field in fields_of(cls):
-        kinds = typing.get_args(field.annotation)
-        if type(None) not in kinds and field.annotation is not None:
-            optional.append(field.name)
-        below = _class_in(field.annotation)
-        drop = None if below is None else _dropper(below)
-        if drop is not None:
-            inner[field.name] = _within(field.annotation, drop)
-    if not optional and not inner:
+    fields = fields_of(cls)
+    names = frozenset(each.name for each in fields if not _is_optional(each.annotation))
+    inner = {each.name: drop for each in fields if (drop := _dropper_within(each.annotation)) is not None}
+    if not names and not inner:
         return None
-    names = frozenset(optional)
 
     def dropped(value: dict[str, Any]) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            return value
-        found = {k: v for k, v in value.items() if v is not None or k not in names}
+        found = {name: each for name, each in value.items() if each is not None or name not in names}
         for name, drop in inner.items():
-            if name in found and found[name] is not None:
+            if found.get(name) is not None:
                 found[name] = drop(found[name])
         return found
 
     return dropped
 
 
-def _class_in(annotation: Any) -> type | None:
-    """Returns the class in list[X], dict[str, X] or X | None."""
+def _parts(annotation: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Returns an annotation without Annotated and the like, its origin and its arguments."""
+    annotation = unwrapped(annotation)
+    origin, given = typing.get_origin(annotation), typing.get_args(annotation)
+    return _parts(given[0]) if origin is typing.Annotated else (annotation, origin, given)
+
+
+def _is_optional(annotation: Any) -> bool:
+    """Returns whether a value may be None."""
+    annotation, origin, given = _parts(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return any(_is_optional(each) for each in given)
+    return annotation in (None, type(None))
+
+
+def _dropper_within(annotation: Any) -> Callable[[Any], Any] | None:
+    """Returns what `_dropper` does for the classes in list[X], dict[str, X] or X | None; None without any."""
+    annotation, origin, given = _parts(annotation)
     if is_schema_class(annotation):
-        return typing.cast("type", annotation)
-    return next(
-        (found for each in typing.get_args(annotation) if (found := _class_in(each)) is not None), None
-    )
-
-
-def _within(annotation: Any, drop: Make) -> Make:
-    def each(value: Any) -> Any:
-        if isinstance(value, list):
-            return [each(item) for item in value]
-        if isinstance(value, dict) and not is_direct:
-            return {key: each(item) for key, item in value.items()}
-        return drop(value)
-
-    is_direct = not any(arg is dict for arg in _origins(annotation))
-    if is_direct:
-        return each
-    return lambda value: {key: _dropped_item(drop, item) for key, item in value.items()}
-
-
-def _dropped_item(drop: Make, item: Any) -> Any:
-    return [drop(each) for each in item] if isinstance(item, list) else drop(item)
-
-
-def _origins(annotation: Any) -> list[Any]:
-    found = [typing.get_origin(annotation)]
-    for each in typing.get_args(annotation):
-        found += _origins(each)
-    return found
+        return _dropper(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return next((found for each in given if (found := _dropper_within(each)) is not None), None)
+    if not given or origin not in (*LISTS, *MAPS):
+        return None
+    drop = _dropper_within(given[1 if origin in MAPS else 0])
+    if drop is None:
+        return None
+    if origin in MAPS:
+        return lambda value: {key: None if each is None else drop(each) for key, each in value.items()}
+    return lambda value: [None if each is None else drop(each) for each in value]

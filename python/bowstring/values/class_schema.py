@@ -33,11 +33,11 @@ _SIMPLE: dict[Any, pa.DataType] = {
     datetime.time: pa.time64("us"),
     uuid.UUID: pa.string(),
 }
-_LISTS = (
+LISTS = (
     *(list, tuple, set, frozenset),
     *(collections.abc.Sequence, collections.abc.Collection, collections.abc.Iterable, collections.abc.Set),
 )
-_MAPS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+MAPS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 _USE = (
     "use int, float, bool, str, bytes, Decimal, datetime, date, time, UUID, an Enum, Literal, list[X], "
     "dict[str, X], another such class, or X | None"
@@ -109,7 +109,7 @@ class ClassSchema:
         self, annotation: Any, where: str, path: str, digits: tuple[int, int] | None = None
     ) -> tuple[pa.DataType, bool]:
         """Returns a type, and whether it includes None."""
-        annotation = _unwrapped(annotation)
+        annotation = unwrapped(annotation)
         origin, given = typing.get_origin(annotation), typing.get_args(annotation)
         if origin is typing.Annotated:
             own = next((each for each in given[1:] if isinstance(each, pa.DataType)), None)
@@ -129,15 +129,15 @@ class ClassSchema:
 
     def _nested(self, annotation: Any, where: str, path: str) -> pa.DataType:
         origin, given = typing.get_origin(annotation), typing.get_args(annotation)
-        if origin in _LISTS and given:
+        if origin in LISTS and given:
             if len({each for each in given if each is not ...}) > 1:
                 raise ValueSchemaError(
                     f"{where} is a tuple of several types, {annotation}; use a class with fields"
                 )
             item, is_optional = self._of(given[0], where, f"{path}[]")
             return pa.list_(pa.field("item", item, nullable=is_optional))
-        if origin in _MAPS and given:
-            if _unwrapped(given[0]) is not str:
+        if origin in MAPS and given:
+            if unwrapped(given[0]) is not str:
                 raise ValueSchemaError(f"{where} has keys of the type {given[0]}; use dict[str, X]")
             item, is_optional = self._of(given[1], where, f"{path}{{}}")
             return pa.map_(pa.string(), pa.field("value", item, nullable=is_optional))
@@ -159,7 +159,7 @@ def _leaf(annotation: Any, where: str) -> pa.DataType | None:
     return None
 
 
-def _unwrapped(annotation: Any) -> Any:
+def unwrapped(annotation: Any) -> Any:
     """Returns what a NewType, a type alias or Required[…] stands for."""
     while True:
         if hasattr(annotation, "__supertype__"):
@@ -381,7 +381,7 @@ def _avro_field(field: ClassField, part: Any, is_nullable: bool) -> dict[str, An
 
 
 def _without_none(annotation: Any) -> Any:
-    annotation = _unwrapped(annotation)
+    annotation = unwrapped(annotation)
     origin, given = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _without_none(given[0])

@@ -101,6 +101,24 @@ def test_a_random_object_comes_back(format_of, class_of, data):
         assert found == value, getattr(found, "reason", None)
 
 
+@dataclasses.dataclass
+class Inner:
+    name: str
+    count: int = 1
+
+
+@dataclasses.dataclass
+class Deep:
+    many: list[dict[str, Inner]]
+    named: dict[str, list[Inner | None]]
+    note: Annotated[str | None, "a note"]
+
+
+def test_defaults_at_any_depth():
+    data = b'{"many":[{"k":{"name":"a","count":null}}],"named":{"x":[null,{"name":"b"}]},"note":null}'
+    assert Json(Deep).object_decoder()(data) == Deep([{"k": Inner("a")}], {"x": [None, Inner("b")]}, None)
+
+
 def test_threads_share_a_format():
     form = Json(Leaf)
     wrong = []

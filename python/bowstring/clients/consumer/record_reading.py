@@ -12,7 +12,7 @@ from bowstring.clients.arrow.typed_values import object_decoder_of
 from bowstring.clients.consumer import record_batches
 from bowstring.clients.consumer.partition_state import Chunk, PartitionState, Positions
 from bowstring.clients.consumer.undecodable import Undecodables
-from bowstring.clients.errors import CorruptBatchError, UndecodableRecordError
+from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.records import Record, TopicPartition
 from bowstring.clients.single_thread import SingleThread
@@ -162,10 +162,13 @@ class RecordReading:
             before = len(records)
             try:
                 full = self._take_partition_records(partition, state, limit, records)
-            except (CorruptBatchError, UndecodableRecordError):
+            except Exception:  # also of a dead-letter topic, or of a registry
                 if not records:
                     raise
                 full = True  # return the good records first; the next poll reaches the bad one again
+            except BaseException:  # an interrupt, while a dead-letter topic takes records
+                self._positions.take_back()
+                raise
             if len(records) > before:
                 served.append(partition)
             if full:

@@ -125,11 +125,12 @@ class ShareReading:
             if delivered.decoded is None:
                 try:
                     delivered = self._decode(delivered)
-                except BaseException:  # of a registry, for instance; the next poll tries again
+                except BaseException as error:  # of a registry, for instance; the next poll tries again
                     self._fetcher.delivered.appendleft(delivered)
-                    if not records:
-                        raise
-                    break
+                    if records and isinstance(error, Exception):
+                        break
+                    self._held.say_rest(Acknowledgement.RELEASE)
+                    raise
             elif time.monotonic() >= delivered.until:
                 continue  # the broker gives them to others
             assert delivered.decoded is not None

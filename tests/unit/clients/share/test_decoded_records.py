@@ -83,6 +83,20 @@ def test_records_are_released_if_their_topic_refuses_them(servers, group):
         ]
 
 
+def test_an_interrupt_while_a_dead_letter_is_sent_loses_nothing(servers, group):
+    class Interrupted:
+        topic = "bad"
+
+        def send_record(self, record, reason):
+            raise KeyboardInterrupt
+
+    with reader(servers, group, on_undecodable=Interrupted()) as consumer:
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(HANG_S)
+        assert consumer.commit_sync() == {}, "nothing is accepted"
+
+
 def test_the_default_raises_and_releases(servers, group):
     with reader(servers, group) as consumer:
         assert kept(consumer.poll(HANG_S)) == GOOD
