@@ -16,6 +16,7 @@ from bowstring.clients.admin.scram_users import (
 )
 from bowstring.console.app import create_app
 from bowstring.console.options import ConsoleOptions
+from bowstring.console.pages import groups
 from tests.support.access import STANDARD
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -23,6 +24,12 @@ PASSWORDS = {"admin": "a-secret", "alice": "b-secret"}
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
 PLACE = bowstring.TopicPartition("secret-topic", 0)
 PAGES = ("/groups", "/share-groups", "/transactions", "/transactions/hanging?minutes=0", "/users", "/acls")
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Pages wait for the cluster, however busy this machine is."""
+    monkeypatch.setattr(groups, "PAINT_S", 60.0)
 
 
 @pytest.fixture(scope="module")

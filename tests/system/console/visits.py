@@ -66,6 +66,8 @@ class Visit:
     def open(self, path: str) -> None:
         """Opens a page and waits until it is there; event streams stay open."""
         answer = self.page.goto(self.url + path, wait_until="load")
+        while answer is not None and "refresh" in answer.headers:  # it waits for the cluster
+            answer = self.page.goto(self.url + path, wait_until="load")
         assert answer is not None and answer.ok, f"{path}: {answer and answer.status}"
 
     def look(self, *, scheme: Scheme, width: int) -> None:

@@ -13,7 +13,7 @@ from bowstring.console import cluster_access
 from bowstring.console.app import create_app
 from bowstring.console.cluster_access import ClusterAccess
 from bowstring.console.options import ConsoleOptions
-from bowstring.console.pages import overview
+from bowstring.console.pages import groups, overview
 from bowstring.console.sessions import Sessions
 from tests.support.waiting import pause_async
 
@@ -110,3 +110,13 @@ def test_the_overview_is_there_before_the_cluster_answers(monkeypatch):
         assert page.status_code == 200
         assert "Waiting for the cluster" in page.text
         assert 'data-live="/overview/live"' in page.text
+
+
+@pytest.mark.parametrize("path", ["/groups", "/share-groups", "/groups/one?name=a%3Cb"])
+def test_groups_are_there_before_the_cluster_answers(monkeypatch, path):
+    monkeypatch.setattr(groups, "PAINT_S", 0.0)
+    with TestClient(create_app(OPTIONS), base_url="http://localhost:8080") as client:
+        page = client.get(path)
+        assert page.status_code == 200
+        assert "Waiting for the cluster" in page.text
+        assert "<h1>a&lt;b</h1>" in page.text or page.headers["refresh"]

@@ -41,6 +41,9 @@ STATES = (
 LIVE_S = 2.0
 FIRST_PAINT_S = 0.15
 """A list waits this long for members and lags; afterwards they come as live parts."""
+PAINT_S = 0.25
+"""The list waits this long for the names of groups, and the page of a group for all of it."""
+RELOAD_S = 1
 RIGHT = "DESCRIBE on the group"
 PARTITIONS_MAX = 500
 """Rows of a group's partitions on its page: those with the largest lags."""
@@ -105,7 +108,13 @@ def _row(listing: GroupListing, now: GroupsNow | None) -> GroupRow:
 
 
 async def _list(request: Request, only: str, path: str) -> Response:
-    paged, watch = await _paged(request, only)
+    listing = asyncio.ensure_future(_paged(request, only))
+    listing.add_done_callback(lambda task: task.cancelled() or task.exception())
+    if not (await asyncio.wait([listing], timeout=PAINT_S))[0]:
+        answer = page(request, "groups_awaited.html", only=only)
+        answer.headers["refresh"] = str(RELOAD_S)
+        return answer
+    paged, watch = listing.result()
     looking = asyncio.ensure_future(watch.look(paged.rows, times=False))
     done, _ = await asyncio.wait({looking}, timeout=FIRST_PAINT_S)
     now = looking.result() if done else None
@@ -232,9 +241,13 @@ def _seconds_text(seconds: float) -> str:
 
 
 async def show_group(request: Request) -> Response:
-    """Shows one group."""
-    context = await _group_context(request, request.query_params.get("name", ""))
-    return page(request, "group.html", **context)
+    """Shows one group; what is not known in PAINT_S comes as live part."""
+    name = request.query_params.get("name", "")
+    making = asyncio.ensure_future(_group_context(request, name))
+    making.add_done_callback(lambda task: task.cancelled() or task.exception())
+    done, _ = await asyncio.wait([making], timeout=PAINT_S)
+    context = making.result() if done else {"group": None}
+    return page(request, "group.html", **context, name=name, waiting=not done)
 
 
 async def live_group(request: Request) -> Response:
