@@ -36,6 +36,7 @@ STATES = (
 )
 OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 LIST_S = 2.0
+NOW_S = 1.0
 MINUTES = 15.0
 PARTITIONS_MAX = 2_000
 """That one search for hanging transactions looks at."""
@@ -91,7 +92,11 @@ async def list_transactions(request: Request) -> Response:
         "state": lambda each: (each.state not in OPEN, each.state, each.transactional_id),
     }
     paged = Paged(request, fitting, keys)
-    described = await access.admin(lambda admin: admin.describe_transactions(paged.rows))
+    described = await access.cached(
+        ("transactions now", tuple(each.transactional_id for each in paged.rows)),
+        NOW_S,
+        lambda admin: admin.describe_transactions(paged.rows),
+    )
     return page(
         request,
         "transactions.html",

@@ -12,6 +12,7 @@ from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
+    MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from tests.support.addresses import own_address
@@ -116,4 +117,23 @@ def test_another_broker_is_asked_for_a_topic_that_one_does_not_know(monkeypatch)
     cluster.invalidate()
     ask()
     assert [node.port for node, _ in asked] == [1, 2, 1, 2, 1]
+    client.close()
+
+
+def test_partitions_that_are_alike_share_one_object():
+    """A cluster has a hundred thousand of them, and most do not change between two answers."""
+    client = NetworkClient("test")
+    cluster = ClusterMetadata(client, parse_bootstrap("127.0.0.1:1"))
+
+    def answer():
+        parts = [
+            MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1, 2], isr_nodes=[1, 2])
+        ]
+        topics = [MetadataResponseTopic(name=name, partitions=parts) for name in ("a", "b")]
+        brokers = [MetadataResponseBroker(node_id=1, host="127.0.0.1", port=1)]
+        cluster.update(MetadataResponse(brokers=brokers, topics=topics))
+        return [cluster.topics[name].partitions[0] for name in ("a", "b")]
+
+    first, second = answer(), answer()
+    assert all(each is first[0] for each in first + second)
     client.close()
