@@ -2,11 +2,14 @@
 
 import asyncio
 import itertools
+import time
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 import bowstring
+from bowstring.clients.share import reading
 from tests.support.waiting import HANG_S, wait_until
 
 ORDERS = bowstring.Json(pa.schema({"id": pa.int64()}))
@@ -142,6 +145,21 @@ def test_records_that_were_not_returned_go_to_others(servers, group):
         assert len(consumer.poll(HANG_S, max_records=3)) == 3
     with reader(servers, group, "many", on_undecodable="skip") as consumer:
         assert [record.offset for record in consumer.poll(HANG_S)] == [i for i in range(3, 20) if i != 7]
+
+
+def test_records_whose_lock_has_ended_are_not_returned(servers, group, monkeypatch):
+    calls = itertools.count()
+
+    def monotonic():
+        return time.monotonic() + (3600 if next(calls) else 0)
+
+    with reader(servers, group, "many", on_undecodable="skip") as consumer:
+        assert len(consumer.poll(HANG_S, max_records=3)) == 3
+        monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=monotonic))
+        assert consumer.poll(QUIET_S, max_records=3) == [], "the group gives them to others"
+    monkeypatch.undo()
+    with reader(servers, group, "many", on_undecodable="skip") as consumer:
+        assert consumer.poll(HANG_S)[0].offset == 3
 
 
 def test_columns_are_typed(servers, group):
