@@ -189,7 +189,7 @@ class RecordReading:
             unread = 0 if state.is_decoded or not state.chunks else state.chunks[0].record_count
             if whole and records and unread > limit - len(records):
                 return True
-            if not self._decode(partition, state, limit - len(records)):
+            if not self._decode(partition, state):
                 return False
             taken = state.take_decoded(limit - len(records))
             if self._counts is not None:
@@ -208,16 +208,16 @@ class RecordReading:
 
     def _take_stretch(self, found: list[Iterator[Record]]) -> bool:
         for partition, state in self._positions.items():
-            if not state.paused and self._decode(partition, state, self._max_poll_records):
+            if not state.paused and self._decode(partition, state):
                 state.begin(self._positions.poll_number)
                 found.append(self._positions.read_one_by_one(state, self._max_poll_records))
                 self._positions.rotate([partition])
                 return True
         return False
 
-    def _decode(self, partition: TopicPartition, state: PartitionState, most: int) -> bool:
-        """Returns whether there are decoded records; decodes a chunk if none are left, of objects at most
-        `most`.
+    def _decode(self, partition: TopicPartition, state: PartitionState) -> bool:
+        """Returns whether there are decoded records; decodes a chunk if none are left, of objects
+        OBJECTS_AT_ONCE.
 
         Raises:
             CorruptBatchError: the next batch is bad; it stays buffered.
@@ -239,7 +239,7 @@ class RecordReading:
                             partition,
                             self._max_decompressed_batch_bytes,
                             self._objects,
-                            min(most, OBJECTS_AT_ONCE),
+                            OBJECTS_AT_ONCE,
                         )
                     )
                     state.undecoded.extend(undecoded)

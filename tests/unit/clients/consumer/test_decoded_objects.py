@@ -5,6 +5,7 @@ import pytest
 
 import bowstring
 from bowstring import TopicPartition
+from bowstring.clients.consumer import record_batches
 from tests.support.waiting import HANG_S
 
 ORDERS = pa.schema({"id": pa.int64(), "tags": pa.list_(pa.string()), "at": pa.timestamp("ms", "UTC")})
@@ -91,6 +92,22 @@ def test_polls_of_any_size_give_every_record_once(servers):
             seen += [record.value["id"] for record in consumer.poll(HANG_S, max_records=1 + len(seen) % 700)]
         assert seen == list(range(3000))
         assert consumer.positions() == {TopicPartition("many", 0): 3000}
+
+
+def test_small_polls_do_not_read_a_batch_again_for_each_record(servers, monkeypatch):
+    calls = []
+    decode = record_batches.decode_objects
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return decode(*arguments)
+
+    monkeypatch.setattr(record_batches, "decode_objects", counted)
+    with reader(servers, TopicPartition("many", 0), value=bowstring.Json()) as consumer:
+        seen = []
+        while len(seen) < 50:
+            seen += [record.value["id"] for record in consumer.poll(HANG_S, max_records=1)]
+    assert seen == list(range(50)) and len(calls) <= 25
 
 
 def test_an_error_of_the_registry_loses_nothing(servers):
