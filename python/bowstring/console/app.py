@@ -171,7 +171,8 @@ async def _client_error(request: Request, error: Exception) -> Response:
         status, title, advice = 404, "Not found", "It may be gone, or you lack the right DESCRIBE on it."
     elif isinstance(error, BrokerError | ConfigError):
         status, title, advice = 400, "The cluster refused", "Change what is named above, then try again."
-    return page(request, "error.html", status=status, title=title, detail=str(error), advice=advice)
+    shown = {"title": title, "detail": str(error), "advice": advice, "trouble": ""}
+    return page(request, "error.html", status=status, **shown)
 
 
 def missing_right(error: AuthorizationError) -> str:

@@ -36,6 +36,8 @@ ANSWERS_BYTES_MAX = 32 << 20
 """Of the answers that one access keeps, by an estimate; those used last stay."""
 WAIT_S = 1.5
 """A page waits this long for an answer before it shows what was known before, or that the cluster is away."""
+NEXT_WAIT_S = 0.1
+"""So long while another part has just shown what was known before."""
 QUICK_S = 0.1
 """An answer that took longer may be shown a little too old."""
 CLIENT_ID = "bowstring-console"
@@ -235,7 +237,9 @@ class ClusterAccess:
             ClientError: the cluster is away, and there is no older answer.
         """
         if answer.older is not None:
-            await asyncio.wait([answer.task], timeout=0.0 if self._health.away else WAIT_S)
+            # One part of a page waits, not each of them.
+            wait_s = 0.0 if self._health.away else NEXT_WAIT_S if self._health.trouble else WAIT_S
+            await asyncio.wait([answer.task], timeout=wait_s)
             return
         while not (await asyncio.wait([answer.task], timeout=WAIT_S))[0]:
             if not self._health.away:

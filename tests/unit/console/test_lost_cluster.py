@@ -120,3 +120,18 @@ def test_groups_are_there_before_the_cluster_answers(monkeypatch, path):
         assert page.status_code == 200
         assert "Waiting for the cluster" in page.text
         assert "<h1>a&lt;b</h1>" in page.text or page.headers["refresh"]
+
+
+def test_only_one_part_of_a_page_waits(access, cluster, monkeypatch):
+    async def look():
+        parts = range(10)
+        for part in parts:
+            await ask(access, part)
+        cluster.answers.clear()
+        await ask(access, 0)
+        monkeypatch.setattr(cluster_access, "WAIT_S", 600.0)
+        monkeypatch.setattr(cluster_access, "NEXT_WAIT_S", 0.0)
+        for part in parts:
+            assert await ask(access, part) == "first"
+
+    asyncio.run(look())
