@@ -164,6 +164,11 @@ cdef bint take_headers(HeaderColumn *h, const uint8_t *p, const uint8_t *end, in
 # ---------------------------------------------------------------- one batch
 
 
+cdef inline void widen(int64_t *low, int64_t *high, int64_t timestamp) noexcept nogil:
+    low[0] = timestamp if timestamp < low[0] else low[0]
+    high[0] = timestamp if timestamp > high[0] else high[0]
+
+
 cdef inline Taken take_loop(
         Rows *c, const uint8_t *at, const uint8_t *end, const BatchInfo *info, const uint8_t *origin,
         int32_t source, bint views) noexcept nogil:
@@ -175,10 +180,9 @@ cdef inline Taken take_loop(
     cdef const uint8_t *start
     cdef int64_t from_offset = c.from_offset, end_offset = c.end_offset, base_offset = info.base_offset
     cdef int64_t rows_max = c.rows_max, bytes_left = c.bytes_max - c.bytes, row = c.rows
-    cdef int64_t offset = 0, timestamp, base_timestamp = info.base_timestamp
+    cdef int64_t offset = 0, timestamp, base_timestamp = info.base_timestamp, low = INT64_MAX, high = INT64_MIN
     cdef int32_t i, wanted = c.wanted, before = -1, last = info.last_offset_delta
     cdef bint stamped = info.attributes & ATTR_LOG_APPEND_TIME, used = False, roomy, counted = c.window_ms > 0
-    cdef int64_t low = INT64_MAX, high = INT64_MIN
     cdef Taken taken = TAKEN_ALL
     for i in range(info.record_count):
         start = at
@@ -203,8 +207,7 @@ cdef inline Taken take_loop(
         if wanted & COLUMN_TIMESTAMP and not stamped:
             timestamps[row] = in_microseconds(timestamp) if c.microseconds else timestamp
         if counted:
-            low = timestamp if timestamp < low else low
-            high = timestamp if timestamp > high else high
+            widen(&low, &high, timestamp)
         if wanted & COLUMN_KEY:
             used |= put_value(&keys, views, row, r.key, r.key_length, roomy, origin, source)
         if wanted & COLUMN_VALUE:
@@ -222,14 +225,13 @@ cdef inline Taken take_loop(
     c.bytes = c.bytes_max - bytes_left
     c.next_offset = offset if taken == TAKEN_FULL or taken == TAKEN_TO_END else from_offset
     c.source_used |= used
-    c.low = info.max_timestamp if stamped else low
-    c.high = info.max_timestamp if stamped else high
-    finish_rows(c, row, info, stamped)
+    finish_rows(c, row, info, stamped, low, high)
     return taken
 
 
-cdef void finish_rows(Rows *c, int64_t rows, const BatchInfo *info, bint stamped) noexcept nogil:
-    """Writes the columns that have one value for the whole batch."""
+cdef void finish_rows(
+        Rows *c, int64_t rows, const BatchInfo *info, bint stamped, int64_t low, int64_t high) noexcept nogil:
+    """Writes the columns that have one value for the whole batch, and the bounds of its timestamps."""
     cdef int64_t timestamp = in_microseconds(info.max_timestamp) if c.microseconds else info.max_timestamp, row
     if c.wanted & COLUMN_TIMESTAMP_TYPE:
         memset(c.timestamp_types.data + c.rows, 1 if stamped else 0, rows - c.rows)
@@ -237,6 +239,8 @@ cdef void finish_rows(Rows *c, int64_t rows, const BatchInfo *info, bint stamped
         for row in range(c.rows, rows):
             (<int64_t *>c.timestamps.data)[row] = timestamp
     c.rows = rows
+    c.low = info.max_timestamp if stamped else low
+    c.high = info.max_timestamp if stamped else high
 
 
 cdef bint add_run(Rows *c, int64_t start, int64_t count, int64_t newest) noexcept nogil:
