@@ -450,22 +450,26 @@ def write(
         "headers": headers,
     }
     servers, configs = _addressed(bootstrap_servers, configs)
-    written = 0
-    waiting: deque[BatchesFuture] = deque()
     with (
         Producer(servers, **configs) as producer,
         Progress(f"write {topic}", _rows_of(data), progress) as shown,
     ):
-        for rows in _pieces(data):
-            if roles["value"] == "json":
-                roles["value"] = _json_of(rows, roles)
-            waiting.append(producer.send_arrow(topic, rows, **roles))
-            while len(waiting) > WRITES_IN_FLIGHT:
-                written += _acknowledged(waiting.popleft())
-                shown.reach(written)
-        while waiting:
+        return _write(producer, topic, data, roles, shown)
+
+
+def _write(producer: Producer, topic: str, data: Any, roles: dict[str, Any], shown: Progress) -> int:
+    written = 0
+    waiting: deque[BatchesFuture] = deque()
+    for rows in _pieces(data):
+        if roles["value"] == "json":
+            roles["value"] = _json_of(rows, roles)
+        waiting.append(producer.send_arrow(topic, rows, **roles))
+        while len(waiting) > WRITES_IN_FLIGHT:
             written += _acknowledged(waiting.popleft())
             shown.reach(written)
+    while waiting:
+        written += _acknowledged(waiting.popleft())
+        shown.reach(written)
     return written
 
 
