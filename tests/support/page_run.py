@@ -62,7 +62,7 @@ class Place:
         """Runs code in the page's namespace; returns its output."""
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.chdir(self.folder):
-            exec(compile(code, name, "exec"), self._namespace)
+            exec(compile(code, name, "exec", dont_inherit=True), self._namespace)
         return printed.getvalue()
 
     def start(self, command: list[str], output: int | IO[str]) -> subprocess.Popen[str]:
