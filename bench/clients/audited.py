@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 import bowstring
 from bench.clients.producers import VALUE
@@ -35,9 +36,9 @@ def main() -> None:
         for consumer in consumers:
             consumer.assign(consumer.partitions_for(filled))
         calls: dict[str, list[Callable[[], None]]] = {
-            "send": [lambda each=each: _send(each, to, int(records)) for each in producers],
-            "poll": [lambda each=each: _poll(each, int(records)) for each in consumers],
-            "poll_arrow": [lambda each=each: _poll_arrow(each, int(records)) for each in consumers],
+            "send": [partial(_send, each, to, int(records)) for each in producers],
+            "poll": [partial(_poll, each, int(records)) for each in consumers],
+            "poll_arrow": [partial(_poll_arrow, each, int(records)) for each in consumers],
         }
         for name, (without, audited) in calls.items():
             times = [_pair(without, audited, number) for number in range(int(pairs) + 1)]

@@ -267,6 +267,9 @@ class UndecodableRecordError(ClientError, ValueError):
         record: the Record or ShareRecord; key and value are bytes.
         field: "key" or "value".
         reason: why it does not decode, with the byte.
+
+    Args:
+        advice: what to do, at the end of the message; by default, which offset to seek to.
     """
 
     def __init__(self, record: Any, field: str, reason: str, advice: str = ""):

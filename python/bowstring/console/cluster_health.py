@@ -14,6 +14,7 @@ from bowstring.clients.errors import (
     NoBrokerError,
     RequestTimedOutError,
 )
+from bowstring.protocol.whole_numbers import whole_number
 
 PROBE_S = 1.0
 """How long a broker may take to accept a connection."""
@@ -90,10 +91,11 @@ class ClusterHealth:
 
 async def _accepts(server: str) -> bool:
     host, _, port = server.rpartition(":")
-    if not port.isdecimal():
+    number = whole_number(port)
+    if number is None:
         return True  # the clients know what to make of it
     with contextlib.suppress(OSError, TimeoutError):
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), PROBE_S)
+        _, writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), number), PROBE_S)
         writer.close()
         return True
     return False

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bowstring.console.options import ConsoleOptions, is_loopback
 from bowstring.console.sessions import Sessions
+from bowstring.protocol.whole_numbers import whole_number
 
 BODY_BYTES_MAX = 16 << 20
 """Of a form: a record to produce may be large."""
@@ -78,8 +79,7 @@ class Guard:
                 return 403, "the request comes from another site. Open the console itself\n"
             if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
                 return 403, "the request comes from another site. Open the console itself\n"
-            length = headers.get("content-length", "")
-            if not length.isdecimal() or int(length) > BODY_BYTES_MAX:
+            if whole_number(headers.get("content-length", ""), BODY_BYTES_MAX) is None:
                 return 413, f"a form must have a Content-Length of at most {BODY_BYTES_MAX} bytes\n"
         return None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from bowstring.clients.errors import ConfigError
+from bowstring.protocol.whole_numbers import LONG_MAX, whole_number
 from bowstring.search.expression import Expression
 from bowstring.search.record_filter import RecordFilter
 from bowstring.search.record_search import SearchRequest, Start
@@ -100,7 +101,7 @@ def cursor_text(cursor: Mapping[int, int]) -> str:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 19
+    return whole_number(text, LONG_MAX) is not None
 
 
 def _partitions(text: str) -> tuple[int, ...]:

@@ -7,6 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 
+from bowstring.protocol.whole_numbers import whole_number
+
 T = TypeVar("T")
 
 ROWS = 100
@@ -38,7 +40,7 @@ class Paged(Generic[T]):
         self.total = len(ordered)
         self.pages = max(1, -(-self.total // ROWS))
         wanted = given.get("page", "1")
-        self.number = min(self.pages, max(1, int(wanted))) if wanted.isdecimal() and len(wanted) < 9 else 1
+        self.number = min(self.pages, max(1, whole_number(wanted) or 1))
         self.first = (self.number - 1) * ROWS + 1 if self.total else 0
         self.last = min(self.number * ROWS, self.total)
         self.rows = ordered[(self.number - 1) * ROWS : self.number * ROWS]

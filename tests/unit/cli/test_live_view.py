@@ -1,10 +1,12 @@
 """The frame of `top` commands: a cluster that stops to answer does not end them."""
 
+import contextlib
 import json
 
 import pytest
 from rich.text import Text
 
+from bowstring.cli import live_view
 from bowstring.cli.live_view import LiveOptions, LiveView, show_live
 from bowstring.clients.errors import ClientError
 
@@ -29,6 +31,12 @@ class Looks(LiveView):
 
     def parts(self, measured):
         return Text(f"table {measured}")
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch):
+    """Looks have no use for a client, whose settings another command of this process may have read."""
+    monkeypatch.setattr(live_view, "admin_at", lambda *_: contextlib.nullcontext())
 
 
 def options(**changed):

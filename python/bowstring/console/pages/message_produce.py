@@ -15,6 +15,7 @@ from bowstring.clients.records import RecordMetadata
 from bowstring.console.rendering import page, quoted
 from bowstring.console.sessions import access_of
 from bowstring.console.writes import writes
+from bowstring.protocol.whole_numbers import whole_number
 
 KINDS = {"text": "Text", "json": "JSON", "hex": "Hex", "null": "Null"}
 FIELDS = ("partition", "key", "key_kind", "headers", "value", "value_kind")
@@ -64,7 +65,7 @@ def record_of(given: Mapping[str, str]) -> dict[str, Any]:
         ConfigError: a field is invalid.
     """
     partition = given.get("partition", "").strip()
-    if partition and not (partition.isascii() and partition.isdecimal() and len(partition) < 10):
+    if partition and whole_number(partition) is None:
         raise ConfigError(f"partition is {partition[:50]!r}; write a number, or nothing to let keys decide")
     key_kind = given.get("key_kind", "") or ("text" if given.get("key") else "null")
     value_kind = given.get("value_kind", "") or "text"
