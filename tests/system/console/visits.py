@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import axe
 from tests.support.peers import ROOT
@@ -16,7 +16,7 @@ from tests.support.peers import ROOT
 SCREENSHOTS = ROOT / "build" / "screenshots"
 WIDE, NARROW = 1280, 390
 HEIGHTS = {WIDE: 800, NARROW: 844}
-TIMEOUT_MS = 20_000
+TIMEOUT_MS = 60_000
 Scheme = Literal["light", "dark"]
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 TOO_WIDE = """() => {
@@ -44,6 +44,7 @@ class Visit:
         self.page, self.url = page, url
         self.errors: list[str] = []
         page.set_default_timeout(TIMEOUT_MS)
+        expect.set_options(timeout=TIMEOUT_MS)
         page.on("console", self._note_message)
         page.on("pageerror", lambda error: self.errors.append(f"exception: {error}"))
         page.on("requestfailed", self._note_failure)
