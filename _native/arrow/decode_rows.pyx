@@ -245,11 +245,13 @@ cdef void finish_rows(
 
 cdef bint add_run(Rows *c, int64_t start, int64_t count, int64_t newest) noexcept nogil:
     """Counts rows of one window. False when memory ran out."""
-    cdef TimeRun *run = <TimeRun *>c.runs.data + (c.run_count - 1)
-    if c.run_count > 0 and run.start == start:
-        run.count += count
-        run.newest = newest if newest > run.newest else run.newest
-        return True
+    cdef TimeRun *run
+    if c.run_count > 0:
+        run = <TimeRun *>c.runs.data + (c.run_count - 1)
+        if run.start == start:
+            run.count += count
+            run.newest = newest if newest > run.newest else run.newest
+            return True
     if not memory_grow(&c.runs, c.run_count * <int64_t>sizeof(TimeRun), sizeof(TimeRun)):
         return False
     run = <TimeRun *>c.runs.data + c.run_count
