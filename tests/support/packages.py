@@ -137,6 +137,7 @@ OUTER_PACKAGES = {
     "audit": {"clients", "clients.consumer", "spark"},
     "kernels": {"clients"},
     "search": {"clients", "clients.consumer"},
+    "schemas": set(),
     "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},
     "cluster": {"clients", "serve", "engine.broker", "engine.configs", "protocol", "engine.quorum"},
     "signals": {"engine"},
@@ -208,5 +209,6 @@ FACADE = ("bowstring", "__main__")
 # Declarations, and commands of a command, are part of the package above them.
 PARTS = (
     *("protocol.messages", "protocol.records", "cli.perf", "console.pages"),
+    *(f"schemas.{kind}" for kind in ("avro", "json_schema", "protobuf")),
     *(f"engine.groups.{part}" for part in ("classic", "consumer", "modern", "offsets", "share", "streams")),
 )
