@@ -171,6 +171,7 @@ OUTER_PACKAGES = {
     },
     "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
     "operations": {"clients", "clients.admin", "protocol"},
+    "web": {"clients", "clients.admin", "clients.config", "protocol", "security"},
     "console": {
         *("audit", "clients", "clients.admin", "clients.config", "clients.consumer", "clients.producer"),
         *("operations", "protocol", "search", "security", "version"),

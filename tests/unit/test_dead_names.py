@@ -16,6 +16,8 @@ DECLARED = ("python/bowstring/protocol/messages/", "python/bowstring/protocol/re
 CALLED_FROM_OUTSIDE = {
     "_missing_": "enum",
     "redirect_request": "urllib, of a handler",
+    "capture_signals": "uvicorn, of its server",
+    "main_loop": "uvicorn, of its server",
     "_index_key": "Numba, of its cache",
     "log_mark_corrupt": "nobody; half of the native modules depend on its file, so it goes with the next change there",
     "streamReader": "Spark, of a data source",

@@ -1,7 +1,7 @@
 """Declares each API, record and error of Kafka's protocol once. schema.py has the language, messages/ and
 records/ the declarations.
 
-Imported by: cli, clients, clients.*, cluster, console, engine, engine.*, operations, security, spark.
+Imported by: cli, clients, clients.*, cluster, console, engine, engine.*, operations, security, spark, web.
 May import: _native.protocol.
 """
 

@@ -1,5 +1,5 @@
 """Administers a cluster.
 
-Imported by: aio, cli, console, demo, operations, pipeline, pytest_plugin.
+Imported by: aio, cli, console, demo, operations, pipeline, pytest_plugin, web.
 May import: clients, config, group, net, protocol.
 """

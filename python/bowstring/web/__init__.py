@@ -1,0 +1,7 @@
+"""Shares what HTTP programs over the clients need: serving, credentials, limits, access log, metrics.
+
+uvicorn is imported only by `server`, which `serving` imports late.
+
+Imported by: nothing.
+May import: clients, clients.admin, clients.config, protocol, security.
+"""

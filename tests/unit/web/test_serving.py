@@ -1,0 +1,130 @@
+"""bowstring.web.serving and server: real sockets, TLS, heads that are too large, the graceful stop."""
+
+import asyncio
+import http.client
+import socket
+import ssl
+import threading
+import urllib.request
+
+import pytest
+
+from bowstring.clients.errors import ConfigError
+from bowstring.web.listening import Listening
+from bowstring.web.server import HEAD_BYTES_MAX, distinguished_name
+from bowstring.web.serving import Site
+from tests.support.certificates import CertificateAuthority
+from tests.support.served_site import served
+
+
+async def echo(scope, receive, send):
+    if scope["type"] != "http":
+        raise NotImplementedError
+    who = (scope.get("extensions") or {}).get("tls", {}).get("client_cert_name", "")
+    body = f"{scope['method']} {scope['raw_path'].decode()} {who}".encode()
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def test_serves_on_a_free_port_and_keeps_what_is_encoded():
+    with served(echo) as site:
+        assert site.url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{site.url}/a%2Fb", timeout=30) as answer:
+            assert answer.read() == b"GET /a%2Fb "
+            assert answer.headers["Date"]
+
+
+def test_a_head_that_is_too_large_is_refused():
+    with served(echo) as site, socket.create_connection(("127.0.0.1", site.port), timeout=30) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n")
+        line = b"x: " + b"y" * 1000 + b"\r\n"
+        connection.sendall(line * (HEAD_BYTES_MAX // 1000 + 2))
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_answers_under_way_end_before_the_stop():
+    began, release = threading.Event(), threading.Event()
+
+    async def slow(scope, receive, send):
+        if scope["type"] != "http":
+            raise NotImplementedError
+        began.set()
+        await asyncio.to_thread(release.wait, 30)
+        await echo(scope, receive, send)
+
+    found = []
+    with served(slow) as site:
+
+        def ask():
+            connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=30)
+            connection.request("GET", "/late")
+            found.append(connection.getresponse().read())
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert began.wait(30)
+        threading.Timer(0.05, release.set).start()
+    asking.join(30)
+    assert found == [b"GET /late "]
+
+
+def test_the_name_in_a_client_certificate_reaches_the_application(tmp_path):
+    authority = CertificateAuthority()
+    server, client = authority.identity(), authority.identity("orders")
+    files = {"ca": authority.certificate, "server": server.certificate, "server_key": server.key}
+    files |= {"client": client.certificate, "client_key": client.key}
+    paths = {name: str(tmp_path / f"{name}.pem") for name in files}
+    for name, text in files.items():
+        (tmp_path / f"{name}.pem").write_bytes(text)
+    listening = Listening(
+        0,
+        tls_certificate=paths["server"],
+        tls_key=paths["server_key"],
+        tls_client_authorities=paths["ca"],
+        client_certificates="required",
+    )
+    with served(echo, listening) as site:
+        context = ssl.create_default_context(cafile=paths["ca"])
+        context.load_cert_chain(paths["client"], paths["client_key"])
+        with urllib.request.urlopen(f"{site.url}/", context=context, timeout=30) as answer:
+            assert answer.read() == b"GET / CN=orders,O=Bowstring"
+        bare = ssl.create_default_context(cafile=paths["ca"])
+        with pytest.raises((OSError, http.client.HTTPException)):
+            urllib.request.urlopen(f"{site.url}/", context=bare, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("subject", "name"),
+    [
+        ((), ""),
+        (((("countryName", "DE"),), (("commonName", "a"),)), "CN=a,C=DE"),
+        (((("commonName", 'a,b+"c'),),), 'CN=a\\,b\\+\\"c'),
+        (((("commonName", " #a "),),), "CN=\\ #a\\ "),
+        (((("commonName", "a"), ("userId", "b")),), "CN=a+UID=b"),
+    ],
+)
+def test_a_distinguished_name_is_written_as_rfc_4514_says(subject, name):
+    assert distinguished_name({"subject": subject}) == name
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"port": 70000}, "between 0 and 65535"),
+        ({"tls_key": "x"}, "both --tls-certificate"),
+        ({"client_certificates": "required"}, "needs https"),
+        ({"tls_client_authorities": "x"}, "has no effect"),
+        ({"host": "no.such.host.invalid"}, "cannot listen"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        Site("test", Listening(**{"port": 0} | options), "registry")
+
+
+def test_an_address_in_use_is_named():
+    taken = Site("test", Listening(0), "registry")
+    with pytest.raises(ConfigError, match="choose another port"):
+        Site("test", Listening(taken.port), "registry")
+    taken.close()
