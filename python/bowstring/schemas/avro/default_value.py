@@ -1,0 +1,131 @@
+"""Checks and converts the defaults of fields."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from bowstring.schemas.avro.avro_type import AvroType
+from bowstring.schemas.avro.json_text import java_decimal, java_double
+from bowstring.schemas.avro.logical_type import INT_MAX, INT_MIN
+
+LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
+# Records in records: what a default in a text can need, and an end for those that contain themselves.
+DEPTH_MAX = 100
+_FLOAT = struct.Struct("<f")
+_FLOAT_DIGITS_MAX = 9
+
+
+class Missing:
+    """What stands for a value that a type cannot have."""
+
+
+MISSING: Final = Missing()
+
+
+# What each type without others inside takes; the rest are strings.
+_PLAIN: dict[str, Callable[[Any], bool]] = {
+    "null": lambda value: value is None,
+    "boolean": lambda value: isinstance(value, bool),
+    "int": lambda value: type(value) is int and INT_MIN <= value <= INT_MAX,
+    "long": lambda value: type(value) is int and LONG_MIN <= value <= LONG_MAX,
+    "float": lambda value: type(value) in (int, float),
+    "double": lambda value: type(value) in (int, float),
+} | dict.fromkeys(("string", "bytes", "enum", "fixed"), lambda value: isinstance(value, str))
+
+
+def is_valid_default(schema: AvroType, value: Any, depth: int = 0) -> bool:
+    """Whether a JSON value is a default for a type: Avro specification, "Complex Types", table of defaults.
+
+    A union takes a value of any of its branches (specification 1.12). A record takes the defaults of its
+    fields for what the value does not have.
+    """
+    if schema.kind in _PLAIN:
+        return _PLAIN[schema.kind](value)
+    if depth > DEPTH_MAX:
+        return False
+    if schema.kind == "union":
+        return any(is_valid_default(branch, value, depth + 1) for branch in schema.branches)
+    if schema.kind == "record":
+        return isinstance(value, dict) and _is_valid_record(schema, value, depth)
+    if schema.kind == "map":
+        value = list(value.values()) if isinstance(value, dict) else None
+    items = schema.items
+    return (
+        items is not None
+        and isinstance(value, list)
+        and all(is_valid_default(items, each, depth + 1) for each in value)
+    )
+
+
+def _is_valid_record(schema: AvroType, value: dict[str, Any], depth: int) -> bool:
+    for each in schema.fields.values():
+        inner = value.get(each.name, each.default if each.has_default else MISSING)
+        if inner is MISSING or not is_valid_default(each.type, inner, depth + 1):
+            return False
+    return True
+
+
+class Float(float):
+    """A number of 32 bits, which Java writes with fewer digits."""
+
+
+def converted(value: Any, schema: AvroType | None) -> Any:
+    """A default in the form that its type gives it, as Java reads and writes it again.
+
+    `0` of a double becomes `0.0`. MISSING: the type has no such value, and the default is lost.
+    """
+    if schema is not None and schema.kind == "union" and value is not None:
+        found = (converted(value, branch) for branch in schema.branches if branch.kind != "null")
+        return next((each for each in found if each is not MISSING), MISSING)
+    kind = "" if schema is None else schema.kind
+    if isinstance(value, list):
+        items = schema.items if schema else None
+        return [_or_itself(each, items) for each in value] if kind in ("", "array") else MISSING
+    if isinstance(value, dict):
+        return {key: _or_itself(each, _type_of_member(schema, key)) for key, each in value.items()}
+    return value if value is None or isinstance(value, bool) else _converted_scalar(value, kind)
+
+
+def _converted_scalar(value: Any, kind: str) -> Any:
+    if isinstance(value, int):
+        return _converted_int(value, kind)
+    if isinstance(value, float):
+        return {"": value, "double": value, "float": Float(value)}.get(kind, MISSING)
+    if kind in ("bytes", "fixed"):
+        return value.encode("latin-1", "replace").decode("latin-1")
+    return value if kind in ("", "string", "enum") else MISSING
+
+
+def _converted_int(value: int, kind: str) -> Any:
+    if not LONG_MIN <= value <= LONG_MAX or kind not in ("", "int", "long", "float", "double"):
+        return MISSING
+    return Float(value) if kind == "float" else float(value) if kind == "double" else value
+
+
+def _or_itself(value: Any, schema: AvroType | None) -> Any:
+    found = converted(value, schema)
+    return value if found is MISSING else found
+
+
+def _type_of_member(schema: AvroType | None, key: str) -> AvroType | None:
+    if schema is None or schema.kind not in ("map", "record"):
+        return None
+    if schema.kind == "map":
+        return schema.items
+    found = schema.fields.get(key)
+    return None if found is None else found.type
+
+
+def java_float(value: float) -> str:
+    """A number of 32 bits as Java's `Float.toString` writes it."""
+    try:
+        packed = _FLOAT.pack(value)
+    except OverflowError:
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    if value - value != 0:
+        return java_double(value)
+    digits = (f"{value:.{count}g}" for count in range(1, _FLOAT_DIGITS_MAX))
+    shortest = next((each for each in digits if _FLOAT.pack(float(each)) == packed), f"{value:.9g}")
+    return java_decimal(shortest)

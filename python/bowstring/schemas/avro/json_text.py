@@ -1,0 +1,163 @@
+"""Reads and writes JSON as Jackson does, which Confluent's registry stores schemas with."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from decimal import Decimal
+from json.encoder import encode_basestring
+from typing import Any
+
+from bowstring.schemas.errors import InvalidSchemaError
+
+# More than any property or default needs; it bounds the recursion below.
+DEPTH_MAX = 200
+_REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.S)
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x1f]")
+_SHORT_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+# Java writes a double without an exponent from here …
+_PLAIN_FROM = 1e-3
+# … to below here.
+_PLAIN_BELOW = 1e7
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text, which may have comments (`//` and `/* */`).
+
+    Raises:
+        InvalidSchemaError: it is not JSON, or has a character that UTF-8 cannot have.
+    """
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
+        if isinstance(error, json.JSONDecodeError) and "/" in text:
+            try:
+                value = json.loads(_without_comments(text), parse_constant=_refuse_constant)
+            except ValueError as second:
+                raise _not_json(second) from None
+        else:
+            raise _not_json(error) from None
+    if _LONE_SURROGATE.search(text) or ("\\u" in text and _LONE_SURROGATE.search(write_json(value))):
+        raise InvalidSchemaError("the text has half a surrogate pair, which is no character")
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+def _not_json(error: ValueError) -> InvalidSchemaError:
+    if isinstance(error, json.JSONDecodeError):
+        place = f"line {error.lineno}, column {error.colno}"
+        return InvalidSchemaError(f"not JSON at {place}: {error.msg[:1].lower()}{error.msg[1:]}")
+    return InvalidSchemaError(f"not JSON: {error}")
+
+
+def _without_comments(text: str) -> str:
+    """The text with a space for each comment; linear in its length."""
+    kept: list[str] = []
+    position = 0
+    while True:
+        quote, slash = text.find('"', position), text.find("/", position)
+        if slash < 0:
+            return "".join((*kept, text[position:]))
+        if 0 <= quote < slash:
+            end = _REST_OF_STRING.match(text, quote + 1)
+            if end is None:
+                return "".join((*kept, text[position:]))
+            kept.append(text[position : end.end()])
+            position = end.end()
+            continue
+        after = _comment_end(text, slash)
+        kept += [text[position:slash], " " if after > slash else "/"]
+        position = max(after, slash + 1)
+
+
+def _comment_end(text: str, slash: int) -> int:
+    """Where the comment that begins at `slash` ends; `slash` if none does."""
+    if text.startswith("//", slash):
+        end = text.find("\n", slash)
+        return len(text) if end < 0 else end
+    if text.startswith("/*", slash) and (end := text.find("*/", slash + 2)) >= 0:
+        return end + 2
+    return slash
+
+
+def quoted(text: str) -> str:
+    """A JSON string; only quotation marks, backslashes and control characters are escaped."""
+    written = encode_basestring(text)
+    if "\\u00" in written and _CONTROL.search(text):
+        inner = text.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{_CONTROL.sub(_escaped, inner)}"'
+    return written
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    return _SHORT_ESCAPES.get(character) or f"\\u{ord(character):04X}"
+
+
+def java_order(text: str) -> bytes:
+    """The key by which Java sorts strings: by UTF-16 units."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def write_json(value: Any, *, sort: bool = False, depth: int = 0) -> str:
+    """The text of a JSON value without spaces.
+
+    Args:
+        value: what `read_json` returned.
+        sort: whether objects are sorted by key.
+        depth: how deep the value is already.
+
+    Raises:
+        InvalidSchemaError: it is deeper than DEPTH_MAX.
+    """
+    if not isinstance(value, list | dict):
+        return _scalar(value)
+    if depth >= DEPTH_MAX:
+        raise InvalidSchemaError(f"a value is nested more than {DEPTH_MAX} levels deep")
+    if isinstance(value, list):
+        return f"[{','.join([write_json(each, sort=sort, depth=depth + 1) for each in value])}]"
+    keys = sorted(value, key=java_order) if sort else value
+    inner = [f"{quoted(key)}:{write_json(value[key], sort=sort, depth=depth + 1)}" for key in keys]
+    return f"{{{','.join(inner)}}}"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, float):
+        return java_double(value)
+    return str(value) if type(value) is int else {None: "null", True: "true", False: "false"}[value]
+
+
+def java_double(value: float) -> str:
+    """A double as Java's `Double.toString` writes it (JDK 19 and later: the shortest digits)."""
+    if math.isnan(value):
+        return '"NaN"'
+    if math.isinf(value):
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    return java_decimal(repr(value))
+
+
+def java_decimal(shortest: str) -> str:
+    """The digits of a finite number in Java's notation.
+
+    Args:
+        shortest: the fewest digits that give the number, in any notation.
+    """
+    sign, digits, exponent = Decimal(shortest).as_tuple()
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    exponent = int(exponent) + len(digits) - len(text)
+    minus = "-" if sign else ""
+    if text == "0":
+        return f"{minus}0.0"
+    size = abs(Decimal(shortest))
+    if _PLAIN_FROM <= size < _PLAIN_BELOW:
+        plain = f"{size:f}"
+        whole, _, fraction = plain.partition(".")
+        return f"{minus}{whole}.{fraction.rstrip('0') or '0'}"
+    return f"{minus}{text[0]}.{text[1:] or '0'}E{exponent + len(text) - 1}"

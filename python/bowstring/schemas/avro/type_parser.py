@@ -1,0 +1,290 @@
+"""Parses the JSON of Avro schemas to types, by the rules of Apache Avro for Java 1.12."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bowstring.schemas.avro.avro_type import (
+    PRIMITIVES,
+    UNRESOLVED,
+    AvroField,
+    AvroName,
+    AvroType,
+)
+from bowstring.schemas.avro.default_value import is_valid_default
+from bowstring.schemas.avro.json_text import read_json, write_json
+from bowstring.schemas.avro.logical_type import INT_MAX, logical_type
+from bowstring.schemas.avro.type_equality import are_equal
+from bowstring.schemas.errors import InvalidSchemaError
+
+# Types within types: more than people write, and few enough for Python's stack.
+DEPTH_MAX = 150
+# Java's longest array: the size of a fixed.
+FIXED_BYTES_MAX = INT_MAX - 8
+_OF_TYPES = frozenset(
+    {"doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases"}
+)
+_OF_ENUMS = _OF_TYPES | {"default"}
+_OF_FIELDS = frozenset({"default", "doc", "name", "order", "type", "aliases"})
+_COLLECTIONS = {"array": "items", "map": "values"}
+_ORDERS = ("ascending", "descending", "ignore")
+# How much of a value an error shows.
+_SHOWN_CHARACTERS = 80
+
+
+class TypeParser:
+    """Parses texts one after the other; each may use the names that those before it define.
+
+    Args:
+        is_new: whether names must be ASCII and defaults must fit, as in schemas about to be registered.
+    """
+
+    def __init__(self, *, is_new: bool) -> None:
+        self._is_new = is_new
+        self._known: dict[str, AvroType] = {}
+        self._place = ""
+        self._with_defaults: list[tuple[str, AvroField]] = []
+        # What to do for each name that was used before its definition.
+        self._unresolved: list[tuple[str, str, Callable[[AvroType], None]]] = []
+        self._unions: list[tuple[str, AvroType]] = []
+
+    def parse(self, text: str) -> AvroType:
+        """The type that a text defines.
+
+        Raises:
+            InvalidSchemaError: with the place and the cause.
+        """
+        self._place, self._with_defaults, self._unresolved, self._unions = "", [], [], []
+        document = read_json(text)
+        holder = AvroType("array")
+        self._child(document, None, 0, lambda found: setattr(holder, "items", found))
+        for place, name, put in self._unresolved:
+            if name not in self._known:
+                raise InvalidSchemaError(
+                    f'{place}"{name}" is defined neither in the schema nor in its references'
+                )
+            put(self._known[name])
+        for place, union in self._unions:
+            self._place = place
+            self._check_branches(union)
+        if self._is_new:
+            self._check_defaults()
+        assert holder.items is not None
+        return holder.items
+
+    def _check_defaults(self) -> None:
+        for place, each in self._with_defaults:
+            if not is_valid_default(each.type, each.default):
+                raise InvalidSchemaError(
+                    f"{place}the default {_shown(each.default)} does not fit the type {each.type.full_name}"
+                )
+
+    def _error(self, cause: str) -> InvalidSchemaError:
+        return InvalidSchemaError(self._place + cause)
+
+    def _child(self, node: Any, space: str | None, depth: int, put: Callable[[AvroType], None]) -> None:
+        """Parses a type and hands it over, later again if it is a name without a definition yet."""
+        found = self._type(node, space, depth)
+        put(found)
+        if found.kind == UNRESOLVED:
+            self._unresolved.append((self._place, found.full_name, put))
+
+    def _type(self, node: Any, space: str | None, depth: int) -> AvroType:
+        if depth > DEPTH_MAX:
+            raise self._error(f"types are nested more than {DEPTH_MAX} levels deep; name some of them")
+        if isinstance(node, dict):
+            return self._object(node, space, depth)
+        if isinstance(node, str):
+            return self._found(node, space)
+        if isinstance(node, list):
+            return self._union(node, space, depth)
+        raise self._error(f"{_shown(node)} is no type; a type is a string, an object or an array")
+
+    def _object(self, node: dict[str, Any], space: str | None, depth: int) -> AvroType:
+        kind = node.get("type")
+        if not isinstance(kind, str):
+            raise self._error(f'"type" of {_shown(node)} must be a string')
+        if kind in PRIMITIVES:
+            primitive = AvroType(kind)
+            self._add_properties(primitive, node, _OF_TYPES)
+            return primitive
+        if kind in _COLLECTIONS:
+            return self._collection(kind, node, space, depth)
+        if kind in ("record", "error"):
+            return self._record(node, space, depth, is_error=kind == "error")
+        if kind in ("enum", "fixed"):
+            return self._enum(node, space) if kind == "enum" else self._fixed(node, space)
+        return self._found(kind, space)
+
+    def _found(self, name: str, space: str | None) -> AvroType:
+        if name in PRIMITIVES:
+            return AvroType(name)
+        full = f"{space}.{name}" if space is not None and "." not in name else name
+        known = self._known.get(full) or self._known.get(name)
+        return known or AvroType(UNRESOLVED, AvroName(full, None))
+
+    def _collection(self, kind: str, node: dict[str, Any], space: str | None, depth: int) -> AvroType:
+        of = _COLLECTIONS[kind]
+        if of not in node:
+            raise self._error(f'{_shown(node)} has no "{of}"')
+        collection = AvroType(kind)
+        self._child(node[of], space, depth + 1, lambda found: setattr(collection, "items", found))
+        self._add_properties(collection, node, _OF_TYPES)
+        return collection
+
+    def _union(self, node: list[Any], space: str | None, depth: int) -> AvroType:
+        union = AvroType("union", branches=[])
+        for position, each in enumerate(node):
+            union.branches.append(union)
+
+            def put(found: AvroType, position: int = position) -> None:
+                union.branches[position] = found
+
+            self._child(each, space, depth + 1, put)
+        self._unions.append((self._place, union))
+        return union
+
+    def _check_branches(self, union: AvroType) -> None:
+        names = set()
+        for branch in union.branches:
+            if branch.kind == "union":
+                raise self._error("a union contains a union")
+            if branch.full_name in names:
+                raise self._error(f"a union contains {branch.full_name} twice")
+            names.add(branch.full_name)
+
+    def _record(self, node: dict[str, Any], space: str | None, depth: int, *, is_error: bool) -> AvroType:
+        record = AvroType("record", self._name(node, space), _text(node, "doc"), is_error=is_error, fields={})
+        assert record.name is not None
+        if not isinstance(node.get("fields"), list):
+            raise self._error(f'record {record.full_name} has no array "fields"')
+        outer = self._place
+        for each in node["fields"]:
+            self._place = f"record {record.full_name}: "
+            name = self._field_name(each)
+            self._place = f"record {record.full_name}, field {name}: "
+            if name in record.fields:
+                raise self._error("the name is used twice")
+            record.fields[name] = self._field(name, each, record.name.space, depth)
+        self._place = outer
+        return self._defined(record, node, _OF_TYPES)
+
+    def _field_name(self, node: Any) -> str:
+        name = _text(node, "name") if isinstance(node, dict) else None
+        if name is None:
+            raise self._error(f'field {_shown(node)} has no "name"')
+        return self._checked(name)
+
+    def _field(self, name: str, node: dict[str, Any], space: str | None, depth: int) -> AvroField:
+        if "type" not in node:
+            raise self._error('there is no "type"')
+        place = self._place
+        field = AvroField(name, AvroType("null"), _text(node, "doc"), aliases=self._aliases(node))
+        self._child(node["type"], space, depth + 1, lambda found: setattr(field, "type", found))
+        self._place = place
+        if "order" in node:
+            order = node["order"].lower() if isinstance(node["order"], str) else None
+            if order not in _ORDERS:
+                raise self._error(f'"order" is {_shown(node["order"])}; use {", ".join(_ORDERS)}')
+            field.order = order
+        if "default" in node:
+            field.has_default, field.default = True, node["default"]
+            if field.type.kind in ("float", "double") and isinstance(field.default, str):
+                field.default = self._number(field.default)
+            self._with_defaults.append((place, field))
+        field.properties = {key: value for key, value in node.items() if key not in _OF_FIELDS}
+        return field
+
+    def _number(self, text: str) -> float:
+        try:
+            return float(text.replace("_", "x"))
+        except ValueError:
+            raise self._error(f"the default {_shown(text)} is no number") from None
+
+    def _enum(self, node: dict[str, Any], space: str | None) -> AvroType:
+        name, symbols = self._name(node, space), node.get("symbols")
+        if not isinstance(symbols, list):
+            raise self._error(f'enum {name.full} has no array "symbols"')
+        seen = set()
+        for symbol in symbols:
+            if not isinstance(symbol, str):
+                raise self._error(f"symbol {_shown(symbol)} of enum {name.full} is no string")
+            if self._checked(symbol) in seen:
+                raise self._error(f"enum {name.full} has the symbol {symbol} twice")
+            seen.add(symbol)
+        default = _text(node, "default")
+        if default is not None and default not in seen:
+            raise self._error(f"the default {_shown(default)} is no symbol of enum {name.full}")
+        enum = AvroType("enum", name, _text(node, "doc"), symbols=tuple(symbols), default_symbol=default)
+        return self._defined(enum, node, _OF_ENUMS)
+
+    def _fixed(self, node: dict[str, Any], space: str | None) -> AvroType:
+        name, size = self._name(node, space), node.get("size")
+        if type(size) is not int or not 0 <= size <= FIXED_BYTES_MAX:
+            raise self._error(f'"size" of fixed {name.full} is {_shown(size)}; it must be a number of bytes')
+        return self._defined(AvroType("fixed", name, _text(node, "doc"), size=size), node, _OF_TYPES)
+
+    def _name(self, node: dict[str, Any], space: str | None) -> AvroName:
+        name, own = _text(node, "name"), _text(node, "namespace")
+        if name is None:
+            raise self._error(f'{node["type"]} {_shown(node)} has no "name"')
+        found = self._qualified(name, space if own is None else own)
+        if found.full in PRIMITIVES:
+            raise self._error(f"{found.full} is the name of a primitive type")
+        return found
+
+    def _qualified(self, name: str, space: str | None) -> AvroName:
+        before, dot, simple = name.rpartition(".")
+        return AvroName(self._checked(simple), (before if dot else space) or None)
+
+    def _checked(self, name: str) -> str:
+        """A name that follows the rules: Avro 1.12 in ASCII; with any letters if the schema is stored."""
+        if self._is_new:
+            valid = name.isascii() and name.isidentifier()
+        else:
+            valid = name.replace("_", "a").isalnum() and (name[0] == "_" or name[0].isalpha())
+        if not valid:
+            rule = "a name begins with a letter or _, and goes on with letters, digits and _"
+            raise self._error(f"{_shown(name)} is no name; {rule}")
+        return name
+
+    def _aliases(self, node: dict[str, Any]) -> tuple[str, ...]:
+        aliases = node.get("aliases", [])
+        if not isinstance(aliases, list) or not all(isinstance(each, str) for each in aliases):
+            raise self._error(f'"aliases" is {_shown(aliases)}; it must be an array of strings')
+        return tuple(dict.fromkeys(aliases))
+
+    def _defined(self, named: AvroType, node: dict[str, Any], reserved: frozenset[str]) -> AvroType:
+        """Completes a named type and makes its name known."""
+        assert named.name is not None
+        self._add_properties(named, node, reserved)
+        space = named.name.space
+        named.aliases = tuple(dict.fromkeys(self._qualified(alias, space) for alias in self._aliases(node)))
+        if self._is_new and space is not None:
+            for part in space.split("."):
+                self._checked(part)
+        before = self._known.setdefault(named.full_name, named)
+        if before is not named and not are_equal(before, named):
+            raise self._error(f"{named.full_name} is defined twice, and differently")
+        return named
+
+    def _add_properties(self, schema: AvroType, node: dict[str, Any], reserved: frozenset[str]) -> None:
+        if all(key in reserved for key in node):
+            return
+        schema.properties = {key: value for key, value in node.items() if key not in reserved}
+        schema.logical = logical_type(schema)
+        if schema.logical and schema.kind in ("record", "array", "map"):
+            # Java copies these types when it resolves names, and begins with the logical type.
+            schema.properties = {"logicalType": schema.logical} | schema.properties
+
+
+def _text(node: dict[str, Any], key: str) -> str | None:
+    value = node.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _shown(value: Any) -> str:
+    """A value for an error: one line, not long."""
+    text = write_json(value) if not isinstance(value, str) else f'"{value[:_SHOWN_CHARACTERS]}"'
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
