@@ -138,6 +138,8 @@ OUTER_PACKAGES = {
     "kernels": {"clients"},
     "search": {"clients", "clients.consumer"},
     "schemas": set(),
+    "registry": {"protocol", "schemas"},
+    "registry.operations": {"protocol", "registry", "schemas"},
     "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},
     "cluster": {"clients", "serve", "engine.broker", "engine.configs", "protocol", "engine.quorum"},
     "signals": {"engine"},

@@ -1,0 +1,5 @@
+"""The schema registry: Confluent's REST API over a compacted topic.
+
+`registry_image.py` is the state, built from the topic's records; `operations` reads it and decides what to
+append. Neither does I/O.
+"""

@@ -1,0 +1,75 @@
+"""A bounded cache of parsed schemas."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bowstring.schemas.parsing import parse_schema
+from bowstring.schemas.resolved_reference import ResolvedReference
+
+if TYPE_CHECKING:
+    from bowstring.schemas.parsed_schema import ParsedSchema
+
+_CHARS_MAX = 32 << 20  # of the texts; what is parsed takes several times as much
+_COUNT_MAX = 1000
+
+
+class ParsedSchemas:
+    """Parses schemas, and keeps those that were used last.
+
+    Args:
+        count_max: How many are kept.
+        chars_max: How long the texts of those kept are together.
+    """
+
+    def __init__(self, count_max: int = _COUNT_MAX, chars_max: int = _CHARS_MAX):
+        self._count_max = count_max
+        self._chars_max = chars_max
+        self._chars = 0
+        self._kept: OrderedDict[tuple[object, ...], ParsedSchema] = OrderedDict()
+
+    def parse(
+        self,
+        kind: str,
+        text: str,
+        references: Sequence[ResolvedReference] = (),
+        *,
+        is_new: bool = True,
+        normalize: bool = False,
+    ) -> ParsedSchema:
+        """Parses a schema.
+
+        Args:
+            references: All that it needs, each after what it needs itself.
+            is_new: Whether rules hold that schemas of earlier days may break.
+            normalize: Whether to give the normal form.
+
+        Raises:
+            InvalidSchemaError: `text` is no schema of this kind.
+        """
+        key = (kind, is_new, normalize, text, *references)
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+            return found
+        parsed = parse_schema(kind, text, references, is_new=is_new)
+        if normalize:
+            parsed = parsed.normalized()
+        self._kept[key] = parsed
+        self._chars += _chars(key)
+        while len(self._kept) > self._count_max or (self._chars > self._chars_max and len(self._kept) > 1):
+            oldest, _ = self._kept.popitem(last=False)
+            self._chars -= _chars(oldest)
+        return parsed
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def _chars(key: tuple[object, ...]) -> int:
+    return sum(
+        len(part) if isinstance(part, str) else len(part.text) if isinstance(part, ResolvedReference) else 0
+        for part in key
+    )
