@@ -31,7 +31,7 @@ def parse(text: str, references: Sequence[ResolvedReference] = (), *, is_new: bo
     outside = []
     for reference in references:
         try:
-            outside.append(parser.parse(reference.text).full_name)
+            outside.append(parser.parse(reference.text, is_reference=True).full_name)
         except InvalidSchemaError as error:
             place = f'reference "{reference.name}" (subject {reference.subject}, version {reference.version})'
             raise InvalidSchemaError(f"{place}: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from typing import Any, Final
@@ -82,7 +83,7 @@ def converted(value: Any, schema: AvroType | None) -> Any:
     kind = "" if schema is None else schema.kind
     if isinstance(value, list):
         items = schema.items if schema else None
-        return [_or_itself(each, items) for each in value] if kind in ("", "array") else MISSING
+        return [_or_itself(each, items) for each in value] if kind in ("", "array") or not value else MISSING
     if isinstance(value, dict):
         return {key: _or_itself(each, _type_of_member(schema, key)) for key, each in value.items()}
     return value if value is None or isinstance(value, bool) else _converted_scalar(value, kind)
@@ -124,8 +125,9 @@ def java_float(value: float) -> str:
         packed = _FLOAT.pack(value)
     except OverflowError:
         return '"Infinity"' if value > 0 else '"-Infinity"'
-    if value - value != 0:
-        return java_double(value)
-    digits = (f"{value:.{count}g}" for count in range(1, _FLOAT_DIGITS_MAX))
-    shortest = next((each for each in digits if _FLOAT.pack(float(each)) == packed), f"{value:.9g}")
+    (rounded,) = _FLOAT.unpack(packed)
+    if not math.isfinite(rounded):
+        return java_double(rounded)
+    digits = (f"{rounded:.{count}g}" for count in range(1, _FLOAT_DIGITS_MAX))
+    shortest = next((each for each in digits if _FLOAT.pack(float(each)) == packed), f"{rounded:.9g}")
     return java_decimal(shortest)

@@ -17,10 +17,8 @@ _REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.S)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f]")
 _SHORT_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-# Java writes a double without an exponent from here …
-_PLAIN_FROM = 1e-3
-# … to below here.
-_PLAIN_BELOW = 1e7
+# Java writes numbers from 1e-3 to below 1e7 without exponent: this many digits before the point.
+_PLAIN_DIGITS = range(-2, 8)
 
 
 def read_json(text: str) -> Any:
@@ -155,9 +153,8 @@ def java_decimal(shortest: str) -> str:
     minus = "-" if sign else ""
     if text == "0":
         return f"{minus}0.0"
-    size = abs(Decimal(shortest))
-    if _PLAIN_FROM <= size < _PLAIN_BELOW:
-        plain = f"{size:f}"
+    if exponent + len(text) in _PLAIN_DIGITS:
+        plain = f"{abs(Decimal(shortest)):f}"
         whole, _, fraction = plain.partition(".")
         return f"{minus}{whole}.{fraction.rstrip('0') or '0'}"
     return f"{minus}{text[0]}.{text[1:] or '0'}E{exponent + len(text) - 1}"

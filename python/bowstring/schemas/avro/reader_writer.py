@@ -73,6 +73,7 @@ class _Comparer:
     def run(self, reader: AvroType, writer: AvroType) -> Found:
         """Runs comparisons until none waits for another."""
         stack = [((id(reader), id(writer)), self._compare(reader, writer, None))]
+        self._done[stack[0][0]] = []
         answer: Found | None = None
         while stack:
             key, comparison = stack[-1]

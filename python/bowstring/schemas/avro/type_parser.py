@@ -42,6 +42,7 @@ class TypeParser:
 
     def __init__(self, *, is_new: bool) -> None:
         self._is_new = is_new
+        self._is_valid_name: Callable[[str], bool] = _is_strict_name
         self._known: dict[str, AvroType] = {}
         self._place = ""
         self._with_defaults: list[tuple[str, AvroField]] = []
@@ -49,13 +50,19 @@ class TypeParser:
         self._unresolved: list[tuple[str, str, Callable[[AvroType], None]]] = []
         self._unions: list[tuple[str, AvroType]] = []
 
-    def parse(self, text: str) -> AvroType:
+    def parse(self, text: str, *, is_reference: bool = False) -> AvroType:
         """The type that a text defines.
+
+        Args:
+            text: JSON.
+            is_reference: whether it is what a stored schema refers to, whose names may be of any kind.
 
         Raises:
             InvalidSchemaError: with the place and the cause.
         """
         self._place, self._with_defaults, self._unresolved, self._unions = "", [], [], []
+        if not self._is_new:
+            self._is_valid_name = _is_any_name if is_reference else _is_letters_name
         document = read_json(text)
         holder = AvroType("array")
         self._child(document, None, 0, lambda found: setattr(holder, "items", found))
@@ -70,8 +77,10 @@ class TypeParser:
             self._check_branches(union)
         if self._is_new:
             self._check_defaults()
-        assert holder.items is not None
-        return holder.items
+        root = holder.items
+        assert root is not None
+        # What was defined before, equally, is what other types refer to.
+        return root if root.name is None else self._known[root.full_name]
 
     def _check_defaults(self) -> None:
         for place, each in self._with_defaults:
@@ -230,21 +239,18 @@ class TypeParser:
         if name is None:
             raise self._error(f'{node["type"]} {_shown(node)} has no "name"')
         found = self._qualified(name, space if own is None else own)
+        self._checked(found.simple)
         if found.full in PRIMITIVES:
             raise self._error(f"{found.full} is the name of a primitive type")
         return found
 
     def _qualified(self, name: str, space: str | None) -> AvroName:
         before, dot, simple = name.rpartition(".")
-        return AvroName(self._checked(simple), (before if dot else space) or None)
+        return AvroName(simple, (before if dot else space) or None)
 
     def _checked(self, name: str) -> str:
-        """A name that follows the rules: Avro 1.12 in ASCII; with any letters if the schema is stored."""
-        if self._is_new:
-            valid = name.isascii() and name.isidentifier()
-        else:
-            valid = name.replace("_", "a").isalnum() and (name[0] == "_" or name[0].isalpha())
-        if not valid:
+        """A name that follows the rules."""
+        if not self._is_valid_name(name):
             rule = "a name begins with a letter or _, and goes on with letters, digits and _"
             raise self._error(f"{_shown(name)} is no name; {rule}")
         return name
@@ -261,8 +267,9 @@ class TypeParser:
         self._add_properties(named, node, reserved)
         space = named.name.space
         named.aliases = tuple(dict.fromkeys(self._qualified(alias, space) for alias in self._aliases(node)))
-        if self._is_new and space is not None:
-            for part in space.split("."):
+        if self._is_new:
+            parts = [] if space is None else space.split(".")
+            for part in (*parts, *(alias.simple for alias in named.aliases)):
                 self._checked(part)
         before = self._known.setdefault(named.full_name, named)
         if before is not named and not are_equal(before, named):
@@ -277,6 +284,18 @@ class TypeParser:
         if schema.logical and schema.kind in ("record", "array", "map"):
             # Java copies these types when it resolves names, and begins with the logical type.
             schema.properties = {"logicalType": schema.logical} | schema.properties
+
+
+def _is_strict_name(name: str) -> bool:
+    return name.isascii() and name.isidentifier()
+
+
+def _is_letters_name(name: str) -> bool:
+    return name.replace("_", "a").isalnum() and (name[0] == "_" or name[0].isalpha())
+
+
+def _is_any_name(_: str) -> bool:
+    return True
 
 
 def _text(node: dict[str, Any], key: str) -> str | None:
