@@ -137,7 +137,7 @@ OUTER_PACKAGES = {
     "audit": {"clients", "clients.consumer", "spark"},
     "kernels": {"clients"},
     "search": {"clients", "clients.consumer"},
-    "schemas": set(),
+    "schemas": {"clients", "protocol"},
     "registry": {"protocol", "schemas"},
     "registry.operations": {"protocol", "registry", "schemas"},
     "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},

@@ -52,6 +52,6 @@ def _parse(kind: str, text: str, references: Sequence[ResolvedReference], is_new
         raise InvalidSchemaError(f"unknown schema type {kind!r}; use AVRO, JSON or PROTOBUF")
     package: Any = import_module(PACKAGES[kind])
     parsed: ParsedSchema = (
-        package.parse(text, references, is_new=is_new) if kind == "AVRO" else package.parse(text, references)
+        package.parse(text, references) if kind == "JSON" else package.parse(text, references, is_new=is_new)
     )
     return parsed

@@ -1,0 +1,74 @@
+"""Protobuf schemas: .proto text of proto2, proto3 and editions, or a FileDescriptorProto in Base64.
+
+Imported by: nobody.
+May import: bowstring.clients, bowstring.protocol, bowstring.schemas.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING
+
+from bowstring.schemas.errors import InvalidSchemaError
+from bowstring.schemas.protobuf.proto_parser import parse_proto
+from bowstring.schemas.protobuf.protobuf_schema import ProtobufSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bowstring.schemas.protobuf.elements import ProtoFile
+    from bowstring.schemas.resolved_reference import ResolvedReference
+
+__all__ = ["ProtobufSchema", "parse"]
+
+
+def parse(text: str, references: Sequence[ResolvedReference] = (), *, is_new: bool = True) -> ProtobufSchema:
+    """Parses a Protobuf schema.
+
+    Args:
+        text: .proto text, or a serialized FileDescriptorProto in Base64, as Confluent's Python client sends.
+        references: the files that it imports, directly or not, well-known ones excepted.
+        is_new: whether rules hold that Confluent's registry does not check: numbers, names, what is reserved.
+
+    Raises:
+        InvalidSchemaError: it is neither, or names a type that neither it nor a reference declares.
+        MissingPackageError: it needs the package protobuf, which is not installed.
+    """
+    schema = ProtobufSchema(_parse_file(text), [(each, _parse_reference(each)) for each in references])
+    schema.validate(is_new=is_new)
+    return schema
+
+
+def _parse_reference(reference: ResolvedReference) -> ProtoFile:
+    try:
+        return _parse_file(reference.text)
+    except InvalidSchemaError as error:
+        raise InvalidSchemaError(f"the reference {reference.name}: {error}") from None
+
+
+def _parse_file(text: str) -> ProtoFile:
+    try:
+        return parse_proto(text)
+    except InvalidSchemaError as error:
+        serialized = _decoded(text)
+        if serialized is None:
+            raise
+        # Loads protobuf.
+        from bowstring.schemas.protobuf.from_descriptor import file_of
+        from bowstring.schemas.protobuf.proto_printer import ProtoPrinter
+
+        try:
+            file = file_of(serialized)
+        except InvalidSchemaError:
+            raise error from None
+        # What is stored is the text: it must be readable, and have the bounds of a text.
+        return parse_proto(ProtoPrinter().text(file))
+
+
+def _decoded(text: str) -> bytes | None:
+    """Returns the bytes of a text in Base64; None if it is none."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None

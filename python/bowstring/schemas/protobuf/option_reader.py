@@ -1,0 +1,124 @@
+"""Reads options and their values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bowstring.schemas.protobuf.elements import Option, OptionKind, OptionValue, Word
+
+if TYPE_CHECKING:
+    from bowstring.schemas.protobuf.proto_reader import ProtoReader
+
+# Of messages and lists in the value of an option, and of names in a path to a field.
+DEPTH_MAX = 64
+
+
+class OptionReader:
+    """Reads what stands in `[…]` behind a field or behind the word `option`.
+
+    Args:
+        reader: the text; stands before the option.
+    """
+
+    __slots__ = ("_depth", "_reader")
+
+    def __init__(self, reader: ProtoReader):
+        self._reader = reader
+        self._depth = 0
+
+    def options(self) -> list[Option]:
+        """Returns the options in square brackets; [] if none stand there."""
+        reader = self._reader
+        found: list[Option] = []
+        if not reader.take_if("["):
+            return found
+        while True:
+            found.append(self.option("="))
+            if reader.take_if("]"):
+                return found
+            reader.require(",")
+
+    def option(self, separator: str) -> Option:
+        """Returns one option.
+
+        Args:
+            separator: what stands between name and value: "=", or ":" inside a message.
+        """
+        reader = self._reader
+        opening = reader.peek()
+        name = reader.name()
+        if opening == "[":
+            name = f"[{name}]"
+        path: list[str] = []
+        while reader.take_if("."):
+            path.append(reader.name(keep_brackets=True, dots=False))
+            if len(path) > DEPTH_MAX:
+                raise reader.error(f"the option {name} has a path of more than {DEPTH_MAX} names")
+        # Text format: a message needs no colon before it.
+        if not (separator == ":" and reader.peek() == "{"):
+            reader.require(separator)
+        kind, value = self._value()
+        for part in reversed(path):
+            bare = part[1:-1] if part[0] == "(" else part
+            value = Option(bare, kind, value, part[0] == "(")
+            kind = "option"
+        return Option(name, kind, value, opening == "(")
+
+    def _value(self) -> tuple[OptionKind, OptionValue]:
+        reader = self._reader
+        first = reader.peek()
+        if first in "{[":
+            self._depth += 1
+            if self._depth > DEPTH_MAX:
+                raise reader.error(f"the value is nested more than {DEPTH_MAX} deep")
+            found: tuple[OptionKind, OptionValue] = (
+                ("map", self._message()) if first == "{" else ("list", self._list())
+            )
+            self._depth -= 1
+            return found
+        if first in "\"'":
+            return "string", reader.quoted()
+        word = reader.word()
+        if first.isdigit() or first == "-":
+            return "number", word
+        return ("boolean" if word in ("true", "false") else "enum"), word
+
+    def _message(self) -> dict[str, OptionValue]:
+        reader = self._reader
+        reader.require("{")
+        found: dict[str, OptionValue] = {}
+        while not reader.take_if("}"):
+            option = self.option(":")
+            name, value = option.name, _inner(option.kind, option.value)
+            previous = found.get(name)
+            if isinstance(value, Option):
+                # A path inside a message: `name.rest: value`.
+                if not isinstance(previous, dict):
+                    found[name] = previous = {}
+                previous[value.name] = value.value
+            elif previous is None:
+                found[name] = value
+            else:
+                if not isinstance(previous, list):
+                    found[name] = previous = [previous]
+                previous.extend(value if isinstance(value, list) else [value])
+            _ = reader.take_if(",") or reader.take_if(";")
+        return found
+
+    def _list(self) -> list[OptionValue]:
+        reader = self._reader
+        reader.require("[")
+        found: list[OptionValue] = []
+        while not reader.take_if("]"):
+            found.append(_inner(*self._value()))
+            if not reader.take_if(",") and reader.peek() != "]":
+                raise reader.error("expected ',' or ']' in the list")
+        return found
+
+
+def _inner(kind: OptionKind, value: OptionValue) -> OptionValue:
+    """Returns a value as it stands inside a message or a list."""
+    if kind in ("boolean", "enum", "number"):
+        assert isinstance(value, str)
+        return Word(kind, value)
+    return value
