@@ -1,7 +1,8 @@
 """Declares each API, record and error of Kafka's protocol once. schema.py has the language, messages/ and
 records/ the declarations.
 
-Imported by: cli, clients, clients.*, cluster, console, engine, engine.*, operations, security, spark, web.
+Imported by: cli, clients, clients.*, cluster, console, engine, engine.*, operations, registry,
+registry.operations, schemas, security, spark, web.
 May import: _native.protocol.
 """
 

@@ -1,5 +1,5 @@
 """Parses, compares and formats schemas of records: Avro, JSON Schema and Protobuf, without I/O.
 
-Imported by: nobody.
-May import: nothing.
+Imported by: registry, registry.operations.
+May import: clients, protocol.
 """

@@ -1,8 +1,4 @@
-"""Protobuf schemas: .proto text of proto2, proto3 and editions, or a FileDescriptorProto in Base64.
-
-Imported by: nobody.
-May import: bowstring.clients, bowstring.protocol, bowstring.schemas.
-"""
+"""Protobuf schemas: .proto text of proto2, proto3 and editions, or a FileDescriptorProto in Base64."""
 
 from __future__ import annotations
 
