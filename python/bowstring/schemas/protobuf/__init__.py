@@ -25,14 +25,16 @@ def parse(text: str, references: Sequence[ResolvedReference] = (), *, is_new: bo
     Args:
         text: .proto text, or a serialized FileDescriptorProto in Base64, as Confluent's Python client sends.
         references: the files that it imports, directly or not, well-known ones excepted.
-        is_new: whether rules hold that Confluent's registry does not check: numbers, names, what is reserved.
+        is_new: whether it must be valid, not only readable: every type declared, and the rules of protoc for
+            numbers, names and what is reserved kept. Confluent's registry does not check the latter.
 
     Raises:
         InvalidSchemaError: it is neither, or names a type that neither it nor a reference declares.
         MissingPackageError: it needs the package protobuf, which is not installed.
     """
     schema = ProtobufSchema(_parse_file(text), [(each, _parse_reference(each)) for each in references])
-    schema.validate(is_new=is_new)
+    if is_new:
+        schema.validate()
     return schema
 
 

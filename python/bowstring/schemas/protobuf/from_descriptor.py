@@ -55,10 +55,18 @@ _METHOD = ("deprecated", "idempotency_level", "features")
 _SERVICE = ("deprecated", "features")
 _ONEOF = ("features",)
 _RANGE = ("declaration", "features", "verification")
-_FEATURES = (
-    *("field_presence", "enum_type", "repeated_field_encoding", "utf8_validation", "message_encoding"),
-    "json_format",
-)
+# The fields of options that are messages, in the same order.
+_INSIDE = {
+    "features": (
+        *("field_presence", "enum_type", "repeated_field_encoding", "utf8_validation", "message_encoding"),
+        "json_format",
+    ),
+    "feature_support": (
+        *("edition_introduced", "edition_deprecated", "deprecation_warning", "edition_removed"),
+    ),
+    "edition_defaults": ("edition", "value"),
+    "declaration": ("number", "full_name", "type", "reserved", "repeated"),
+}
 _LABELS = {1: "optional", 2: "required", 3: "repeated"}
 _TYPES = {
     **{1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool"},
@@ -233,8 +241,7 @@ def _option(name: str, field: Any, value: Any) -> Option:
         kind, text = _scalar(field, value)
         return Option(name, kind, text)
     written: dict[str, OptionValue] = {}
-    order = _FEATURES if name == "features" else [each.name for each in field.message_type.fields]
-    for each in order:
+    for each in _INSIDE[name]:
         inner = field.message_type.fields_by_name.get(each)
         if inner is not None and inner.message_type is None and value.HasField(each):
             kind, text = _scalar(inner, getattr(value, each))

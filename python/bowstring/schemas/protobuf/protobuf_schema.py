@@ -57,19 +57,15 @@ class ProtobufSchema(ParsedSchema):
         """The text without comments, in the layout of Confluent's registry."""
         return ProtoPrinter().text(self._file) if self._text is None else self._text
 
-    def validate(self, *, is_new: bool) -> None:
-        """Checks what the text alone does not show.
-
-        Args:
-            is_new: whether the rules of protoc for numbers, names and what is reserved must hold, too.
+    def validate(self) -> None:
+        """Checks what the text alone does not show, as a new schema must hold it.
 
         Raises:
-            InvalidSchemaError: a type is declared nowhere, or a rule is broken.
+            InvalidSchemaError: a type is declared nowhere, or a rule of protoc is broken.
         """
         validation = FileValidation(self._file, self._index)
         validation.check_names()
-        if is_new:
-            validation.check_rules()
+        validation.check_rules()
 
     @property
     def name(self) -> str | None:

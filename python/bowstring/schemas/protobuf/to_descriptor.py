@@ -189,10 +189,7 @@ class _FileWriter:
         target.name = service.name
         for rpc in service.rpcs:
             method = target.method.add(name=rpc.name, input_type=rpc.request, output_type=rpc.response)
-            if rpc.request_streaming:
-                method.client_streaming = True
-            if rpc.response_streaming:
-                method.server_streaming = True
+            method.client_streaming, method.server_streaming = rpc.request_streaming, rpc.response_streaming
             set_options(method, rpc.options)
         set_options(target, service.options)
 
