@@ -138,7 +138,11 @@ OUTER_PACKAGES = {
     "kernels": {"clients"},
     "search": {"clients", "clients.consumer"},
     "schemas": {"clients", "protocol"},
-    "registry": {"protocol", "schemas"},
+    "registry.store": {
+        *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.group", "clients.net"),
+        *("clients.producer", "protocol", "version", "_native.client", "_native.record"),
+    },
+    "registry": {"clients", "protocol", "registry.store", "schemas"},
     "registry.operations": {"protocol", "registry", "schemas"},
     "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},
     "cluster": {"clients", "serve", "engine.broker", "engine.configs", "protocol", "engine.quorum"},

@@ -2,4 +2,7 @@
 
 `registry_image.py` is the state, built from the topic's records; `operations` reads it and decides what to
 append. Neither does I/O.
+
+Imported by: registry.operations.
+May import: clients, protocol, registry.store, schemas.
 """

@@ -123,3 +123,7 @@ def context_not_empty(context: str) -> RegistryError:
 
 def store_failed(reason: str) -> RegistryError:
     return RegistryError(500, 50001, reason)
+
+
+def timed_out(reason: str) -> RegistryError:
+    return RegistryError(500, 50002, reason)

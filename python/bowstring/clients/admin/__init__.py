@@ -1,5 +1,5 @@
 """Administers a cluster.
 
-Imported by: aio, cli, console, demo, operations, pipeline, pytest_plugin, web.
+Imported by: aio, cli, console, demo, operations, pipeline, pytest_plugin, registry.store, web.
 May import: clients, config, group, net, protocol.
 """

@@ -1,5 +1,5 @@
 """Maps settings of the clients from all their names.
 
-Imported by: cli, clients.*, console, pipeline, spark, tables, web.
+Imported by: cli, clients.*, console, pipeline, registry.store, spark, tables, web.
 May import: clients, security.
 """

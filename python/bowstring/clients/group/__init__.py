@@ -1,5 +1,5 @@
 """Implements membership of a consumer group, and its offsets.
 
-Imported by: clients.*, spark.
+Imported by: clients.*, registry.store, spark.
 May import: _native.protocol, clients, net, protocol, security.
 """

@@ -1,5 +1,5 @@
 """The producer: records into batches, batches to leaders, answers to futures.
 
-Imported by: aio, cli, console, consumer, demo, exactly_once, spark, tables.
+Imported by: aio, cli, console, consumer, demo, exactly_once, registry.store, spark, tables.
 May import: _native.client, _native.record, clients, config, group, net, protocol, security.
 """

@@ -41,4 +41,7 @@ Writes:
     modes.decide_set_mode(image, subject, body, force=False)
     modes.decide_delete_mode(image, subject, recursive=False)
     contexts.decide_delete_context(image, context): the answer is None, for status 204
+
+Imported by: nothing.
+May import: protocol, registry, schemas.
 """

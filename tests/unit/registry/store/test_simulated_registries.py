@@ -1,0 +1,167 @@
+"""Registries of one group in simulated time (tests/support/registry_world.py), among crashes and cut networks."""
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from bowstring.clients.errors import ClientError
+from bowstring.registry.registry_error import RegistryError
+from bowstring.registry.registry_node import NotLeader
+from tests.support.registry_world import GROUP, LOG, READING, SimulatedLoop, World, register
+
+SEEDS, TESTS = 40, 4
+URLS = [f"http://registry-{number}:8081" for number in (1, 2, 3)]
+STEPS = 60
+CALM_S = 120.0
+
+
+class Story:
+    """Clients register schemas while faults come and go; at the end all is well again.
+
+    Attributes:
+        acknowledged: ids that clients got, by text.
+    """
+
+    def __init__(self, seed: int, loop: SimulatedLoop):
+        self.world = World(seed, loop)
+        self.rng = self.world.rng
+        self.acknowledged: dict[str, int] = {}
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.texts = 0
+
+    async def run(self) -> None:
+        for url in URLS:
+            self.start(url)
+        for _ in range(STEPS):
+            for _ in range(self.rng.randint(0, 6)):
+                self.begin_write()
+            await self.world.passed(self.rng.choice([0.001, 0.01, 0.1, 1.0, 4.0]))
+            if self.rng.random() < 0.5:
+                await self.fault()
+        await self.calm()
+
+    def start(self, url: str) -> None:
+        self.begin(self.keep_started(url))
+
+    async def keep_started(self, url: str) -> None:
+        """A registry that cannot read its topic ends; its supervisor starts it again."""
+        life = self.world.restart(url)
+        try:
+            await life.node.start()
+        except ClientError:
+            if not life.dead:
+                life.crash()
+                self.start(url)
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def fault(self) -> None:
+        rng, world = self.rng, self.world
+        url = rng.choice(URLS)
+        life = world.lives[url]
+        kind = rng.choice(["crash", "stop", "cut", "cut", "heal", "heal", "move", "down", "forget", "again"])
+        if kind == "crash":
+            life.crash()
+            await self.world.passed(rng.choice([0.0, 0.5, 5.0]))
+            self.start(url)
+        elif kind == "stop" and life.node.is_loaded:
+            await life.node.stop()
+            life.crash()
+            self.start(url)
+        elif kind == "cut":
+            life.cut |= {rng.choice([GROUP, LOG, READING])}
+        elif kind == "heal":
+            self.heal()
+        elif kind == "move":
+            world.move_coordinator()
+        elif kind == "down":
+            world.down |= {rng.choice([GROUP, LOG])}
+        elif kind == "forget":
+            world.forget_producer()
+        elif kind == "again" and life.node.is_loaded:
+            life.node.recreated()
+
+    def heal(self) -> None:
+        self.world.down.clear()
+        for life in self.world.lives.values():
+            life.cut.clear()
+
+    def begin_write(self) -> None:
+        texts = []
+        for _ in range(self.rng.choice([1, 1, 1, 3])):
+            known = self.texts and self.rng.random() < 0.2
+            self.texts += not known
+            texts.append(f"t{self.rng.randint(1, self.texts) if known else self.texts}")
+        self.begin(self.write(self.rng.choice(URLS), texts))
+
+    async def write(self, url: str, texts: list[str]) -> None:
+        decide: Any = register(*dict.fromkeys(texts))
+        life = self.world.lives[url]
+        for _ in range(2):
+            if life.dead:
+                return
+            try:
+                answer = await life.node.write(decide)
+            except NotLeader as error:
+                life = self.world.lives.get(error.leader_url or "", life)
+                continue
+            except RegistryError:
+                return
+            if not life.dead:  # otherwise the answer is lost with the connection
+                self.acknowledge(answer)
+            return
+
+    def acknowledge(self, answer: dict[str, int]) -> None:
+        for text, id in answer.items():
+            assert self.acknowledged.setdefault(text, id) == id, f"{text} got ids {id} and another one"
+
+    async def calm(self) -> None:
+        """Heals everything; then every registry takes writes, and all have the same schemas."""
+        self.heal()
+        await self.world.passed(CALM_S)
+        for url in URLS:
+            for _ in range(30):
+                self.acknowledged.pop("last", None)
+                await self.write(url, ["last"])
+                if "last" in self.acknowledged:
+                    break
+            assert "last" in self.acknowledged, f"{url} takes no writes"
+        await self.world.passed(30.0)
+        image = self.world.log.image()  # fails when an id or a schema is there twice
+        lost = {text for text, id in self.acknowledged.items() if image.ids.get(text) != id}
+        assert not lost, f"acknowledged, and lost: {lost}"
+        assert sorted(image.texts) == list(range(1, len(image.texts) + 1)), "ids have gaps"
+        for url in URLS:
+            found: Any = self.world.lives[url].node.image
+            assert found.ids == image.ids, f"{url} lags behind"
+        leaders = [url for url in URLS if self.world.lives[url].node.is_leader]
+        assert len(leaders) == 1, leaders
+        assert {self.world.lives[url].node.leader_url for url in URLS} == set(leaders)
+
+
+def run(seed: int) -> None:
+    loop = SimulatedLoop()
+    failures: list[dict] = []
+    loop.set_exception_handler(lambda _, context: failures.append(context))
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(Story(seed, loop).run())
+        assert not failures, failures[0]
+    finally:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+@pytest.mark.parametrize("part", range(TESTS))
+def test_no_id_is_given_twice_and_no_schema_is_lost(part):
+    chosen = os.environ.get("BOWSTRING_SEED")
+    for seed in [int(chosen)] if chosen else range(1 + part, 1 + SEEDS, TESTS):
+        run(seed)
