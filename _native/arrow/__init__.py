@@ -1,5 +1,5 @@
 """Records as Arrow columns and back, through the C data interface.
 
-Imported by: client.
+Imported by: client, rest.
 May import: base, record.
 """

@@ -1,5 +1,5 @@
 """What Bowstring's own clients do for each record, batch and request.
 
-Imported by: nobody but Python.
+Imported by: rest.
 May import: base, record, arrow, tls.
 """

@@ -1,5 +1,5 @@
 """Record batches (magic 2): checked, encoded, decoded, compressed.
 
-Imported by: log, cleaner, server, share, arrow, client.
+Imported by: arrow, cleaner, client, log, rest, server, share.
 May import: base.
 """

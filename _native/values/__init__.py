@@ -1,5 +1,5 @@
 """Typed values: JSON, Avro and Protobuf into Arrow columns and back.
 
-Imported by: nobody but Python.
+Imported by: rest.
 May import: base.
 """

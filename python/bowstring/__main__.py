@@ -1,7 +1,10 @@
-"""Runs the command `bowstring`. `serve` and `console` start directly, without loading the rest of the CLI."""
+"""Runs the command `bowstring`. `serve`, and programs over the clients, start without the rest of the CLI."""
 
 import os
 import sys
+
+# Modules with `main(arguments)` by the commands that they are.
+PROGRAMS = {"console": "bowstring.console.main", "rest": "bowstring.rest.main"}
 
 
 def main() -> None:
@@ -15,10 +18,10 @@ def main() -> None:
         from bowstring.serve import main as serve
 
         sys.exit(serve(sys.argv[2:]))
-    if sys.argv[1:2] == ["console"]:
-        from bowstring.console.main import main as console
+    if sys.argv[1:2] and sys.argv[1] in PROGRAMS:
+        from importlib import import_module
 
-        status = console(sys.argv[2:])
+        status = import_module(PROGRAMS[sys.argv[1]]).main(sys.argv[2:])
         sys.stdout.flush()
         sys.stderr.flush()
         # At once: threads may still wait for a cluster that does not answer.

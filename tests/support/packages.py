@@ -17,6 +17,7 @@ NATIVE_PACKAGES = {
     "arrow": {"base", "record"},
     "tls": {"base"},
     "client": {"base", "record", "arrow", "tls"},
+    "rest": {"arrow", "base", "client", "record", "values"},
 }
 # The same of Python packages. A module beside them, as serve.py, is a package here; `_native.log` is all of `log`.
 GROUND_PACKAGES: dict[str, set[str]] = {"version": set()} | {
@@ -178,6 +179,11 @@ OUTER_PACKAGES = {
     "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
     "operations": {"clients", "clients.admin", "protocol"},
     "web": {"clients", "clients.admin", "clients.config", "protocol", "security"},
+    "rest": {"clients", "clients.admin", "clients.producer", "protocol", "version", "web"},
+    "rest.records": {
+        *("clients", "clients.consumer", "clients.producer", "protocol", "rest", "web", "_native.rest"),
+    },
+    "rest.v3": {"clients", "clients.admin", "protocol", "rest", "rest.records", "web"},
     "console": {
         *("audit", "clients", "clients.admin", "clients.config", "clients.consumer", "clients.producer"),
         *("operations", "protocol", "search", "security", "version"),
@@ -207,7 +213,7 @@ OUTER_PACKAGES = {
             "_native.base",
             "_native.log",
         ),
-        *("search", "_native.protocol", "_native.record"),
+        *("rest", "search", "_native.protocol", "_native.record"),
     },
 }
 PYTHON_PACKAGES = GROUND_PACKAGES | ENGINE_PACKAGES | CLIENT_PACKAGES | OUTER_PACKAGES

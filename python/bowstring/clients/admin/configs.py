@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from bowstring.clients.admin.calls import AdminCalls
-from bowstring.clients.admin.results import ConfigEntry, ConfigValue, config_text
+from bowstring.clients.admin.results import ConfigEntry, ConfigSynonym, ConfigValue, config_text
 from bowstring.clients.errors import ConfigError, broker_error
 from bowstring.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from bowstring.protocol.messages.incremental_alter_configs import (
@@ -40,6 +40,7 @@ OWN_TOPIC_CONFIGS = ("bowstring.durability",)
 # IncrementalAlterConfigs operations (KIP-339).
 SET, DELETE, APPEND, SUBTRACT = range(4)
 DOCUMENTATION_VERSION = 3
+SYNONYMS_VERSION = 1
 
 
 class AdminConfigs(AdminCalls):
@@ -50,7 +51,13 @@ class AdminConfigs(AdminCalls):
         def _broker(self, broker_id: str) -> Node: ...
 
     def describe_configs(
-        self, kind: str, name: str, *, documentation: bool = False, names: Iterable[str] | None = None
+        self,
+        kind: str,
+        name: str,
+        *,
+        documentation: bool = False,
+        names: Iterable[str] | None = None,
+        synonyms: bool = False,
     ) -> dict[str, ConfigEntry]:
         """Returns the configs of a resource by name; `kind` is "topic", "broker", "group" or another.
 
@@ -59,6 +66,7 @@ class AdminConfigs(AdminCalls):
             name: name of the topic or group, or id of the broker.
             documentation: also returns what each config is for.
             names: configs to return; None for all.
+            synonyms: also returns the places that a value is looked for in, the first one in effect.
 
         Raises:
             ConfigError: the kind is unknown.
@@ -75,6 +83,7 @@ class AdminConfigs(AdminCalls):
         def request(version: int) -> DescribeConfigsRequest:
             return DescribeConfigsRequest(
                 resources=resources,
+                include_synonyms=synonyms and version >= SYNONYMS_VERSION,
                 include_documentation=documentation and version >= DOCUMENTATION_VERSION,
             )
 
@@ -91,6 +100,10 @@ class AdminConfigs(AdminCalls):
                     config.read_only,
                     config.is_sensitive,
                     config.documentation,
+                    tuple(
+                        ConfigSynonym(each.name, each.value, CONFIG_SOURCES.get(each.source, "UNKNOWN"))
+                        for each in config.synonyms
+                    ),
                 )
         return entries
 

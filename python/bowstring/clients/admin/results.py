@@ -67,8 +67,18 @@ class LogDir(NamedTuple):
     error: ClientError | None
 
 
+class ConfigSynonym(NamedTuple):
+    """One place that the value of a config is looked for in, and the value there, if any."""
+
+    name: str
+    value: str | None
+    source: str
+
+
 class ConfigEntry(NamedTuple):
-    """One config of a topic or broker. `source` is Kafka's name for the source of the value."""
+    """One config of a topic or broker. `source` is Kafka's name for the source of the value; `synonyms` are
+    there only if requested.
+    """
 
     name: str
     value: str | None
@@ -76,6 +86,7 @@ class ConfigEntry(NamedTuple):
     read_only: bool
     sensitive: bool
     documentation: str | None
+    synonyms: tuple[ConfigSynonym, ...] = ()
 
     @property
     def is_default(self) -> bool:

@@ -1,0 +1,233 @@
+"""Keeps the clients of each caller, which act with its own credentials; closes them when it is silent."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bowstring.clients.errors import ClosedError
+from bowstring.rest.options import RestOptions
+from bowstring.web.http_error import HttpError
+
+if TYPE_CHECKING:
+    from bowstring.clients.admin.admin import Admin
+    from bowstring.clients.producer.producer import Producer
+
+T = TypeVar("T")
+
+CLIENT_ID = "bowstring-rest"
+THREADS = 160
+"""Of the whole process; they start when they are needed."""
+CALLS_OF_ONE = 8
+"""Calls of one caller at a time; others wait."""
+
+
+class Caller:
+    """What one caller uses of the cluster. Belongs to the event loop.
+
+    Args:
+        options: of the proxy.
+        user: the caller's name, for the log; None for everybody.
+        security: settings of TLS and SASL that act as the caller.
+        threads: the pool that all callers share.
+
+    Attributes:
+        user: as given.
+        settings: arguments of clients that act as this caller. They hold secrets: never log them.
+        used_at: time.monotonic() of the last request.
+        streams: open at present.
+    """
+
+    def __init__(
+        self,
+        options: RestOptions,
+        user: str | None,
+        security: Mapping[str, Any] | None,
+        threads: ThreadPoolExecutor,
+    ):
+        self.user = user
+        self.settings: dict[str, Any] = {
+            "bootstrap_servers": options.bootstrap_servers,
+            "client_id": CLIENT_ID,
+        }
+        if security:
+            self.settings["security"] = dict(security)
+        self.used_at = time.monotonic()
+        self.streams = 0
+        self._options = options
+        self._threads = threads
+        self._slots = asyncio.Semaphore(CALLS_OF_ONE)
+        self._lock = threading.Lock()
+        self._idle: list[Admin] = []
+        self._producer: Producer | None = None
+        self._closed = False
+        self.cluster_id: str | None = None
+        """Of the cluster, once it is known."""
+
+    def __repr__(self) -> str:
+        return f"<Caller {self.user or 'everybody'}>"
+
+    async def admin(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Runs `function(admin, *arguments)` in a thread; returns what it returns.
+
+        Raises:
+            ClientError: the cluster cannot be reached, or refuses.
+        """
+        await self._slots.acquire()
+        try:
+            running = self._run(self._with_admin, function, arguments)
+        except BaseException:
+            self._slots.release()
+            raise
+        running.add_done_callback(self._free)
+        # The thread goes on when the caller has left: only its end frees the slot.
+        return await asyncio.shield(running)
+
+    def _free(self, ended: asyncio.Future[Any]) -> None:
+        self._slots.release()
+        if not ended.cancelled():
+            ended.exception()  # seen: the caller may be gone
+
+    async def thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Runs a blocking function of a stream in a thread; returns what it returns."""
+        return await self._run(function, *arguments)
+
+    def _run(self, function: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
+        call = functools.partial(function, *arguments)
+        return asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    def _with_admin(self, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+        from bowstring.clients.admin.admin import Admin
+
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the proxy stops")
+            admin = self._idle.pop() if self._idle else None
+        try:
+            if admin is None:
+                admin = Admin(**self.settings, timeout_ms=int(self._options.timeout_s * 1000))
+            return function(admin, *arguments)
+        finally:
+            with self._lock:
+                kept = not self._closed and admin is not None
+                if kept and admin is not None:
+                    self._idle.append(admin)
+            if admin is not None and not kept:
+                admin.close()
+
+    def producer(self) -> Producer:
+        """Returns the producer that all requests of the caller share; makes it. Blocks: for a thread."""
+        from bowstring.clients.producer.producer import Producer
+
+        with self._lock:
+            if self._closed:
+                raise ClosedError("the proxy stops")
+            if self._producer is None:
+                self._producer = Producer(
+                    **self.settings,
+                    linger_ms=self._options.linger_ms,
+                    buffer_memory=self._options.buffer_memory,
+                    max_request_size=self._options.record_bytes_max,
+                    max_block_ms=self._options.timeout_s * 1000,
+                    delivery_timeout_ms=max(30_000, int(self._options.timeout_s * 1000)),
+                    request_timeout_ms=int(self._options.timeout_s * 1000),
+                )
+            return self._producer
+
+    def close(self) -> None:
+        """Closes the clients; those in use close when their calls end. Blocks while records are sent."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            producer, self._producer = self._producer, None
+        for admin in idle:
+            admin.close()
+        if producer is not None:
+            producer.close(self._options.timeout_s)
+
+
+class Callers:
+    """All callers, the one used last at the end. Belongs to the event loop.
+
+    Args:
+        options: of the proxy.
+
+    Attributes:
+        options: as given.
+    """
+
+    def __init__(self, options: RestOptions):
+        self.options = options
+        self._threads = ThreadPoolExecutor(THREADS, "rest")
+        self._known: OrderedDict[str, Caller] = OrderedDict()
+        self.streams = 0
+        """Open at present."""
+
+    def find(self, fingerprint: str, user: str | None, security: Mapping[str, Any] | None) -> Caller:
+        """Returns the caller with a fingerprint of its credentials; a new one with these settings."""
+        caller = self._known.get(fingerprint)
+        if caller is None:
+            self._make_room()
+            caller = self._known[fingerprint] = Caller(self.options, user, security, self._threads)
+        caller.used_at = time.monotonic()
+        self._known.move_to_end(fingerprint)
+        return caller
+
+    def forget(self, fingerprint: str) -> None:
+        """Drops a caller whose credentials the cluster refused."""
+        caller = self._known.pop(fingerprint, None)
+        if caller is not None:
+            self._close(caller)
+
+    def open_stream(self, caller: Caller) -> None:
+        """Counts a stream of records.
+
+        Raises:
+            HttpError: 429; there are too many.
+        """
+        if self.streams >= self.options.streams_max or caller.streams >= self.options.streams_of_one:
+            raise HttpError(
+                429, 42901, "too many streams of records are open; end some, or send this again later"
+            )
+        self.streams += 1
+        caller.streams += 1
+
+    def close_stream(self, caller: Caller) -> None:
+        """Counts the end of a stream."""
+        self.streams -= 1
+        caller.streams -= 1
+        caller.used_at = time.monotonic()
+
+    def end_idle(self) -> None:
+        """Closes the clients of callers that have been silent."""
+        now = time.monotonic()
+        for fingerprint, caller in list(self._known.items()):
+            if not caller.streams and now - caller.used_at > self.options.idle_s:
+                del self._known[fingerprint]
+                self._close(caller)
+
+    def _make_room(self) -> None:
+        for fingerprint, caller in list(self._known.items()):
+            if len(self._known) < self.options.callers_max:
+                return
+            if not caller.streams:
+                del self._known[fingerprint]
+                self._close(caller)
+        if len(self._known) >= self.options.callers_max:
+            raise HttpError(503, 50301, "too many callers use the proxy; send this again later")
+
+    def _close(self, caller: Caller) -> None:
+        asyncio.get_running_loop().run_in_executor(self._threads, caller.close)
+
+    async def close(self) -> None:
+        """Closes all clients."""
+        known, self._known = list(self._known.values()), OrderedDict()
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(loop.run_in_executor(self._threads, each.close) for each in known))
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,47 @@
+"""Reads what the proxy is started with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PORT_DEFAULT = 8082
+HOST_DEFAULT = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class RestOptions:
+    """The cluster, and the bounds of what callers may use of the proxy.
+
+    Attributes:
+        bootstrap_servers: brokers to contact first, as `host:port,…`.
+        security: settings of TLS and SASL by Kafka's names; without a user. Never shown.
+        schema_registry: address of a schema registry; None without one. Never shown.
+        request_bytes_max: size of a request's body at most; streams of records have no such bound.
+        record_bytes_max: size of a record at most.
+        batch_entries_max: records of a batch (`records:batch`) at most.
+        callers_max: callers whose clients are kept.
+        streams_max: streams of records open at a time.
+        streams_of_one: of one caller.
+        buffer_memory: bytes of records that a caller's producer holds at most.
+        fetch_bytes: bytes that a stream of read records fetches ahead.
+        idle_s: clients of a caller that was silent for so long are closed.
+        linger_ms: how long the producer waits for more records.
+        timeout_s: how long a request to the cluster may take.
+    """
+
+    bootstrap_servers: str = "localhost:9092"
+    security: Mapping[str, Any] | None = field(default=None, repr=False)
+    schema_registry: str | None = field(default=None, repr=False)
+    request_bytes_max: int = 8 << 20
+    record_bytes_max: int = 1 << 20
+    batch_entries_max: int = 1_000
+    callers_max: int = 200
+    streams_max: int = 100
+    streams_of_one: int = 20
+    buffer_memory: int = 32 << 20
+    fetch_bytes: int = 16 << 20
+    idle_s: float = 600.0
+    linger_ms: float = 2.0
+    timeout_s: float = 15.0
