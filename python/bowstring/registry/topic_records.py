@@ -44,6 +44,10 @@ ENCODED_PROPERTY = (
     "__enc__"  # Confluent's registry encrypted the sensitive properties; the hash is of the plain ones
 )
 
+_DECODER = json.JSONDecoder()
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+
 
 class TopicKey(NamedTuple):
     """The key of a record.
@@ -87,15 +91,15 @@ def decode_key(key: bytes) -> TopicKey:
 
 def encode_key(key: TopicKey) -> bytes:
     """Writes a key with its members in Confluent's order."""
-    members: dict[str, object] = {"keytype": key.kind}
-    if key.kind == CONTEXT:
-        members |= {"tenant": TENANT, "context": key.name}
-    elif key.name is not None:
-        members["subject"] = key.name
-    if key.kind == SCHEMA:
-        members["version"] = key.version
-    members["magic"] = 1 if key.kind == SCHEMA else 0
-    return _dumped(members)
+    kind, name, version = key
+    if kind == SCHEMA and name is not None:  # written out: every record of a topic that is loaded comes here
+        return f'{{"keytype":"SCHEMA","subject":{_quoted(name)},"version":{version},"magic":1}}'.encode()
+    members: dict[str, object] = {"keytype": kind}
+    if kind == CONTEXT:
+        members |= {"tenant": TENANT, "context": name}
+    elif name is not None:
+        members["subject"] = name
+    return _dumped(members | {"magic": 0})
 
 
 def decode_schema(value: bytes, timestamp_ms: int | None = None) -> SchemaRecord:
@@ -253,7 +257,7 @@ def encode_max_ids(max_ids: Mapping[str, int]) -> bytes:
 
 def _object(data: bytes, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        found = _DECODER.decode(data.decode())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the {name} is no JSON: {error}") from error
     if not isinstance(found, dict):
@@ -262,7 +266,7 @@ def _object(data: bytes, name: str) -> dict[str, Any]:
 
 
 def _dumped(members: Mapping[str, object]) -> bytes:
-    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(members).encode()
 
 
 def _with_subject(subject: str | None) -> dict[str, object]:
