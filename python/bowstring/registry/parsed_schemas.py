@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bowstring.schemas.errors import InvalidSchemaError
 from bowstring.schemas.parsing import parse_schema
 from bowstring.schemas.resolved_reference import ResolvedReference
 
@@ -28,7 +29,7 @@ class ParsedSchemas:
         self._count_max = count_max
         self._chars_max = chars_max
         self._chars = 0
-        self._kept: OrderedDict[tuple[object, ...], ParsedSchema] = OrderedDict()
+        self._kept: OrderedDict[tuple[object, ...], tuple[ParsedSchema, bool]] = OrderedDict()
 
     def parse(
         self,
@@ -49,23 +50,39 @@ class ParsedSchemas:
         Raises:
             InvalidSchemaError: `text` is no schema of this kind.
         """
-        key = (kind, is_new, normalize, text, *references)
+        key = (kind, normalize, text, *references)
         found = self._kept.get(key)
-        if found is not None:
+        if found is not None and (found[1] or not is_new):
             self._kept.move_to_end(key)
-            return found
-        parsed = parse_schema(kind, text, references, is_new=is_new)
+            return found[0]
+        parsed, is_sound = _parsed(kind, text, references, is_new)
         if normalize:
             parsed = parsed.normalized()
-        self._kept[key] = parsed
-        self._chars += _chars(key)
-        while len(self._kept) > self._count_max or (self._chars > self._chars_max and len(self._kept) > 1):
+        # Stored texts are canonical: the next one to ask is a check against this version.
+        for each in {key, (kind, False, parsed.canonical, *references)}:
+            if each not in self._kept:
+                self._chars += _chars(each)
+            self._kept[each] = parsed, is_sound
+            self._kept.move_to_end(each)
+        while len(self._kept) > self._count_max or (self._chars > self._chars_max and len(self._kept) > 2):
             oldest, _ = self._kept.popitem(last=False)
             self._chars -= _chars(oldest)
         return parsed
 
     def __len__(self) -> int:
         return len(self._kept)
+
+
+def _parsed(
+    kind: str, text: str, references: Sequence[ResolvedReference], is_new: bool
+) -> tuple[ParsedSchema, bool]:
+    """The schema, which is the same with and without the rules for new ones, and whether it keeps them."""
+    try:
+        return parse_schema(kind, text, references), True
+    except InvalidSchemaError:
+        if is_new:
+            raise
+    return parse_schema(kind, text, references, is_new=False), False
 
 
 def _chars(key: tuple[object, ...]) -> int:

@@ -24,7 +24,7 @@ class SchemaReference(NamedTuple):
 
 
 class SchemaRecord:
-    """One version of a subject. Only the image changes it, and only `deleted`.
+    """One version of a subject. Only the image changes it, and only `deleted`; `meaning` is a cache.
 
     Attributes:
         subject: Qualified name.
@@ -33,10 +33,12 @@ class SchemaRecord:
         text: The schema in its canonical form.
         timestamp_ms: When its record was appended, since the epoch; None if unknown.
         md5: 16 bytes over text, references, metadata and rules.
+        meaning: Hash of what all equivalent schemas have in common; None: not computed yet, empty: it cannot be
+            parsed.
     """
 
     __slots__ = (
-        *("deleted", "id", "kind", "md5", "metadata", "references", "rule_set", "subject", "text"),
+        *("deleted", "id", "kind", "md5", "meaning", "metadata", "references", "rule_set", "subject", "text"),
         *("timestamp_ms", "version"),
     )
 
@@ -65,6 +67,7 @@ class SchemaRecord:
         self.rule_set = rule_set
         self.deleted = deleted
         self.timestamp_ms = timestamp_ms
+        self.meaning: bytes | None = None
         self.md5 = md5 if md5 is not None else schema_md5(text, references, metadata, rule_set)
 
     @property

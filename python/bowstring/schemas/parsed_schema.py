@@ -49,9 +49,14 @@ class ParsedSchema(ABC):
         Confluent's `isBackwardCompatible`. Both have the same `kind`. Empty: all such data is readable.
         """
 
+    @property
+    def meaning(self) -> str:
+        """The same text for all schemas that are `equivalent`, so that a hash of it can be kept."""
+        return self.canonical
+
     def equivalent(self, other: ParsedSchema) -> bool:
         """Whether both mean the same, however the texts arrange it; references count as if written out."""
-        return self.kind == other.kind and self.canonical == other.canonical
+        return self.kind == other.kind and self.meaning == other.meaning
 
     def has_top_level_field(self, name: str) -> bool:
         """Whether the schema's own record, object or first message has a field of this name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from bowstring.registry.operations.parsing import parse_record, parse_request
 from bowstring.registry.operations.schema_request import SchemaRequest
 from bowstring.registry.qualified_subject import context_of
@@ -70,12 +72,26 @@ def means(image: RegistryImage, request: SchemaRequest, parsed: ParsedSchema, re
     is_written_out = not request.references and bool(record.references)
     if not is_written_out and _latest_named(image, request) != _latest_named(image, record):
         return False
-    if parsed.canonical == record.text:
-        return True
-    try:
-        return parsed.equivalent(parse_record(image, record))
-    except RegistryError:
-        return False  # stored by another registry that parses what this one cannot
+    return parsed.canonical == record.text or _wanted(request, parsed) == _meaning(image, record)
+
+
+def _wanted(request: SchemaRequest, parsed: ParsedSchema) -> bytes:
+    if request.meaning is None:
+        request.meaning = _hash(parsed)
+    return request.meaning
+
+
+def _hash(parsed: ParsedSchema) -> bytes:
+    return hashlib.md5(parsed.meaning.encode(), usedforsecurity=False).digest()
+
+
+def _meaning(image: RegistryImage, record: SchemaRecord) -> bytes:
+    if record.meaning is None:
+        try:
+            record.meaning = _hash(parse_record(image, record))
+        except RegistryError:
+            record.meaning = b""  # another registry parsed what this one cannot
+    return record.meaning
 
 
 def _latest_named(image: RegistryImage, schema: SchemaRequest | SchemaRecord) -> list[tuple[str, str, int]]:

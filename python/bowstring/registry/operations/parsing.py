@@ -55,6 +55,7 @@ def parse_request(
     parsed = _parsed(image, request.kind, request.text, resolved, is_new=is_new, normalize=normalize)
     request.kind = parsed.kind
     request.text = parsed.canonical
+    request.meaning = None
     request.references = (
         tuple(sorted(dict.fromkeys(references), key=lambda each: each[1:]))
         if normalize

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bowstring.protocol.whole_numbers import INT_MAX, whole_number
 from bowstring.registry import refusals
@@ -23,6 +23,7 @@ class SchemaRequest:
         version: 0: the next one; -1: the next one, and its number goes into the metadata.
         schema_id: -1: the registry's choice.
         text: None or blank: that of the latest version.
+        meaning: As in SchemaRecord, of a parsed request.
     """
 
     subject: str
@@ -33,6 +34,7 @@ class SchemaRequest:
     references: tuple[SchemaReference, ...] = ()
     metadata: Metadata | None = None
     rule_set: RuleSet | None = None
+    meaning: bytes | None = field(default=None, compare=False)
 
     @property
     def is_empty(self) -> bool:

@@ -91,11 +91,9 @@ class AvroSchema(ParsedSchema):
         assert isinstance(previous, AvroSchema)
         return differences(self.root, previous.root)
 
-    def equivalent(self, other: ParsedSchema) -> bool:
-        """Whether both are the same but for the order of properties and aliases, references written out."""
-        return isinstance(other, AvroSchema) and self._sorted() == other._sorted()
-
-    def _sorted(self) -> str:
+    @property
+    def meaning(self) -> str:
+        """The text without the order of properties and aliases, references written out."""
         return TypeWriter(Form.SORTED).write(self.root)
 
     def has_top_level_field(self, name: str) -> bool:
