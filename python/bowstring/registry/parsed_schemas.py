@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bowstring.schemas.parsed_schema import ParsedSchema
 
 _CHARS_MAX = 32 << 20  # of the texts; what is parsed takes several times as much
-_COUNT_MAX = 1000
+_COUNT_MAX = 2000  # a text in a request, and the canonical one
 
 
 class ParsedSchemas:

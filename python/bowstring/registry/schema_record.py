@@ -33,8 +33,8 @@ class SchemaRecord:
         text: The schema in its canonical form.
         timestamp_ms: When its record was appended, since the epoch; None if unknown.
         md5: 16 bytes over text, references, metadata and rules.
-        meaning: Hash of what all equivalent schemas have in common; None: not computed yet, empty: it cannot be
-            parsed.
+        meaning: Hash of what all equivalent schemas have in common; None: not computed yet, empty: it cannot
+            be parsed.
     """
 
     __slots__ = (
