@@ -1,5 +1,5 @@
 """The interface of what makes a Python object of one value's bytes."""
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 
 class Undecodable:
@@ -20,6 +20,10 @@ cdef class ObjectDecoder:
 
     cdef object decode(self, const uint8_t *at, int64_t size):
         raise NotImplementedError
+
+    cdef object decode_with_headers(self, const uint8_t *at, int64_t size, const uint8_t *headers, const uint8_t *end,
+                                    int32_t count):
+        return self.decode(at, size)
 
     def __call__(self, bytes value not None):
         """Returns the object of one value, or an Undecodable."""

@@ -11,7 +11,9 @@ cdef class RecordSender:
     cdef public SenderLoop loop          # sends from the calling thread; None when nothing is to be sent
     cdef public object key_serializer
     cdef public object value_serializer
+    cdef public object schema_headers    # adds the headers that name the schemas of key and value; None: there are none
 
+    cdef int send_directly(self, Accumulator shared) except -1
     cdef int64_t given_ms(self, object timestamp) except? -1
     cdef Batch append(
         self, object topic, object key, const uint8_t *key_at, int64_t key_length, const uint8_t *value_at,

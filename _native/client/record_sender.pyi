@@ -33,6 +33,8 @@ class RecordSender:
     """Makes bytes of the keys that `send` is given; None takes bytes and text as they are."""
     value_serializer: Callable[[Any], bytes | None] | None
     """Makes bytes of the values that `send` is given; None takes bytes and text as they are."""
+    schema_headers: Callable[[str, Any, Any, Any], Any] | None
+    """Adds the headers that name the schemas of a record's key and value; None: there are none."""
     def send(
         self,
         topic: str,

@@ -55,7 +55,6 @@ cdef class RecordSender:
             ValueEncodeError: the format does not fit. ClosedError: after close(). ForkedError: in a forked process.
         """
         cdef Accumulator shared = self.accumulator
-        cdef PartitionQueue queue
         cdef Batch batch
         cdef RecordFuture future
         cdef const uint8_t *value_at, *key_at
@@ -67,6 +66,8 @@ cdef class RecordSender:
             value = self.value_serializer(value)
         if self.key_serializer is not None:
             key = self.key_serializer(key)
+        if self.schema_headers is not None:
+            headers = self.schema_headers(topic, value, key, headers)
         if value is not None and not PyBytes_CheckExact(value):
             value = self.payload(topic, value, "value")
         if key is not None and not PyBytes_CheckExact(key):
@@ -88,13 +89,18 @@ cdef class RecordSender:
         if on_delivery is not None:
             batch.note_callback(on_delivery, future)
         if shared.direct_queue is not None:
-            queue = shared.direct_queue
-            shared.direct_queue = None
-            try:
-                self.loop.send_now(queue)
-            except Exception:                            # no memory, no stack: the record is taken, the sender goes on
-                shared.wake()
+            self.send_directly(shared)
         return future
+
+    cdef int send_directly(self, Accumulator shared) except -1:
+        """Sends from the calling thread what the accumulator has for it."""
+        cdef PartitionQueue queue = shared.direct_queue
+        shared.direct_queue = None
+        try:
+            self.loop.send_now(queue)
+        except Exception:                                # no memory, no stack: the record is taken, the sender goes on
+            shared.wake()
+        return 0
 
     cdef int64_t given_ms(self, object timestamp) except? -1:
         """The milliseconds of a timestamp that is given."""

@@ -263,13 +263,16 @@ cdef class RecordReader:
         self.untracked = cls.__dictoffset__ == 0
         self.most, self.left = PY_SSIZE_T_MAX, False
 
-    cdef object decoded(self, ObjectDecoder decoder, str field, const uint8_t *at, int32_t length):
+    cdef object decoded(self, ObjectDecoder decoder, str field, const Record *r, const uint8_t *at, int32_t length):
         """Returns the object of a key or value; its bytes if it does not decode."""
         if decoder is None:
             return optional_bytes(at, length)
         if length < 0:
             return None
-        made = decoder.decode(at, length)
+        if r.header_count > 0:
+            made = decoder.decode_with_headers(at, length, r.headers, r.end, r.header_count)
+        else:
+            made = decoder.decode(at, length)
         if type(made) is not Undecodable:
             return made
         self.bad.append((len(self.out), field, made.reason))
@@ -312,8 +315,8 @@ cdef class RecordReader:
                 key, value = optional_bytes(r.key, r.key_length), optional_bytes(r.value, r.value_length)
             else:
                 bad = len(self.bad)
-                key = self.decoded(self.keys, "key", r.key, r.key_length)
-                value = self.decoded(self.values, "value", r.value, r.value_length)
+                key = self.decoded(self.keys, "key", &r, r.key, r.key_length)
+                value = self.decoded(self.values, "value", &r, r.value, r.value_length)
                 if len(self.bad) > bad:     # both as they are, for a dead-letter topic
                     key, value = optional_bytes(r.key, r.key_length), optional_bytes(r.value, r.value_length)
             put(made, field + 3, key)

@@ -41,6 +41,7 @@ ctypedef struct Rows:
     const uint8_t *offsets  # or views
     const uint8_t *data
     const uint8_t **buffers
+    int64_t skip            # bytes at the start of each value that are left out
 
 cdef bint column_reserve(Column *column, int64_t rows) noexcept nogil
 cdef void column_clear(Column *column, int64_t row) noexcept nogil
@@ -143,6 +144,9 @@ cdef inline bint rows_get(const Rows *rows, int64_t i, const uint8_t **at, int64
             memcpy(&buffer_index, view + 8, 4)
             memcpy(&start, view + 12, 4)
             at[0] = rows.buffers[buffer_index] + start
+    begin = min(rows.skip, size[0])
+    at[0] += begin
+    size[0] -= begin
     return True
 
 

@@ -18,4 +18,5 @@ class Input:
         offsets: int,
         data: int,
         buffers: list[int],
+        skip: int = 0,
     ) -> Self: ...

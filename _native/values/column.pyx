@@ -222,13 +222,14 @@ cdef class Input:
         first, count: the rows to decode.
         validity, offsets, data: addresses, 0 for none; of views, `offsets` are the views.
         buffers: addresses of the buffers of views.
+        skip: bytes at the start of each value that are left out.
     """
 
     def __cinit__(self, owner, int layout, int64_t first, int64_t count, uintptr_t validity, uintptr_t offsets,
-                  uintptr_t data, list buffers):
+                  uintptr_t data, list buffers, int64_t skip=0):
         cdef int i
         self.owner = owner
-        self.rows.layout, self.rows.first, self.rows.count = layout, first, count
+        self.rows.layout, self.rows.first, self.rows.count, self.rows.skip = layout, first, count, skip
         self.rows.validity = <const uint8_t *>validity
         self.rows.offsets = <const uint8_t *>offsets
         self.rows.data = <const uint8_t *>data

@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from bowstring.clients.records import RecordMetadata as RecordMetadata
     from bowstring.clients.records import SubscriptionPattern as SubscriptionPattern
     from bowstring.clients.records import TopicPartition as TopicPartition
+    from bowstring.clients.registry.registry import Registry as Registry
+    from bowstring.clients.registry.registry_errors import SchemaRegistryError as SchemaRegistryError
     from bowstring.clients.share.consumer import ShareConsumer as ShareConsumer
     from bowstring.clients.share.records import ShareRecord as ShareRecord
     from bowstring.cluster.cluster import Cluster as Cluster
@@ -147,8 +149,10 @@ _MODULES = {
     "RecordMetadata": "clients.records",
     "RecordTooLargeError": "clients.errors",
     "Records": "tables",
+    "Registry": "clients.registry",
     "RequestTimedOutError": "clients.errors",
     "ResourcePatternType": "protocol.acls",
+    "SchemaRegistryError": "clients.registry.registry_errors",
     "ScramCredentialInfo": "clients.admin.scram_users",
     "ScramMechanism": "clients.admin.scram_users",
     "ShareConsumer": "clients.share.consumer",
@@ -228,8 +232,10 @@ __all__ = [
     "RecordMetadata",
     "RecordTooLargeError",
     "Records",
+    "Registry",
     "RequestTimedOutError",
     "ResourcePatternType",
+    "SchemaRegistryError",
     "ScramCredentialInfo",
     "ScramMechanism",
     "ShareConsumer",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bowstring.clients.arguments import checked
 from bowstring.clients.arrow.arrow_format import ArrowFormat, pyarrow
-from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat, named_format
+from bowstring.clients.arrow.typed_values import TypedColumns, ValueFormat, format_for, named_format
 from bowstring.clients.choices import IsolationLevel, Layout, TimestampUnit
 from bowstring.clients.config.security import environment_security
 from bowstring.clients.consumer.range_reader import BoundedConsumer
@@ -150,9 +150,14 @@ class Scan:
         columns = form["columns"]
         form["columns"] = None if columns is None else tuple(columns)
         wanted = ArrowFormat(**form).schema
-        self._typed = TypedColumns(wanted, formats)
+        topics = (topic,) if isinstance(topic, str) else tuple(topic)
+        self._typed = TypedColumns(
+            wanted, {name: format_for(each, topics, name) for name, each in formats.items()}
+        )
         self.schema = self._typed.schema
-        self._names = wanted.names
+        self._names = self._typed.columns_to_read
+        if len(self._names) > len(wanted.names):
+            form["columns"] = self._names
         self._fused = fused
         if fused is not None:
             kept = () if fused.aggregate else form["columns"]
@@ -165,7 +170,7 @@ class Scan:
         policy: dict[str, Any] = {} if _has_offsets(start) else {"auto_offset_reset": "earliest"}
         self._consumer = BoundedConsumer(bootstrap_servers, {}, **policy, **configs)
         try:
-            self._partitions = self._named([topic] if isinstance(topic, str) else topic, partitions)
+            self._partitions = self._named(topics, partitions)
             self._ranges = ranges(self._consumer, self._partitions, start, end)
             self._consumer.restrict(self._ranges)
         except BaseException:

@@ -116,15 +116,16 @@ CLIENT_PACKAGES = {
     },
     "values": {"clients", "_native.base", "_native.values"},
     "clients.arrow": {"clients", "values", "_native.arrow", "_native.base"},
+    "clients.registry": {"clients", "values", "_native.base", "_native.values"},
     "clients.local": {"clients", "clients.net", "protocol", "_native.client"},
     "clients.consumer": {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.local"),
         *("clients.net", "clients.producer", "protocol"),
-        *("_native.arrow", "_native.base", "_native.client", "_native.record"),
+        *("_native.arrow", "_native.client", "_native.record"),
     },
     "clients.share": {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.net", "protocol"),
-        *("_native.arrow", "_native.base", "_native.record"),
+        *("_native.arrow", "_native.record"),
     },
 }
 OUTER_PACKAGES = {
@@ -137,7 +138,7 @@ OUTER_PACKAGES = {
     "monitoring": set(),
     "audit": {"clients", "clients.consumer", "spark"},
     "kernels": {"clients"},
-    "search": {"clients", "clients.consumer"},
+    "search": {"clients.registry", "clients", "clients.consumer"},
     "schemas": {"clients", "protocol"},
     "registry.store": {
         *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.group", "clients.net"),
@@ -185,6 +186,7 @@ OUTER_PACKAGES = {
     },
     "rest.v3": {"clients", "clients.admin", "protocol", "rest", "rest.records", "web"},
     "console": {
+        "clients.registry",
         *("audit", "clients", "clients.admin", "clients.config", "clients.consumer", "clients.producer"),
         *("operations", "protocol", "search", "security", "version"),
     },
@@ -199,6 +201,7 @@ OUTER_PACKAGES = {
         "_native.record",
     },
     "cli": {
+        "clients.registry",
         *("audit", "clients", "clients.admin", "clients.config", "clients.consumer", "clients.net"),
         *("clients.producer", "clients.share", "cluster", "console", "demo", "engine.broker"),
         *("engine.configs", "engine.migration", "engine.quorum", "engine.storage", "operations"),

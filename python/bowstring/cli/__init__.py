@@ -1,10 +1,10 @@
 """Runs the command line: `main` is the entry point of `bowstring` and `python -m bowstring`.
 
 Imported by: nothing.
-May import: audit, clients, clients.admin, clients.config, clients.consumer, clients.net, clients.producer,
-clients.share, cluster, console, demo, engine.broker, engine.configs, engine.migration, engine.quorum,
-engine.storage, monitoring, operations, pipeline, protocol, rest, search, security, serve, spark, version,
-_native.base, _native.log, _native.protocol, _native.record.
+May import: _native.base, _native.log, _native.protocol, _native.record, audit, clients, clients.admin,
+clients.config, clients.consumer, clients.net, clients.producer, clients.registry, clients.share, cluster,
+console, demo, engine.broker, engine.configs, engine.migration, engine.quorum, engine.storage, monitoring,
+operations, pipeline, protocol, rest, search, security, serve, spark, version.
 """
 
 from __future__ import annotations

@@ -76,11 +76,11 @@ def _print(
 ) -> None:
     from dataclasses import replace
 
+    from bowstring.clients.registry.registry_client import RegistryClient
     from bowstring.search.record_search import SearchLimits, search
-    from bowstring.search.schema_registry import SchemaRegistry
     from bowstring.search.value_decoder import ValueDecoder
 
-    decoder = ValueDecoder(SchemaRegistry(schema_registry) if schema_registry else None)
+    decoder = ValueDecoder(RegistryClient(schema_registry) if schema_registry else None)
     whole = sys.maxsize
     limits = SearchLimits(TURN_S, whole, whole, kept_bytes=whole)
     request = replace(request, **start)

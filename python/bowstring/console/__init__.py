@@ -1,6 +1,6 @@
 """Serves the console: web pages that show a cluster, Bowstring's or Apache Kafka's.
 
 Imported by: cli.
-May import: audit, clients, clients.admin, clients.config, clients.consumer, clients.producer, operations,
-protocol, search, security, version.
+May import: audit, clients, clients.admin, clients.config, clients.consumer, clients.producer,
+clients.registry, operations, protocol, search, security, version.
 """

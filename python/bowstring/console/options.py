@@ -70,9 +70,9 @@ class ConsoleOptions:
         if not self.sign_in:
             client_security(self.security)
         if self.schema_registry is not None:
-            from bowstring.search.schema_registry import SchemaRegistry
+            from bowstring.clients.registry.registry_client import RegistryClient
 
-            SchemaRegistry(self.schema_registry)
+            RegistryClient(self.schema_registry)
         if self.sign_in and not self._has_sasl():
             raise ConfigError(
                 "users can sign in only to a cluster with SASL: set security.protocol=SASL_SSL (or "

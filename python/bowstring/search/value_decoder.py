@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from bowstring.clients.errors import ClientError
-from bowstring.search.schema_decoders import Decode, decoder
-from bowstring.search.schema_registry import FAILURE_KEPT_S, SchemaRegistry
+from bowstring.clients.registry.registry_client import FAILURE_KEPT_S, RegistryClient
+from bowstring.clients.registry.tree_decoders import Decode, tree_decoder
 
 DEPTH_MAX = 64
 HEADER_SIZE = 5
@@ -49,7 +49,7 @@ class ValueDecoder:
         registry: where schemas are; None shows only JSON and text.
     """
 
-    def __init__(self, registry: SchemaRegistry | None = None):
+    def __init__(self, registry: RegistryClient | None = None):
         self._registry = registry
         self._lock = threading.Lock()
         self._decoders: dict[int, tuple[str, Decode]] = {}
@@ -97,7 +97,7 @@ class ValueDecoder:
         if failure and time.monotonic() - failed_at < FAILURE_KEPT_S:
             return failure
         try:
-            found = decoder(self._registry, schema_id)
+            found = tree_decoder(self._registry, self._registry.by_id(schema_id))
         except ClientError as error:
             with self._lock:
                 if len(self._failures) > 1_000:

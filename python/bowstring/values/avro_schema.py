@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from bowstring.values.errors import ValueSchemaError
 from bowstring.values.json_schema import schema_document
 
-AvroSchema: TypeAlias = Mapping[str, Any] | str | Path | type
+
+class ReferringSchema(NamedTuple):
+    """A schema with those that it refers to.
+
+    Attributes:
+        text: its JSON, or a mapping, or a file's path.
+        references: the texts of the others, dependencies first.
+        column: if not empty, values are of any type, and become the only column, of this name.
+    """
+
+    text: Any
+    references: tuple[str, ...] = ()
+    column: str = ""
+
+
+AvroSchema: TypeAlias = Mapping[str, Any] | str | Path | type | ReferringSchema
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _NAMED = ("record", "error", "enum", "fixed")
@@ -118,10 +133,21 @@ def parse_avro(schema: AvroSchema) -> AvroType:
     Raises:
         ValueSchemaError: it is not an Avro schema, or contains itself, which columns cannot represent.
     """
-    document: Any = schema
+    whole = schema if isinstance(schema, ReferringSchema) else ReferringSchema(schema)
+    parser = _Parser()
+    for each in whole.references:
+        parser.parse(_document(each), "")
+    found = parser.parse(_document(whole.text), "")
+    if whole.column:
+        # A record of one field is encoded as the field.
+        return AvroType("record", whole.column, fields=[AvroField(whole.column, found)])
+    return found
+
+
+def _document(schema: Any) -> Any:
     if isinstance(schema, Path) or (isinstance(schema, str) and schema not in PRIMITIVES):
-        document = schema_document(schema)
-    return _Parser().parse(document, "")
+        return schema_document(schema)
+    return schema
 
 
 class _Parser:

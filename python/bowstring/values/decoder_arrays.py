@@ -35,8 +35,10 @@ def binary_array(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values
 
 
-def decoder_input(values: pa.Array) -> Input:
-    """Converts the result of `binary_array` for a native decoder."""
+def decoder_input(values: pa.Array, skip: int = 0) -> Input:
+    """Converts the result of `binary_array` for a native decoder, which leaves out `skip` bytes at the start
+    of each value.
+    """
     buffers = values.buffers()
     addresses = [0 if buffer is None else buffer.address for buffer in buffers]
     layout = 0 if values.type in _VIEWS else 4 if values.type in _SMALL else 8
@@ -50,6 +52,7 @@ def decoder_input(values: pa.Array) -> Input:
         addresses[1],
         data[0] if data else 0,
         addresses[2:] if layout == 0 else [],
+        skip,
     )
 
 

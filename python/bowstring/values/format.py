@@ -109,10 +109,17 @@ class ValueFormat(ABC):
             self._decoder = self._make_decoder()
         return self._decoder
 
+    # The first bytes of every value that is encoded; None: those of the framing.
+    _start: bytes | None = None
+
+    def _first_bytes(self) -> bytes:
+        if self._start is not None:
+            return self._start
+        return prefix(self._schema_id, self._indexes) if self.framing else b""
+
     def _native_encoder(self) -> Encoder:
         if "_encoder" not in vars(self):
-            start = prefix(self._schema_id, self._indexes) if self.framing else b""
-            self._encoder = self._make_encoder(start)
+            self._encoder = self._make_encoder(self._first_bytes())
         return self._encoder
 
     def _required_type(self) -> pa.StructType:
@@ -209,12 +216,7 @@ class ValueFormat(ABC):
         if not isinstance(array, pa.Array | pa.ChunkedArray):
             raise ConfigError(f"array is {_kind(array)}, it must be an Arrow array: pyarrow.array([b'…'])")
         values = binary_array(array)
-        with self._lock:
-            try:
-                finished, bad = self._decode(decoder_input(values))
-            except OverflowError:
-                raise ValuesTooLargeError from None
-        structs = arrow_array(self.type, finished)
+        structs, bad = self.decode_all(values)
         if not bad:
             return structs, None
         if self.on_error == "raise":
@@ -223,6 +225,23 @@ class ValueFormat(ABC):
         for row, reason in bad:
             reasons[row] = reason
         return structs, pa.array(reasons, pa.string())
+
+    def decode_all(self, values: pa.Array, skip: int = 0) -> tuple[pa.StructArray, list[tuple[int, str]]]:
+        """Returns a struct for each value, and the rows and errors of bad ones, whatever `on_error` is.
+
+        Args:
+            values: of a layout that decoders accept.
+            skip: bytes at the start of each value that are left out.
+
+        Raises:
+            ValuesTooLargeError: one column has 2 GiB of strings.
+        """
+        with self._lock:
+            try:
+                finished, bad = self._decode(decoder_input(values, skip))
+            except OverflowError:
+                raise ValuesTooLargeError from None
+        return arrow_array(self.type, finished), bad
 
     def encode(self, columns: pa.StructArray | pa.RecordBatch | pa.Table) -> pa.BinaryArray:
         """Encodes columns in bulk: one value for each row; a null struct gives null.
@@ -282,6 +301,17 @@ class ValueFormat(ABC):
         Args:
             on_error: "column", "raise" or a DeadLetter.
         """
+        return self._changed(on_error=on_error)
+
+    def with_start(self, start: bytes) -> Self:
+        """Returns the same format with other first bytes of every value that is encoded.
+
+        Args:
+            start: the bytes.
+        """
+        return self._changed(_start=start)
+
+    def _changed(self, **attributes: Any) -> Self:
         other = type(self).__new__(type(self))
-        other.__setstate__({**self.__getstate__(), "on_error": on_error})
+        other.__setstate__({**self.__getstate__(), **attributes})
         return other

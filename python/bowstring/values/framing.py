@@ -13,12 +13,16 @@ def prefix(schema_id: int, message_indexes: tuple[int, ...] | None = None) -> by
     Args:
         message_indexes: of a Protobuf message: its index in the file, then in the enclosing message ...
     """
-    head = struct.pack(">bI", 0, schema_id)
+    return struct.pack(">bI", 0, schema_id) + indexes_bytes(message_indexes)
+
+
+def indexes_bytes(message_indexes: tuple[int, ...] | None) -> bytes:
+    """Returns the indexes of a Protobuf message as they follow a schema's id; empty for None."""
     if message_indexes is None:
-        return head
+        return b""
     if message_indexes == (0,):
-        return head + b"\0"
-    return head + b"".join(_varint(number) for number in (len(message_indexes), *message_indexes))
+        return b"\0"
+    return b"".join(_varint(number) for number in (len(message_indexes), *message_indexes))
 
 
 def _varint(value: int) -> bytes:

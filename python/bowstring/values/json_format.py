@@ -14,7 +14,6 @@ from bowstring.values.class_schema import ClassSchema, is_schema_class
 from bowstring.values.decoder_arrays import describe, nullable, storage_type
 from bowstring.values.errors import ValueEncodeError, ValueSchemaError
 from bowstring.values.format import Framing, OnError, ValueFormat
-from bowstring.values.framing import prefix
 from bowstring.values.json_schema import JsonSchema, json_type
 from bowstring.values.object_plan import object_plan
 
@@ -115,7 +114,7 @@ class Json(ValueFormat):
             return super().encode_value(value)
         try:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-            return (prefix(self._schema_id) if self.framing else b"") + text.encode()
+            return self._first_bytes() + text.encode()
         except (TypeError, ValueError) as error:
             raise ValueEncodeError(f"the value is not JSON: {error}") from None
 

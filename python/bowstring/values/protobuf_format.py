@@ -12,7 +12,6 @@ from bowstring._native.values.protobuf_decode import ProtobufDecoder
 from bowstring._native.values.protobuf_encode import ProtobufEncoder
 from bowstring.values.errors import ValueEncodeError
 from bowstring.values.format import Framing, OnError, ValueFormat
-from bowstring.values.framing import prefix
 from bowstring.values.object_plan import object_plan
 from bowstring.values.protobuf_schema import MessageShape, ProtobufSchema, descriptor_of, message_indexes
 
@@ -62,6 +61,16 @@ class Protobuf(ValueFormat):
         self._plan = shape.plan()
         self._encode_plan = shape.encode_plan()
 
+    @property
+    def message_name(self) -> str:
+        """The message's full name."""
+        return str(self._name)
+
+    @property
+    def message_indexes(self) -> tuple[int, ...]:
+        """The message's index in its file, or that of the enclosing message followed by its own there."""
+        return self._indexes
+
     def __repr__(self) -> str:
         return f"Protobuf({self._name})"
 
@@ -81,8 +90,7 @@ class Protobuf(ValueFormat):
             raise ValueEncodeError(
                 f"the value is a message {descriptor.full_name}, it must be a {self._name}"
             )
-        start = prefix(self._schema_id, self._indexes) if self.framing else b""
-        return start + bytes(value.SerializeToString())
+        return self._first_bytes() + bytes(value.SerializeToString())
 
     def object_decoder(self) -> ObjectDecoder:
         """Returns a new decoder to objects, for one thread."""

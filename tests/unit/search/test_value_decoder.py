@@ -11,7 +11,8 @@ from io import BytesIO
 import pytest
 
 from bowstring.clients.errors import ConfigError
-from bowstring.search.schema_registry import SchemaRegistry, SchemaRegistryError
+from bowstring.clients.registry.registry_client import RegistryClient
+from bowstring.clients.registry.registry_errors import SchemaRegistryError
 from bowstring.search.value_decoder import Decoded, ValueDecoder, plain_json
 from tests.support.addresses import own_address
 
@@ -123,7 +124,7 @@ def served():
 
 @pytest.fixture
 def registry(served):
-    return SchemaRegistry(f"http://ann:s3cret@{own_address()}:{served.server_port}/")
+    return RegistryClient(f"http://ann:s3cret@{own_address()}:{served.server_port}/")
 
 
 def test_avro_by_schema_id(registry, served):
@@ -163,9 +164,9 @@ def test_registry_failures_are_notes(registry, served):
             found = decoder.decode(struct.pack(">bI", 0, schema_id) + b"\1\2\3")
             assert found.kind == "bytes" and reason in found.note and "s3cret" not in found.note
     assert len(served.asked) == 4, "failures are kept for a while"
-    refused = SchemaRegistry(f"http://{own_address()}:{served.server_port}")
+    refused = RegistryClient(f"http://{own_address()}:{served.server_port}")
     with pytest.raises(SchemaRegistryError, match="refuses the user"):
         refused.by_id(1)
     assert "s3cret" not in repr(registry)
     with pytest.raises(ConfigError, match="http://registry:8081"):
-        SchemaRegistry("file:///etc/passwd")
+        RegistryClient("file:///etc/passwd")

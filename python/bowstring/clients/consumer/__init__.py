@@ -2,6 +2,6 @@
 
 Imported by: aio, audit, cli, console, demo, exactly_once, registry.store, rest.records, search, spark,
 tables.
-May import: _native.arrow, _native.base, _native.client, _native.record, arrow, clients, config, group,
-local, net, producer, protocol.
+May import: _native.arrow, _native.client, _native.record, arrow, clients, config, group, local, net,
+producer, protocol.
 """

@@ -39,6 +39,7 @@ class ArrowReading:
     _until: Callable[..., None]
     _begin_poll: Callable[[], None]
     take_back: Callable[[], None]
+    subscription: Callable[[], set[str]]
     _counts: WindowCounts | None
     _window_ms: int
     _count_kept: Callable[[], None]
@@ -101,13 +102,16 @@ class ArrowReading:
             (3, ['offset', 'value'])
         """
         form = self._format(columns, layout, timestamp_unit)
+        typed = self._typed_columns(form)
+        if typed is not None:
+            form = self._format(typed.columns_to_read, layout, timestamp_unit)
         rows = form.rows(most_records(max_records, ROWS_MAX), max_bytes or POLL_BYTES_MAX, self._window_ms)
         deadline = time.monotonic() + seconds(timeout)
         with self._owner:
             self._begin_poll()
             self._until(deadline, lambda: self._take_arrow(rows))
             batch = form.batch(rows, tuple(self._topic_numbers))
-        return self._decoded(batch, self._typed_columns(form))
+        return self._decoded(batch, typed)
 
     def _decoded(self, batch: pa.RecordBatch, typed: TypedColumns | None) -> pa.RecordBatch:
         """Decodes keys and values; records that are not returned must not be committed or counted."""
@@ -186,9 +190,17 @@ class ArrowReading:
         wanted = {name: each for name, each in self._typed.items() if each and name in form.schema.names}
         if not wanted:
             return None
-        from bowstring.clients.arrow.typed_values import TypedColumns
+        from bowstring.clients.arrow.typed_values import TypedColumns, format_for
 
-        return TypedColumns(form.schema, wanted)
+        topics = self._topics_read()
+        return TypedColumns(
+            form.schema, {name: format_for(each, topics, name) for name, each in wanted.items()}
+        )
+
+    def _topics_read(self) -> tuple[str, ...]:
+        """Returns the topics that are subscribed, else those that are assigned."""
+        names = self.subscription() or {partition.topic for partition, _ in self._positions.items()}
+        return tuple(sorted(names))
 
     def _format(
         self, columns: Iterable[str] | None, layout: Layout, timestamp_unit: TimestampUnit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from bowstring._native.record import compression
 from bowstring._native.record import decode as native
@@ -13,9 +13,7 @@ from bowstring.clients.errors import CorruptBatchError
 from bowstring.clients.records import Record, TopicPartition
 
 if TYPE_CHECKING:
-    from bowstring._native.base.object_decoder import ObjectDecoder
-
-ObjectDecoders: TypeAlias = "tuple[ObjectDecoder | None, ObjectDecoder | None]"
+    from bowstring.clients.arrow.typed_values import DecoderPair
 
 
 def scan(data: memoryview, partition: TopicPartition, offset: int) -> tuple[int, int, int]:
@@ -103,7 +101,7 @@ def decode(
 
 
 def decode_objects(
-    chunk: Chunk, partition: TopicPartition, limit: int, objects: ObjectDecoders, most: int
+    chunk: Chunk, partition: TopicPartition, limit: int, objects: DecoderPair, most: int
 ) -> tuple[list[Record], int, tuple[int, int], Chunk | None, list[Undecoded]]:
     """Does what `decode` does, with objects instead of keys and values, and not all at once: what lives long
     costs the garbage collector more than the decoder takes.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring._native.client.window_counts import WindowCounts
-from bowstring.clients.arrow.typed_values import object_decoder_of
+from bowstring.clients.arrow.typed_values import ObjectDecoders
 from bowstring.clients.consumer import record_batches
 from bowstring.clients.consumer.partition_state import Chunk, PartitionState, Positions
 from bowstring.clients.consumer.undecodable import Undecodables
@@ -49,7 +49,7 @@ class RecordReading:
     _check_crcs: bool
     _max_decompressed_batch_bytes: int
     _max_poll_records: int
-    _objects: record_batches.ObjectDecoders = (None, None)
+    _objects: ObjectDecoders
     _undecodables: Undecodables
     _woken = False
     _until: Callable[..., None]
@@ -58,7 +58,7 @@ class RecordReading:
     _count_kept: Callable[[], None]
 
     def _prepare_objects(self, key: ValueFormat | None, value: ValueFormat | None) -> None:
-        self._objects = (object_decoder_of(key), object_decoder_of(value))
+        self._objects = ObjectDecoders(key, value)
 
     def poll(self, timeout: float | None = 1.0, *, max_records: int | None = None) -> list[Record]:
         """Returns records that have arrived; waits for the first up to `timeout` seconds, with None or -1
@@ -183,7 +183,7 @@ class RecordReading:
         undecoded bytes if the poll already has records: decoding many records in advance costs more (cache
         misses) than another poll.
         """
-        whole = self._objects == (None, None)
+        whole = self._objects.are_bytes
         state.begin(self._positions.poll_number)
         while len(records) < limit:
             unread = 0 if state.is_decoded or not state.chunks else state.chunks[0].record_count
@@ -228,7 +228,7 @@ class RecordReading:
             chunk = record_batches.take_good(state, self._check_crcs, partition)
             rest: Chunk | None = chunk
             try:
-                if self._objects == (None, None):
+                if self._objects.are_bytes:
                     state.decoded, next_offset, state.decoded_times, rest = record_batches.decode(
                         chunk, partition, self._max_decompressed_batch_bytes
                     )
@@ -238,7 +238,7 @@ class RecordReading:
                             chunk,
                             partition,
                             self._max_decompressed_batch_bytes,
-                            self._objects,
+                            self._objects.of(partition.topic),
                             OBJECTS_AT_ONCE,
                         )
                     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -103,18 +104,20 @@ def _encoded(data: Any, names: dict[str, str], formats: dict[str, Any]) -> pa.Re
         reader = pa.RecordBatchReader.from_batches(batch.schema, [batch])
     else:
         raise ConfigError(f"a {type(data).__name__} is no Arrow data: it has no __arrow_c_stream__")
+    headers = names["headers"]
     kept = [name for name in names.values() if name in reader.schema.names]
     typed = [name for name in reader.schema.names if name not in kept and name not in IGNORED]
     by_role: dict[str, list[str]] = {}
+    schemas = {role: getattr(form, "write_schema", None) or form.schema for role, form in formats.items()}
     if "key" in formats:
-        own = set(formats["key"].schema.names)
+        own = set(schemas["key"].names)
         by_role["key"] = [name for name in typed if name in own]
     if "value" in formats:
         by_role["value"] = [name for name in typed if name not in by_role.get("key", ())]
     for role, columns in by_role.items():
         if not columns:
             raise ConfigError(f"there are no columns for the format given as {role}: {reader.schema.names}")
-        extra = [name for name in columns if name not in formats[role].schema.names]
+        extra = [name for name in columns if name not in schemas[role].names]
         if extra:
             raise ConfigError(f"column {extra[0]!r} is not in the schema of the format given as {role}")
         if role in kept:
@@ -125,8 +128,16 @@ def _encoded(data: Any, names: dict[str, str], formats: dict[str, Any]) -> pa.Re
             arrays = {name: batch.column(name) for name in kept}
             for role, columns in by_role.items():
                 arrays[role] = formats[role].encode(batch.select(columns))
+            for role in by_role:
+                if hasattr(formats[role], "add_headers"):
+                    made = formats[role].add_headers(arrays.get(headers), arrays[role])
+                    arrays |= {} if made is None else {headers: made}
             yield pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
 
-    fields = [reader.schema.field(name) for name in kept]
-    schema = pa.schema([*fields, *(pa.field(role, pa.binary()) for role in by_role)])
-    return pa.RecordBatchReader.from_batches(schema, batches())
+    made = batches()
+    first = next(made, None)
+    if first is None:
+        fields = [reader.schema.field(name) for name in kept]
+        schema = pa.schema([*fields, *(pa.field(role, pa.binary()) for role in by_role)])
+        return pa.RecordBatchReader.from_batches(schema, [])
+    return pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], made))

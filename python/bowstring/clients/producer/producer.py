@@ -150,6 +150,7 @@ class Producer(TransactionalSending, RecordSender):
 
     _typed: Mapping[str, str | Format] = {"key": "key", "value": "value"}
     _encode_one: Mapping[str, Callable[[Any], bytes | None]] = {}
+    _by_topic: Mapping[str, Any] = {}
 
     @configurable(PRODUCER)
     def __init__(
@@ -259,6 +260,10 @@ class Producer(TransactionalSending, RecordSender):
         self._typed = {"key": key or "key", "value": value or "value"}
         encoders = {"key": getattr(key, "encode_value", None), "value": getattr(value, "encode_value", None)}
         self._encode_one = {what: encode for what, encode in encoders.items() if encode is not None}
+        formats = {"key": key, "value": value}
+        self._by_topic = {what: form for what, form in formats.items() if hasattr(form, "for_topic")}
+        by_header = any(form.wire == "headers" for form in self._by_topic.values())
+        self.schema_headers = self._with_schema_headers if by_header else None
 
     def _listen(self, on_error: OnError | None) -> None:
         self.troubles = Troubles(_log)
@@ -325,7 +330,11 @@ class Producer(TransactionalSending, RecordSender):
             "partition": partition,
             "headers": headers,
         }
-        return send_arrow(self, self.find_topic, topic, data, roles)
+        bound = {
+            role: form.for_topic(topic, role) if hasattr(form, "for_topic") else form
+            for role, form in roles.items()
+        }
+        return send_arrow(self, self.find_topic, topic, data, bound)
 
     def send_columns(
         self,
@@ -553,13 +562,26 @@ class Producer(TransactionalSending, RecordSender):
         Raises:
             ConfigError, ValueEncodeError: it is of a wrong type, or the format does not fit it.
         """
-        encode = self._encode_one.get(what)
+        form = self._by_topic.get(what)
+        encode = self._encode_one.get(what) if form is None else form.for_topic(topic, what).encode_value
         if encode is None or isinstance(data, bytearray | memoryview):
             return _to_bytes(data, what, self._typed[what])
         try:
             return encode(data)
         except ClientError as error:
+            if not isinstance(error, ValueError):  # it is of a registry, and not about the value
+                raise
             raise type(error)(f"topic {topic!r}, {what}: {error}") from None
+
+    def _with_schema_headers(self, topic: str, value: Any, key: Any, headers: Any) -> Any:
+        """Returns headers with those that name the schemas of a record's key and value."""
+        added = [
+            header
+            for what, data in (("key", key), ("value", value))
+            if (form := self._by_topic.get(what)) is not None
+            and (header := form.for_topic(topic, what).header_of(data)) is not None
+        ]
+        return [*self._header_pairs(headers or ()), *added] if added else headers
 
     def _timestamp_ms(self, timestamp: Any) -> int:
         return milliseconds("timestamp", timestamp)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring._native.record import compression
 from bowstring._native.record import decode as native
@@ -16,9 +16,7 @@ from bowstring.clients.share.records import ShareRecord
 from bowstring.clients.undecodable_policy import UndecodableRecord
 
 if TYPE_CHECKING:
-    from bowstring._native.base.object_decoder import ObjectDecoder
-
-ObjectDecoders: TypeAlias = "tuple[ObjectDecoder | None, ObjectDecoder | None]"
+    from bowstring.clients.arrow.typed_values import DecoderPair
 
 
 class Unreadable(NamedTuple):
@@ -50,9 +48,7 @@ class Decoded(NamedTuple):
     errors: list[CorruptBatchError]
 
 
-def decode(
-    delivered: Delivered, verify_crc: bool, limit: int, objects: ObjectDecoders = (None, None)
-) -> Decoded:
+def decode(delivered: Delivered, verify_crc: bool, limit: int, objects: DecoderPair | None = None) -> Decoded:
     """Decodes what was delivered, and notes in its ranges at which offsets there are records.
 
     The records of a batch that cannot be read are rejected; those of the batches around it are returned.
@@ -68,7 +64,13 @@ def decode(
     while data:
         try:
             good, size, offset, _, faults = native.decode_good_objects(
-                Record, *delivered.partition, data, offset, *objects, verify_crc=verify_crc, limit=limit
+                Record,
+                *delivered.partition,
+                data,
+                offset,
+                *(objects or (None, None)),
+                verify_crc=verify_crc,
+                limit=limit,
             )
         except (CorruptBatch, compression.CompressionError) as error:
             bad.append(unreadable(delivered, data, offset, error))

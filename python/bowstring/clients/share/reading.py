@@ -6,7 +6,7 @@ import array
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.types import CorruptBatch
@@ -14,7 +14,6 @@ from bowstring.clients.arrow.arrow_format import COLUMNS, ArrowFormat, pyarrow
 from bowstring.clients.choices import Layout, TimestampUnit
 from bowstring.clients.errors import ClientError, UndecodableRecordError
 from bowstring.clients.share.decode import (
-    ObjectDecoders,
     Unreadable,
     decode,
     divide,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from bowstring._native.arrow.decode import ArrowRows
-    from bowstring.clients.arrow.typed_values import ValueFormat
+    from bowstring.clients.arrow.typed_values import ObjectDecoders, ValueFormat
 
 DELIVERY_COUNT = "delivery_count"
 SHARE_COLUMNS = (*COLUMNS, DELIVERY_COUNT)
@@ -64,19 +63,20 @@ class ShareReading:
     _await_delivered: Callable[[float], None]
     _postponed: tuple[ClientError, ...] = ()
     _formats: dict[str, ValueFormat] = {}  # noqa: RUF012 — never changed
-    _objects: ObjectDecoders = (None, None)
+    _objects: ObjectDecoders | None = None
     _undecodables: UndecodablePolicy
+    subscription: Callable[[], set[str]]
 
     def _prepare_values(
         self, key: ValueFormat | str | None, value: ValueFormat | str | None, on_undecodable: OnUndecodable
     ) -> None:
         formats = {"key": key, "value": value}
         if key is not None or value is not None:
-            from bowstring.clients.arrow.typed_values import named_format, object_decoder_of
+            from bowstring.clients.arrow.typed_values import ObjectDecoders, named_format
 
             made = {name: named_format(form) for name, form in formats.items()}
             self._formats = {name: form for name, form in made.items() if form is not None}
-            self._objects = (object_decoder_of(made["key"]), object_decoder_of(made["value"]))
+            self._objects = ObjectDecoders(made["key"], made["value"])
         self._undecodables = UndecodablePolicy(on_undecodable, _log)
 
     def poll(self, timeout: float | None = 1.0, *, max_records: int | None = None) -> list[ShareRecord]:
@@ -142,7 +142,8 @@ class ShareReading:
         return records
 
     def _decode(self, delivered: Delivered) -> Delivered:
-        found = decode(delivered, self._check_crcs, self._max_decompressed_batch_bytes, self._objects)
+        objects = None if self._objects is None else self._objects.of(delivered.partition.topic)
+        found = decode(delivered, self._check_crcs, self._max_decompressed_batch_bytes, objects)
         self._postponed += tuple(found.errors)
         if found.undecodable:
             kind = self._pass_over(found.undecodable)
@@ -196,7 +197,11 @@ class ShareReading:
             CorruptBatchError, ClientError: as `poll` does.
         """
         names = SHARE_COLUMNS if columns is None else tuple(columns)
-        plain = ["offset", *(name for name in names if name not in ("offset", DELIVERY_COUNT))]
+        formats = self._bound_formats(names)
+        names_read = names
+        if "headers" not in names and any(hasattr(each, "decode_records") for each in formats.values()):
+            names_read = (*names, "headers")
+        plain = ["offset", *(name for name in names_read if name not in ("offset", DELIVERY_COUNT))]
         form = ArrowFormat(plain, layout, timestamp_unit)
         rows = form.rows(ROWS_MAX, BYTES_MAX)
         topics: dict[str, int] = {}
@@ -216,15 +221,27 @@ class ShareReading:
             self._note_gaps(batch.column(0), taken)
             if not batch.num_rows:
                 self._raise_postponed()
-        found = _with_counts(batch, counts, names)
-        return self._typed(found) if self._formats else found
+        found = _with_counts(batch, counts, names_read)
+        return self._typed(found, names, formats) if formats else found
 
-    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _bound_formats(self, names: Iterable[str]) -> dict[str, Any]:
+        """Returns the formats of columns, for the topics that are subscribed."""
+        if not self._formats:
+            return {}
+        from bowstring.clients.arrow.typed_values import format_for
+
+        topics = tuple(sorted(self.subscription()))
+        return {name: format_for(form, topics, name) for name, form in self._formats.items() if name in names}
+
+    def _typed(
+        self, batch: pa.RecordBatch, names: tuple[str, ...], formats: dict[str, Any]
+    ) -> pa.RecordBatch:
         """Decodes keys and values; records that are not returned are released."""
         from bowstring.clients.arrow.typed_values import TypedColumns
 
         try:
-            return TypedColumns(batch.schema, self._formats).batch(batch)
+            wanted = batch.select(list(names)).schema
+            return TypedColumns(wanted, formats).batch(batch)
         except BaseException:
             with self._owner:
                 self._held.say_rest(Acknowledgement.RELEASE)

@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from bowstring.clients.errors import MissingPackageError
+from bowstring.clients.registry.registry_client import RegistryClient
 from bowstring.console.cluster_access import ClusterAccess
 from bowstring.console.cluster_facts import topics_of
 from bowstring.console.message_export import TYPES, exported
@@ -21,7 +22,6 @@ from bowstring.console.path_number import NUMBER
 from bowstring.console.rendering import page, quoted, with_query
 from bowstring.console.sessions import access_of, sessions_of
 from bowstring.search.record_search import SearchLimits, SearchRequest, SearchResult, read_one, search
-from bowstring.search.schema_registry import SchemaRegistry
 from bowstring.search.value_decoder import ValueDecoder
 
 SEARCHES_MAX = 2
@@ -33,7 +33,7 @@ CHOICES_MAX = 100
 
 @functools.cache
 def _decoder(registry: str | None) -> ValueDecoder:
-    return ValueDecoder(SchemaRegistry(registry) if registry is not None else None)
+    return ValueDecoder(RegistryClient(registry) if registry is not None else None)
 
 
 def decoder_of(request: Request) -> ValueDecoder:

@@ -1,0 +1,139 @@
+"""Makes functions that decode values to trees of dicts and lists, by schemas that columns cannot
+represent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from bowstring._native.values.schema_keys import key_bytes
+from bowstring.clients.errors import MissingPackageError
+from bowstring.clients.registry.schema_sources import (
+    UnusableSchemaError,
+    avro_texts,
+    file_descriptor,
+    message_at,
+    message_indexes_of,
+)
+
+if TYPE_CHECKING:
+    from bowstring.clients.registry.registered_schema import RegisteredSchema
+    from bowstring.clients.registry.registry_client import RegistryClient
+
+Decode = Callable[[bytes], Any]
+_NO_ID = b"\0" * 5
+
+
+def tree_decoder(
+    client: RegistryClient, schema: RegisteredSchema, indexes: tuple[int, ...] | None = None
+) -> tuple[str, Decode]:
+    """Returns "avro", "json" or "protobuf", and the function that decodes what follows the schema's key.
+
+    The function raises any error for data that is not of the schema.
+
+    Args:
+        indexes: of the Protobuf message; None: they are at the start of the data.
+
+    Raises:
+        SchemaRegistryError: the registry does not answer.
+        UnusableSchemaError: the schema cannot be used.
+        MissingPackageError: fastavro or protobuf is not installed.
+    """
+    if schema.kind == "JSON":
+        return "json", json.loads
+    if schema.kind == "AVRO":
+        return "avro", _avro(client, schema)
+    if schema.kind == "PROTOBUF":
+        return "protobuf", _protobuf(client, schema, indexes)
+    raise UnusableSchemaError(
+        f"schema {schema.schema_id} of {client.address} is {schema.kind}, which is none of AVRO, JSON and "
+        "PROTOBUF"
+    )
+
+
+def _avro(client: RegistryClient, schema: RegisteredSchema) -> Decode:
+    try:
+        import fastavro
+    except ModuleNotFoundError as error:
+        raise MissingPackageError("fastavro", "avro") from error
+    named: dict[str, Any] = {}
+    try:
+        for text in avro_texts(client, schema):
+            parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
+    except (fastavro.schema.SchemaParseException, ValueError, TypeError, RecursionError) as error:
+        raise UnusableSchemaError(
+            f"schema {schema.schema_id} of {client.address} is not Avro that fastavro reads: {error}"
+        ) from None
+
+    if _repeats_nothing(parsed, named):
+        raise UnusableSchemaError(
+            f"schema {schema.schema_id} of {client.address} has an array of items without bytes, which few "
+            "bytes can make endless: it is not decoded"
+        )
+
+    def decode(data: bytes) -> Any:
+        source = BytesIO(data)
+        found = fastavro.schemaless_reader(source, parsed, None)
+        if source.tell() != len(data):
+            raise ValueError(f"{len(data) - source.tell()} bytes follow the value")
+        return found
+
+    return decode
+
+
+def _repeats_nothing(schema: Any, named: dict[str, Any]) -> bool:
+    """Returns whether a schema, or one of those by name, has an array of items that take no bytes."""
+    return any(_has_empty_items(each, named) for each in (schema, *named.values()))
+
+
+def _has_empty_items(schema: Any, named: dict[str, Any]) -> bool:
+    if isinstance(schema, list):
+        return any(_has_empty_items(each, named) for each in schema)
+    if not isinstance(schema, dict):
+        return False
+    if schema["type"] == "array":
+        items = schema["items"]
+        return _is_empty(items, named, frozenset()) or _has_empty_items(items, named)
+    inner = [schema["values"]] if schema["type"] == "map" else []
+    inner += [field["type"] for field in schema.get("fields", ())]
+    inner += [schema["type"]] if isinstance(schema["type"], (dict, list)) else []
+    return any(_has_empty_items(each, named) for each in inner)
+
+
+def _is_empty(schema: Any, named: dict[str, Any], around: frozenset[str]) -> bool:
+    """Returns whether every value of a schema takes no bytes."""
+    if isinstance(schema, str):
+        if schema in around or schema not in named:
+            return schema == "null"
+        return _is_empty(named[schema], named, around | {schema})
+    if not isinstance(schema, dict):
+        return False  # a union has the number of its branch
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        inside = around | {schema.get("name", "")}
+        return all(_is_empty(field["type"], named, inside) for field in schema["fields"])
+    if kind == "fixed":
+        return bool(schema["size"] == 0)
+    return _is_empty(kind, named, around) if isinstance(kind, (dict, str)) else False
+
+
+def _protobuf(client: RegistryClient, schema: RegisteredSchema, indexes: tuple[int, ...] | None) -> Decode:
+    file = file_descriptor(client, schema)
+    from google.protobuf import json_format, message_factory  # type: ignore[import-untyped]
+
+    def decode(data: bytes) -> Any:
+        place = indexes
+        if place is None:
+            # As the key of an id has them.
+            size = key_bytes(_NO_ID + data, True)
+            if not size:
+                raise ValueError("the message's indexes are invalid")
+            place = message_indexes_of((_NO_ID + data)[:size])
+            data = data[size - len(_NO_ID) :]
+        found = message_factory.GetMessageClass(message_at(file, place)).FromString(data)
+        return json_format.MessageToDict(found, preserving_proto_field_name=True, descriptor_pool=file.pool)
+
+    return decode
