@@ -1,0 +1,66 @@
+"""Joins what keywords of one schema say, as Confluent's registry does for drafts from 2019-09."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from bowstring.schemas.json_schema.nodes import CombinedRules, Node, NodeKind
+
+_MERGED = (NodeKind.ARRAY, NodeKind.NUMBER, NodeKind.OBJECT, NodeKind.STRING)
+
+
+def joined(whole: Node | None, part: Node) -> Node:
+    """Returns what both say together; `whole` is what earlier keywords said, and may be changed."""
+    if whole is None:
+        return part
+    if whole.kind is part.kind and whole.kind in _MERGED:
+        return _merged(whole, part)
+    for choice, other in ((whole, part), (part, whole)):
+        if _is_generated(choice, "anyOf") and any(each.kind is other.kind for each in choice.rules.schemas):
+            return _combined("anyOf", _accumulated(list(choice.rules.schemas), other), whole)
+    parts: list[Node] = []
+    for each in (*_flat(whole), *_flat(part)):
+        parts = _accumulated(parts, each)
+    return _combined("allOf", parts, whole)
+
+
+def _merged(left: Node, right: Node) -> Node:
+    """Returns a node with what `right` says, and of `left` where `right` says nothing."""
+    rules = type(left.rules)()
+    for field in fields(rules):
+        old, new, unsaid = (getattr(each, field.name) for each in (left.rules, right.rules, rules))
+        value: Any = old if new == unsaid else new
+        if isinstance(unsaid, dict):
+            value = {**old, **new}
+        elif isinstance(unsaid, set):
+            value = old | new
+        elif isinstance(unsaid, list):
+            value = [*old, *new]
+        setattr(rules, field.name, value)
+    return Node(left.kind, rules, origin=left.origin, part=left.part)
+
+
+def _accumulated(parts: list[Node], other: Node) -> list[Node]:
+    """Returns `parts` with `other`, merged with the first of its kind if that can be."""
+    if other.kind in _MERGED:
+        for index, part in enumerate(parts):
+            if part.kind is other.kind:
+                parts[index] = _merged(part, other)
+                return parts
+    parts.append(other)
+    return parts
+
+
+def _flat(node: Node) -> list[Node]:
+    return node.rules.schemas if _is_generated(node, "allOf") else [node]
+
+
+def _is_generated(node: Node, criterion: str) -> bool:
+    rules = node.rules
+    return isinstance(rules, CombinedRules) and rules.is_generated and rules.criterion == criterion
+
+
+def _combined(criterion: str, parts: list[Node], source: Node) -> Node:
+    rules = CombinedRules(criterion, parts, is_generated=True)
+    return Node(NodeKind.COMBINED, rules, origin=source.origin, part=NodeKind.COMBINED.name)
