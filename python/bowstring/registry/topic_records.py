@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from bowstring.protocol.whole_numbers import INT_MAX
+from bowstring.registry.qualified_subject import normalized
 from bowstring.registry.schema_metadata import metadata_from, rule_set_from
 from bowstring.registry.schema_record import SchemaRecord, SchemaReference
 
@@ -76,12 +77,12 @@ def decode_key(key: bytes) -> TopicKey:
             raise ValueError(
                 f"the magic of a schema's key is {members.get('magic')!r}: 0 and 1 are understood"
             )
-        return TopicKey(SCHEMA, _text(members, "subject"), _number(members, "version"))
+        return TopicKey(SCHEMA, _subject(members), _number(members, "version"))
     if kind in (CONFIG, MODE, CLEAR_SUBJECT):
         subject = members.get("subject")
-        return TopicKey(kind, None if subject is None else _text(members, "subject"))
+        return TopicKey(kind, None if subject is None else _subject(members))
     if kind == DELETE_SUBJECT:
-        return TopicKey(kind, _text(members, "subject"))
+        return TopicKey(kind, _subject(members))
     if kind == CONTEXT:
         return TopicKey(kind, _text(members, "context"))
     if kind == NOOP:
@@ -114,7 +115,7 @@ def decode_schema(value: bytes, timestamp_ms: int | None = None) -> SchemaRecord
     rule_set = members.get("ruleSet")
     md5 = members.get("md5")
     return SchemaRecord(
-        _text(members, "subject"),
+        _subject(members),
         _number(members, "version"),
         _number(members, "id"),
         "AVRO" if members.get("schemaType") is None else _text(members, "schemaType"),
@@ -278,6 +279,10 @@ def _text(members: Mapping[str, object], name: str) -> str:
     if not isinstance(member, str):
         raise ValueError(f"{name} must be a text.")
     return member
+
+
+def _subject(members: Mapping[str, object]) -> str:
+    return normalized(_text(members, "subject"))
 
 
 def _number(members: Mapping[str, object], name: str) -> int:

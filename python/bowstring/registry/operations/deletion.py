@@ -80,7 +80,8 @@ def decide_delete_subject(image: RegistryImage, subject: str, *, permanent: bool
             raise refusals.subject_not_soft_deleted(name)
     numbers = [record.version for record in going]
     if not permanent:
-        value = encode_delete_subject(name, numbers[-1])
+        # Up to the highest version, also if that is deleted already: compaction drops what deleted it.
+        value = encode_delete_subject(name, versions[-1].version)
         return Decision(image.keyed(TopicKey(DELETE_SUBJECT, name), value), numbers)
     # Descending: a version may refer to an earlier one.
     records = schema_tombstones(image, going[::-1])

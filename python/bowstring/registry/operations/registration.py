@@ -15,7 +15,7 @@ from bowstring.registry.operations.matching import find_schema, means, same_sche
 from bowstring.registry.operations.modes import is_importing, mode_in_scope, require_registrable
 from bowstring.registry.operations.parsing import formatted, parse_request
 from bowstring.registry.operations.schema_request import SchemaRequest, schema_request
-from bowstring.registry.operations.tombstones import Records
+from bowstring.registry.operations.tombstones import Records, highest_ids
 from bowstring.registry.qualified_subject import DEFAULT_CONTEXT, context_of, is_valid, normalized
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.registry.schema_record import SchemaRecord
@@ -187,6 +187,9 @@ def _records(image: RegistryImage, record: SchemaRecord) -> Records:
         and other.version < record.version
         and not image.referrers(other.subject, other.version)
     ]
+    overwritten = image.version(record.subject, record.version)  # in import mode
+    if overwritten is not None:
+        records += highest_ids(image, [overwritten])
     for other in replaced:
         records += image.keyed(TopicKey(SCHEMA, other.subject, other.version), None)
     return records + image.keyed(TopicKey(SCHEMA, record.subject, record.version), encode_schema(record))

@@ -14,17 +14,21 @@ Records: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
 
 
 def schema_tombstones(image: RegistryImage, going: Sequence[SchemaRecord]) -> Records:
-    """Deletes versions permanently, in this order.
-
-    Where the highest id of a context would be forgotten with them, a record keeps it: otherwise a registry
-    that starts after compaction would give it to another schema.
-    """
-    records: Records = ()
+    """Deletes versions permanently, in this order."""
+    records = highest_ids(image, going)
     for record in going:
         records += image.keyed(TopicKey(SCHEMA, record.subject, record.version), None)
-    if any(record.id == image.context(context_of(record.subject)).max_id for record in going):
-        return (*image.keyed(TopicKey(NOOP), encode_max_ids(image.max_ids())), *records)
     return records
+
+
+def highest_ids(image: RegistryImage, going: Sequence[SchemaRecord]) -> Records:
+    """Keeps the highest id of a context that goes with these versions.
+
+    Otherwise a registry that starts after compaction would give it to another schema.
+    """
+    if any(record.id == image.context(context_of(record.subject)).max_id for record in going):
+        return image.keyed(TopicKey(NOOP), encode_max_ids(image.max_ids()))
+    return ()
 
 
 def mode_tombstones(image: RegistryImage, name: str | None) -> Records:
