@@ -109,3 +109,20 @@ M, Tree, Deep, Keyed, Old = (
     message_factory.GetMessageClass(_pool.FindMessageTypeByName(name))
     for name in ("t.M", "t.Tree", "t.M.Deep", "t.Keyed", "t2.Old")
 )
+
+
+def person_classes() -> tuple[Any, Any]:
+    """Returns two message classes of one file: the second is inside the file's second message."""
+    file = descriptor_pb2.FileDescriptorProto(name="shop/order.proto", package="shop", syntax="proto3")
+    file.dependency.append(_timestamp.DESCRIPTOR.name)
+    file.message_type.add(name="Customer").field.add(name="name", number=1, type=9, label=OPTIONAL)
+    outer = file.message_type.add(name="Cart")
+    outer.field.add(name="at", number=1, type=11, label=OPTIONAL, type_name=".google.protobuf.Timestamp")
+    inner = outer.nested_type.add(name="Order")
+    inner.field.add(name="id", number=1, type=3, label=OPTIONAL)
+    inner.field.add(name="item", number=2, type=9, label=OPTIONAL)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(_timestamp.DESCRIPTOR.serialized_pb)
+    pool.Add(file)
+    names = ("shop.Customer", "shop.Cart.Order")
+    return tuple(message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in names)  # type: ignore[return-value]

@@ -38,6 +38,7 @@ class SchemaRegistryDouble:
 
     def add(self, subject: str, body: dict[str, Any]) -> int:
         """Registers a schema."""
+        body = _plain(body)
         known = next((number for number, each in self.schemas.items() if each == body), None)
         number = len(self.schemas) + 1 if known is None else known
         self.schemas[number] = body
@@ -63,7 +64,9 @@ class SchemaRegistryDouble:
                 assert body is not None
                 return 200, self.described(subject, self.add(subject, body))
             case ("POST", "subjects", subject):
-                found = [each for each in self.subjects.get(subject, ()) if self.schemas[each] == body]
+                found = [
+                    each for each in self.subjects.get(subject, ()) if self.schemas[each] == _plain(body)
+                ]
                 return (200, self.described(subject, found[0])) if found else _missing(40403)
             case ("GET", "subjects", subject, "versions", version):
                 ids = self.subjects.get(subject, [])
@@ -81,6 +84,18 @@ class SchemaRegistryDouble:
                 known = self.schemas.get(uuid.UUID(guid).int)
                 return (200, {"guid": guid, **known}) if known else _missing(40403)
         return _missing(404)
+
+
+def _plain(body: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns a request's schema without what is the default."""
+    body = body or {}
+    kind = body.get("schemaType", "AVRO")
+    try:  # formatting is no difference
+        text = json.dumps(json.loads(body["schema"]))
+    except ValueError:
+        text = body["schema"]
+    optional = {"schemaType": kind if kind != "AVRO" else None, "references": body.get("references")}
+    return {"schema": text} | {name: value for name, value in optional.items() if value}
 
 
 def _missing(code: int) -> tuple[int, Any]:
