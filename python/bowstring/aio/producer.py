@@ -137,12 +137,13 @@ class Producer(WorkersClient):
             return future
         if self._serializes or value.__class__ is not bytes or not (key is None or key.__class__ is bytes):
             try:
-                value, key = self._serialized(topic, value, key)
+                value, key, headers = self._serialized(topic, value, key, headers)
             except Exception as error:  # errors of the serializer, and of the record
                 future.set_exception(error)
                 return future
         size = RECORD_OVERHEAD_BYTES + _length(value) + (_length(key) if key is not None else 0)
-        if topic in self._lines or self._producer.would_block(topic, size):
+        waits = topic in self._lines or self._producer.awaits_registry(topic, value, key)
+        if waits or self._producer.would_block(topic, size):
             stamp = time.time_ns() // 1_000_000 if timestamp is None else timestamp
             arguments = {
                 "value": value,
@@ -163,14 +164,20 @@ class Producer(WorkersClient):
             sent.add_done_callback(functools.partial(self._outcomes.put, future))
         return future
 
-    def _serialized(self, topic: str, value: Any, key: Any) -> tuple[Any, Any]:
-        """Returns both as bytes, without a copy if possible; their size must be known before `send`."""
+    def _serialized(self, topic: str, value: Any, key: Any, headers: Any) -> tuple[Any, Any, Any]:
+        """Returns both as bytes, without a copy if possible, because their size must be known before `send`;
+        unchanged while a schema registry has not answered. Adds the headers that name their schemas.
+        """
         if self._value_serializer is not None:
             value = self._value_serializer(value)
         if self._key_serializer is not None:
             key = self._key_serializer(key)
         producer = self._producer
-        return producer.payload(topic, value, "value"), producer.payload(topic, key, "key")
+        if producer.awaits_registry(topic, value, key):
+            return value, key, headers
+        if producer.schema_headers is not None:
+            headers = producer.schema_headers(topic, value, key, headers)
+        return producer.payload(topic, value, "value"), producer.payload(topic, key, "key"), headers
 
     send_arrow = _acknowledged(ThreadedProducer.send_arrow)
     send_columns = _acknowledged(ThreadedProducer.send_columns)
@@ -222,6 +229,11 @@ class Producer(WorkersClient):
         producer = self._producer
         try:
             while line:
+                first = line[0].arguments
+                if producer.awaits_registry(topic, first["value"], first["key"]):
+                    await in_thread(
+                        functools.partial(producer.await_registry, topic, first["value"], first["key"])
+                    )
                 share = min(self._waiting_bytes, producer.buffer_memory // ROOM_SHARE)
                 wanted = max(line[0].size_bytes, share)
                 try:
@@ -229,7 +241,7 @@ class Producer(WorkersClient):
                 except BufferFullError:
                     if producer.would_block(topic, line[0].size_bytes):
                         raise
-                while line and not producer.would_block(topic, line[0].size_bytes):
+                while line and not self._would_wait(topic, line[0]):
                     self._leave_line(topic, line.popleft())
         except Exception as error:  # the error is raised by the futures of the waiting records
             self._producer.record_failed(error)
@@ -238,6 +250,12 @@ class Producer(WorkersClient):
         finally:
             self._waiting_bytes -= sum(waiting.size_bytes for waiting in line)
             del self._lines[topic]
+
+    def _would_wait(self, topic: str, first: Waiting) -> bool:
+        given = first.arguments
+        return self._producer.would_block(topic, first.size_bytes) or self._producer.awaits_registry(
+            topic, given["value"], given["key"]
+        )
 
     def _leave_line(self, topic: str, waiting: Waiting) -> None:
         assert self._outcomes is not None

@@ -573,6 +573,37 @@ class Producer(TransactionalSending, RecordSender):
                 raise
             raise type(error)(f"topic {topic!r}, {what}: {error}") from None
 
+    def awaits_registry(self, topic: str, value: Any, key: Any) -> bool:
+        """Whether `send` would now wait for a schema registry, which has what value or key need.
+
+        Args:
+            topic: name of the topic.
+            value, key: as for `send`.
+        """
+        return bool(self._unprepared(topic, value, key))
+
+    def await_registry(self, topic: str, value: Any, key: Any) -> None:
+        """Waits until `awaits_registry` is false.
+
+        Args:
+            topic: name of the topic.
+            value, key: as for `send`.
+
+        Raises:
+            SchemaRegistryError: the registry does not answer, or refuses the schema.
+        """
+        for form in self._unprepared(topic, value, key):
+            form.prepare()
+
+    def _unprepared(self, topic: str, value: Any, key: Any) -> list[Any]:
+        if not self._by_topic:
+            return []
+        given = {"value": value, "key": key}
+        found = [
+            form.for_topic(topic, what) for what, form in self._by_topic.items() if _is_object(given[what])
+        ]
+        return [form for form in found if not form.is_prepared]
+
     def _with_schema_headers(self, topic: str, value: Any, key: Any, headers: Any) -> Any:
         """Returns headers with those that name the schemas of a record's key and value."""
         added = [
@@ -734,6 +765,10 @@ def _reporter(
 
     who = Counted("producer", client_id)
     return CountReporter(audit, who, bootstrap_servers, security, staging=transactional_id is not None)
+
+
+def _is_object(data: Any) -> bool:
+    return data is not None and not isinstance(data, bytes | bytearray | memoryview)
 
 
 def _header_pair(pair: Any) -> tuple[str | bytes, bytes | None]:

@@ -74,7 +74,7 @@ def serializers(kind, client, wire):
             JSONSerializer(JSON, client, conf=writing),
             JSONDeserializer(None, schema_registry_client=client, conf=reading),
         )
-    outer, inner = person_classes()
+    _, inner = person_classes()
     writing["use.deprecated.format"] = reading["use.deprecated.format"] = False
     return inner, ProtobufSerializer(inner, client, writing), ProtobufDeserializer(inner, reading, client)
 

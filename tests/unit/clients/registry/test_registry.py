@@ -1,5 +1,6 @@
 """Producers and consumers with schemas of a registry: both wire formats, schemas that evolve, columns and objects."""
 
+import asyncio
 import dataclasses
 import json
 
@@ -214,3 +215,49 @@ def test_wrong_arguments():
     ):
         with pytest.raises((bowstring.ConfigError, bowstring.ValueSchemaError), match=words):
             bowstring.Registry(**arguments)
+
+
+def test_asyncio(servers, registry):
+    async def main():
+        form = bowstring.Registry(registry.url, schema=Order, wire="headers")
+        async with bowstring.aio.Producer(servers, value=form) as producer:
+            sent = [producer.send("async", Order(i, "hat"), b"k") for i in range(5)]
+            sent += [producer.send("async", Order(5, "tie"), partition=0)]
+            assert [(await each).offset for each in sent] == list(range(6))
+            registry.failure = (500, 50001, "store")
+            with pytest.raises(bowstring.SchemaRegistryError):
+                await producer.send("another", Order(1, "hat"))
+            await producer.send("another", b"bytes")
+        registry.failure = None
+        async with bowstring.aio.Consumer(servers, value=form, auto_offset_reset="earliest") as consumer:
+            await consumer.assign([("async", 0)])
+            records = []
+            while len(records) < 6:
+                records += await consumer.poll(HANG_S)
+        assert [record.value for record in records] == [*(Order(i, "hat") for i in range(5)), Order(5, "tie")]
+        assert [len(record.headers) for record in records] == [1] * 6
+
+    asyncio.run(main())
+
+
+def test_share_consumers(servers, registry):
+    form = bowstring.Registry(registry.url, schema=Order)
+    with bowstring.Producer(servers, value=form) as producer:
+        producer.send("shared", Order(1, "hat")).result()
+    with bowstring.Admin(servers) as admin:
+        admin.alter_configs("group", "sharers", set={"share.auto.offset.reset": "earliest"})
+    reading = bowstring.Registry(registry.url)
+    with bowstring.ShareConsumer(servers, group_id="sharers", value=reading) as consumer:
+        consumer.subscribe(["shared"])
+        records = []
+        while not records:
+            records = consumer.poll(HANG_S)
+        assert [record.value for record in records] == [{"id": 1, "item": "hat"}]
+        with bowstring.Producer(
+            servers, value=bowstring.Registry(registry.url, schema=Order, wire="headers")
+        ) as producer:
+            producer.send("shared", Order(2, "cap")).result()
+        batch = consumer.poll_arrow(HANG_S, columns=["value"])
+        while not batch.num_rows:
+            batch = consumer.poll_arrow(HANG_S, columns=["value"])
+        assert batch.to_pylist() == [{"value": {"id": 2, "item": "cap"}, "value_error": None}]
