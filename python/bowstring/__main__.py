@@ -4,7 +4,11 @@ import os
 import sys
 
 # Modules with `main(arguments)` by the commands that they are.
-PROGRAMS = {"console": "bowstring.console.main", "rest": "bowstring.rest.main"}
+PROGRAMS = {
+    "console": "bowstring.console.main",
+    "registry": "bowstring.registry.program.main",
+    "rest": "bowstring.rest.main",
+}
 
 
 def main() -> None:

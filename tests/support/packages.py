@@ -146,6 +146,10 @@ OUTER_PACKAGES = {
     },
     "registry": {"clients", "protocol", "registry.store", "schemas"},
     "registry.operations": {"protocol", "registry", "schemas"},
+    "registry.api": {"clients", "protocol", "registry", "registry.operations", "version", "web"},
+    "registry.program": {
+        *("clients", "clients.admin", "registry", "registry.api", "registry.store", "schemas", "web"),
+    },
     "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},
     "cluster": {"clients", "serve", "engine.broker", "engine.configs", "protocol", "engine.quorum"},
     "signals": {"engine"},
@@ -209,6 +213,7 @@ OUTER_PACKAGES = {
             "monitoring",
             "pipeline",
             "protocol",
+            "registry.program",
             "security",
             "serve",
             "spark",

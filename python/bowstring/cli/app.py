@@ -30,6 +30,7 @@ from bowstring.cli.produce import produce
 from bowstring.cli.quorum import app as quorum
 from bowstring.cli.quotas import app as quotas
 from bowstring.cli.reassign import app as reassign
+from bowstring.cli.registry import registry
 from bowstring.cli.rest import rest
 from bowstring.cli.scrub import scrub
 from bowstring.cli.search import search
@@ -70,6 +71,7 @@ app.command("serve", rich_help_panel=BROKER)(serve)
 app.command("format", rich_help_panel=BROKER)(format_directories)
 app.add_typer(cluster, name="cluster", rich_help_panel=BROKER)
 app.command("console", rich_help_panel=BROKER)(console)
+app.command("registry", rich_help_panel=BROKER)(registry)
 app.command("rest", rich_help_panel=BROKER)(rest)
 app.command("demo", rich_help_panel=BROKER)(demo)
 app.add_typer(bench, name="bench", rich_help_panel=BROKER)

@@ -1,7 +1,7 @@
 """Declares each API, record and error of Kafka's protocol once. schema.py has the language, messages/ and
 records/ the declarations.
 
-Imported by: cli, clients, clients.*, cluster, console, engine, engine.*, operations, registry,
+Imported by: cli, clients, clients.*, cluster, console, engine, engine.*, operations, registry, registry.api,
 registry.operations, registry.store, rest, rest.records, rest.v3, schemas, security, spark, web.
 May import: _native.protocol.
 """

@@ -1,5 +1,5 @@
 """Parses, compares and formats schemas of records: Avro, JSON Schema and Protobuf, without I/O.
 
-Imported by: registry, registry.operations.
+Imported by: registry, registry.operations, registry.program.
 May import: clients, protocol.
 """

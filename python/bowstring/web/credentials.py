@@ -34,7 +34,7 @@ FAILURES_MAX = 20
 FAILURES_S = 60.0
 ADDRESSES_MAX = 10_000
 THREADS = 4
-_LOGIN = (
+LOGIN_SETTINGS = (
     "sasl.username",
     "sasl.password",
     "sasl.jaas.config",
@@ -142,7 +142,7 @@ def client_settings(base: Mapping[str, Any], credentials: Credentials) -> dict[s
     Raises:
         HttpError: 401, the cluster takes no such credentials.
     """
-    kept = {name: value for name, value in base.items() if name not in _LOGIN}
+    kept = {name: value for name, value in base.items() if name not in LOGIN_SETTINGS}
     if not has_sasl(base):
         raise unauthorized("the cluster has no log-in by SASL; send no header Authorization")
     if credentials.scheme == BEARER:

@@ -42,6 +42,6 @@ Writes:
     modes.decide_delete_mode(image, subject, recursive=False)
     contexts.decide_delete_context(image, context): the answer is None, for status 204
 
-Imported by: nothing.
+Imported by: registry.api.
 May import: protocol, registry, schemas.
 """

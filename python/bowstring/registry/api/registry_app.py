@@ -1,0 +1,282 @@
+"""Answers requests of the registry's REST API: an ASGI application without a framework.
+
+A framework's routing and requests would take most of the time of a lookup.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from bowstring.registry.api import program_routes, schema_routes, setting_routes, subject_routes
+from bowstring.registry.api.access_rules import AccessRules
+from bowstring.registry.api.answer_cache import Answer, AnswerCache, make_answer
+from bowstring.registry.api.call import FORBIDDEN, Call, Right, Route, require_readable
+from bowstring.registry.api.forwarder import (
+    FORWARD,
+    ForwardedRequest,
+    Forwarder,
+    headers_to_forward,
+    unknown_leader,
+)
+from bowstring.registry.api.json_body import read_json, write_json
+from bowstring.registry.api.media_types import V1_JSON, answer_type, check_request_type
+from bowstring.registry.api.program_routes import ProgramFacts
+from bowstring.registry.api.request_target import read_target
+from bowstring.registry.api.route_table import RouteTable
+from bowstring.registry.operations import aliases
+from bowstring.registry.qualified_subject import in_context_of, normalized
+from bowstring.registry.registry_error import RegistryError
+from bowstring.registry.registry_image import RegistryImage
+from bowstring.registry.registry_node import NotLeader, RegistryNode
+from bowstring.web.credentials import LogIns, credentials_of, unauthorized
+from bowstring.web.http_error import HttpError, error_body
+from bowstring.web.limits import DisconnectedError, RateLimit, read_body
+from bowstring.web.observed import ROUTE, USER
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Page = Callable[[bytes], tuple[int, bytes, bytes]]
+
+BODY_BYTES_MAX = 16 << 20
+CACHED_BODY_BYTES_MAX = 16 << 10
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class ApiSettings:
+    """What the application is made with.
+
+    Attributes:
+        facts: of the program and the cluster.
+        pages: of the program by path, such as /metrics, for everybody: functions of the header `Accept`
+            that return status, content type and body.
+        body_bytes_max: of a request.
+        rate_limit: of each user, or of each address where nobody logs in.
+        log_ins: checks users; None where nobody logs in.
+        needs_user: whether requests without credentials are refused.
+        rules: what users may do; None: everything.
+    """
+
+    facts: ProgramFacts
+    pages: Mapping[bytes, Page] = field(default_factory=dict)
+    body_bytes_max: int = BODY_BYTES_MAX
+    rate_limit: RateLimit = field(default_factory=lambda: RateLimit(0))
+    log_ins: LogIns | None = None
+    needs_user: bool = False
+    rules: AccessRules | None = None
+
+
+class _Request:
+    """One request, as its steps need it."""
+
+    __slots__ = ("accept", "address", "content_type", "kind", "method", "receive", "scope", "user")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope, self.receive = scope, receive
+        self.method: str = scope["method"]
+        self.accept = self.content_type = b""
+        for name, value in scope["headers"]:
+            if name == b"accept":
+                self.accept = b"%b,%b" % (self.accept, value) if self.accept else value
+            elif name == b"content-type":
+                self.content_type = value
+        client = scope.get("client")
+        self.address: str = client[0] if client else ""
+        self.user = ""
+        self.kind = V1_JSON
+
+    def key(self) -> tuple[Hashable, ...]:
+        """Returns everything that an answer may depend on, but the body."""
+        return self.method, self.scope["raw_path"], self.scope["query_string"], self.accept, self.user
+
+    def target(self) -> str:
+        """Returns path and query as the client sent them."""
+        raw, query = self.scope["raw_path"], self.scope["query_string"]
+        text: str = (raw + b"?" + query if query else raw).decode("latin-1")
+        return text
+
+
+class RegistryApp:
+    """The application. Belongs to the event loop of its node.
+
+    Args:
+        node: the state of the registry.
+        settings: see ApiSettings.
+        forwarder: sends writes on to the leader.
+    """
+
+    def __init__(self, node: RegistryNode, settings: ApiSettings, forwarder: Forwarder) -> None:
+        self._node, self._settings, self._forwarder = node, settings, forwarder
+        own = program_routes.routes(settings.facts)
+        self._routes = RouteTable(
+            (*subject_routes.ROUTES, *schema_routes.ROUTES, *setting_routes.ROUTES, *own)
+        )
+        self._cache = AnswerCache()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request."""
+        if scope["type"] != "http":
+            raise NotImplementedError  # no websockets, and nothing to do at start and stop
+        request = _Request(scope, receive)
+        try:
+            answer = await self._answer(request)
+        except DisconnectedError:
+            return
+        except (RegistryError, HttpError) as error:
+            answer = _refusal(error, request)
+        except Exception:
+            _log.exception("a request failed by a mistake of the registry: %s", request.method)
+            answer = _refusal(HttpError(500, 500, "the registry failed to answer; its log says why"), request)
+        scope[ROUTE] = answer.route
+        await send(answer.start)
+        await send(answer.body)
+
+    async def _answer(self, request: _Request) -> Answer:
+        settings, method, scope = self._settings, request.method, request.scope
+        page = settings.pages.get(scope["raw_path"])
+        if page is not None and method in ("GET", "HEAD"):
+            status, kind, body = page(request.accept)
+            return make_answer(status, kind, body, scope["raw_path"].decode())
+        if settings.log_ins is not None or settings.needs_user:
+            request.user = scope[USER] = await self._user(request)
+        settings.rate_limit.take(request.user or request.address)
+        if settings.rules is not None and settings.rules.refresh():
+            self._cache.clear()
+        if method == "GET":
+            found = self._cache.get(self._node.image, request.key())
+            if found is not None:
+                return found
+        request.kind = answer_type(request.accept)
+        resolve = partial(aliases.resolve, self._node.image)
+        target = read_target(scope["raw_path"], scope["query_string"], resolve)
+        if method == "OPTIONS":
+            return make_answer(200, request.kind, b"", "options", (self._routes.options(target.parts),))
+        route, names = self._routes.find(method, target.parts)
+        scope[ROUTE] = route.path
+        call = Call(target, names, may_read=self._may_read(request.user))
+        self._authorize(request.user, route, names.get("subject", ""))
+        if route.has_body:
+            return await self._answer_body(route, call, request)
+        if route.read is None:
+            return await self._write(route, call, request, b"")
+        image = self._node.image
+        answer = _answer_value(route, _permitted(call, route.read(image, call)), request)
+        if method == "GET":
+            self._cache.put(image, request.key(), answer)
+        return answer
+
+    async def _answer_body(self, route: Route, call: Call, request: _Request) -> Answer:
+        """Answers a request with a body: from the image alone, if that is possible."""
+        check_request_type(request.content_type)
+        body = await read_body(request.scope, request.receive, self._settings.body_bytes_max)
+        image = self._node.image
+        key = (*request.key(), body)
+        is_small = len(body) <= CACHED_BODY_BYTES_MAX
+        if is_small:
+            found = self._cache.get(image, key)
+            if found is not None:
+                return found
+        call.body = read_json(body)
+        _check_references(call)
+        value = route.read(image, call) if route.read is not None else _known(route, image, call)
+        if value is None:
+            return await self._write(route, call, request, body)
+        answer = _answer_value(route, _permitted(call, value), request)
+        if is_small:
+            self._cache.put(image, key, answer, len(body))
+        return answer
+
+    async def _write(self, route: Route, call: Call, request: _Request, body: bytes) -> Answer:
+        decide = route.decide
+        assert decide is not None, "a route without a decision reads"
+        try:
+            value = await self._node.write(lambda image: decide(image, call))
+        except NotLeader as error:
+            return await self._forward(error.leader_url, route, request, body)
+        return _answer_value(route, value, request)
+
+    async def _forward(self, leader_url: str | None, route: Route, request: _Request, body: bytes) -> Answer:
+        headers = request.scope["headers"]
+        # One that was sent on already is not sent on again: the registries do not agree on the leader yet.
+        if leader_url is None or any(name == FORWARD for name, _ in headers):
+            raise unknown_leader()
+        sent = headers_to_forward(headers, request.address)
+        answer = await self._forwarder.forward(
+            ForwardedRequest(leader_url, request.method, request.target(), sent, body)
+        )
+        if answer.status < 300:
+            # Who reads here next must find what was written there.
+            await self._node.catch_up()
+        return make_answer(answer.status, answer.content_type, answer.body, route.path)
+
+    async def _user(self, request: _Request) -> str:
+        """Returns the name of the user; empty without credentials, where these may be missing."""
+        credentials = credentials_of(request.scope)
+        if credentials is None:
+            if self._settings.needs_user:
+                raise unauthorized("this registry needs a log-in; send user and password, or a token")
+            return ""
+        log_ins = self._settings.log_ins
+        return credentials.user if log_ins is None else await log_ins.user(credentials, request.address)
+
+    def _authorize(self, user: str, route: Route, subject: str) -> None:
+        rules = self._settings.rules
+        if rules is None or route.is_open:
+            return
+        if not rules.allows(user, route.right, normalized(subject)):
+            where = f"the subject '{subject}'" if subject else "the global settings"
+            raise HttpError(403, FORBIDDEN, f"the user lacks the operation {route.right.value} on {where}")
+
+    def _may_read(self, user: str) -> Callable[[str], bool] | None:
+        rules = self._settings.rules
+        return None if rules is None else lambda subject: rules.allows(user, Right.READ, subject)
+
+
+def _known(route: Route, image: RegistryImage, call: Call) -> Any:
+    """Returns the answer to a write that needs none; None: the leader decides."""
+    if route.known is None:
+        return None
+    try:
+        return route.known(image, call)
+    except RegistryError:
+        return None  # the leader may have what this image lacks, such as a schema that is referred to
+
+
+def _permitted(call: Call, value: Any) -> Any:
+    """Returns an answer, unless it is of a subject in another context that the user may not read."""
+    if isinstance(value, Mapping) and "subject" in value:
+        require_readable(call, value["subject"])
+    return value
+
+
+def _check_references(call: Call) -> None:
+    """Refuses references to what the user may not read: a schema's format may show what it refers to."""
+    if call.may_read is None or not isinstance(call.body, Mapping):
+        return
+    references = call.body.get("references")
+    for each in references if isinstance(references, list) else ():
+        subject = each.get("subject") if isinstance(each, Mapping) else None
+        if isinstance(subject, str):
+            require_readable(call, in_context_of(normalized(call.names.get("subject", "")), subject))
+
+
+def _answer_value(route: Route, value: Any, request: _Request) -> Answer:
+    # Texts of schemas are sent as they are, not as JSON strings.
+    body = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else write_json(value)
+    return make_answer(route.status, request.kind, body, route.path)
+
+
+def _refusal(error: RegistryError | HttpError, request: _Request) -> Answer:
+    headers = error.headers if isinstance(error, HttpError) else ()
+    try:
+        kind = answer_type(request.accept)
+    except HttpError:
+        kind = V1_JSON
+    body = error_body(error.code, error.message)
+    return make_answer(error.status, kind, body, request.scope.get(ROUTE, "none"), headers)

@@ -1,0 +1,123 @@
+"""Routes below /schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bowstring.registry.api.call import FORBIDDEN, Call, Right, Route
+from bowstring.registry.operations import schemas
+from bowstring.registry.operations.paging import page
+from bowstring.registry.qualified_subject import QualifiedSubject
+from bowstring.registry.registry_image import RegistryImage
+from bowstring.web.http_error import HttpError
+
+
+def _list(image: RegistryImage, call: Call) -> Any:
+    target = call.target
+    chosen: dict[str, Any] = {
+        "prefix": target.text("subjectPrefix"),
+        "aliases": target.flag("aliases"),
+        "deleted": target.flag("deleted"),
+        "latest_only": target.flag("latestOnly"),
+        "rule_type": target.text("ruleType"),
+    }
+    if call.may_read is None:
+        return schemas.list_schemas(image, **chosen, **call.page())
+    return page(_readable(image, call, chosen), **call.page(), limit_max=image.defaults.schema_limit)
+
+
+def _readable(image: RegistryImage, call: Call, chosen: dict[str, Any]) -> Any:
+    """Yields the schemas that the user may read."""
+    assert call.may_read is not None
+    start, step = 0, image.defaults.schema_limit
+    while found := schemas.list_schemas(image, **chosen, offset=start, limit=step):
+        yield from (each for each in found if call.may_read(each["subject"]))
+        start += len(found)
+
+
+def _require_id(image: RegistryImage, call: Call) -> tuple[int, str]:
+    """Returns the id and the subject of a request.
+
+    Raises:
+        HttpError: 403, the user may read no subject with this schema.
+    """
+    schema_id, subject = call.id(), call.target.text("subject")
+    if call.may_read is not None:
+        found = schemas.subjects_of_id(image, schema_id, subject, deleted=True)
+        if not any(map(call.may_read, found)):
+            raise HttpError(403, FORBIDDEN, "the user may read no subject with this schema")
+    return schema_id, subject
+
+
+def _by_id(image: RegistryImage, call: Call) -> Any:
+    schema_id, subject = _require_id(image, call)
+    target = call.target
+    return schemas.schema_by_id(
+        image,
+        schema_id,
+        subject,
+        format=target.text("format"),
+        reference_format=target.text("referenceFormat"),
+        fetch_max_id=target.flag("fetchMaxId"),
+    )
+
+
+def _text_by_id(image: RegistryImage, call: Call) -> Any:
+    schema_id, subject = _require_id(image, call)
+    return schemas.text_by_id(image, schema_id, subject, format=call.target.text("format"))
+
+
+def _subjects_of_id(image: RegistryImage, call: Call) -> Any:
+    schema_id, subject = _require_id(image, call)
+    deleted = call.target.flag("deleted")
+    if call.may_read is None:
+        return schemas.subjects_of_id(image, schema_id, subject, deleted=deleted, **call.page())
+    found = schemas.subjects_of_id(image, schema_id, subject, deleted=deleted)
+    return page(filter(call.may_read, found), **call.page(), limit_max=image.defaults.page_limit)
+
+
+def _versions_of_id(image: RegistryImage, call: Call) -> Any:
+    schema_id, subject = _require_id(image, call)
+    deleted = call.target.flag("deleted")
+    if call.may_read is None:
+        return schemas.versions_of_id(image, schema_id, subject, deleted=deleted, **call.page())
+    found = schemas.versions_of_id(image, schema_id, subject, deleted=deleted)
+    readable = (each for each in found if call.may_read(each["subject"]))
+    return page(readable, **call.page(), limit_max=image.defaults.page_limit)
+
+
+def _require_guid(image: RegistryImage, call: Call) -> str:
+    guid = call.names["guid"]
+    if call.may_read is not None:
+        for each in schemas.ids_of_guid(image, guid):
+            prefix = QualifiedSubject(each["context"], "").name
+            if any(map(call.may_read, schemas.subjects_of_id(image, each["id"], prefix, deleted=True))):
+                return guid
+        raise HttpError(403, FORBIDDEN, "the user may read no subject with this schema")
+    return guid
+
+
+def _by_guid(image: RegistryImage, call: Call) -> Any:
+    return schemas.schema_by_guid(image, _require_guid(image, call), format=call.target.text("format"))
+
+
+def _ids_of_guid(image: RegistryImage, call: Call) -> Any:
+    return schemas.ids_of_guid(image, _require_guid(image, call))
+
+
+def _kinds(image: RegistryImage, call: Call) -> Any:
+    return schemas.kinds()
+
+
+_ID = "/schemas/ids/{id}"
+_GUID = "/schemas/guids/{guid}"
+ROUTES = (
+    Route("GET", "/schemas", Right.READ, _list, is_open=True),
+    Route("GET", "/schemas/types", Right.READ, _kinds, is_open=True),
+    Route("GET", _ID, Right.READ, _by_id, is_open=True),
+    Route("GET", f"{_ID}/schema", Right.READ, _text_by_id, is_open=True),
+    Route("GET", f"{_ID}/subjects", Right.READ, _subjects_of_id, is_open=True),
+    Route("GET", f"{_ID}/versions", Right.READ, _versions_of_id, is_open=True),
+    Route("GET", _GUID, Right.READ, _by_guid, is_open=True),
+    Route("GET", f"{_GUID}/ids", Right.READ, _ids_of_guid, is_open=True),
+)
