@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import TYPE_CHECKING
 
 from bowstring.schemas.errors import InvalidSchemaError
@@ -46,6 +47,8 @@ def _parse_reference(reference: ResolvedReference) -> ProtoFile:
 
 
 def _parse_file(text: str) -> ProtoFile:
+    if (found := re.search("[\ud800-\udfff]", text)) is not None:
+        raise InvalidSchemaError(f"character {found.start() + 1} is half of a surrogate pair")
     try:
         return parse_proto(text)
     except InvalidSchemaError as error:

@@ -27,43 +27,32 @@ class OptionMerging:
         extension = self._index.extension_named(name)
         if extension is None or extension.label == "repeated" or len(options) == 1:
             return options
-        merged = options[0]
-        for option in options[1:]:
-            if isinstance(merged.value, dict) and isinstance(option.value, dict):
-                value = self._maps(extension, merged.value, option.value)
-                merged = Option(option.name, "map", value, option.parenthesized)
-            else:
-                merged = option
-        return [merged]
+        last = options[-1]
+        value = self._singular(extension, [option.value for option in options])
+        return [Option(name, "map" if isinstance(value, dict) else last.kind, value, last.parenthesized)]
 
-    def _maps(
-        self, field: Field, first: dict[str, OptionValue], second: dict[str, OptionValue]
-    ) -> dict[str, OptionValue]:
+    def _singular(self, field: Field, values: list[OptionValue]) -> OptionValue:
+        """Returns the value of a field that is set more than once: the last, or messages merged."""
+        start = max((at + 1 for at, value in enumerate(values) if not isinstance(value, dict)), default=0)
+        merged = [value for value in values[start:] if isinstance(value, dict)]
+        if not merged:
+            return values[-1]
         message = self._message_of(field)
-        merged = dict(first)
-        for name, value in second.items():
-            if name in merged:
-                inner = None if message is None else _field_named(message, name)
-                merged[name] = self._values(inner, merged[name], value)
-            else:
-                merged[name] = value
-        return merged
+        named: dict[str, list[OptionValue]] = {}
+        for each in merged:
+            for name, value in each.items():
+                named.setdefault(name, []).append(value)
+        return {name: self._merged_values(message, name, found) for name, found in named.items()}
 
-    def _values(self, field: Field | None, first: OptionValue, second: OptionValue) -> OptionValue:
-        if field is not None and field.label != "repeated":
-            if isinstance(first, dict) and isinstance(second, dict) and self._message_of(field) is not None:
-                return self._maps(field, first, second)
-            return second
-        found: list[OptionValue] = []
-        seen = set()
-        for value in [
-            *(first if isinstance(first, list) else [first]),
-            *(second if isinstance(second, list) else [second]),
-        ]:
-            if (key := _key(value)) not in seen:
-                seen.add(key)
-                found.append(value)
-        return found
+    def _merged_values(self, message: Message | None, name: str, values: list[OptionValue]) -> OptionValue:
+        if len(values) == 1:
+            return values[0]
+        field = None if message is None else _field_named(message, name)
+        if field is None or field.label == "repeated":
+            return _distinct(values)
+        if self._message_of(field) is None:
+            return values[-1]
+        return self._singular(field, values)
 
     def _message_of(self, field: Field) -> Message | None:
         found = self._index.find_type(field.type, "")
@@ -90,6 +79,15 @@ def _path_map(option: Option) -> dict[str, OptionValue]:
 def _field_named(message: Message, name: str) -> Field | None:
     fields = [*message.fields, *(field for oneof in message.oneofs for field in oneof.fields)]
     return next((field for field in fields if field.name == name), None)
+
+
+def _distinct(values: list[OptionValue]) -> list[OptionValue]:
+    """Returns the values of lists and those between them, each once."""
+    found: dict[object, OptionValue] = {}
+    for value in values:
+        for each in value if isinstance(value, list) else [value]:
+            found.setdefault(_key(each), each)
+    return [*found.values()]
 
 
 def _key(value: OptionValue) -> object:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from bowstring.schemas.protobuf.elements import Option, OptionKind, OptionValue, Word
+from bowstring.schemas.protobuf.proto_reader import SPACE, WORD_MAX
 
 if TYPE_CHECKING:
     from bowstring.schemas.protobuf.proto_reader import ProtoReader
 
+# An option that is one word or one string, in one step.
+_PLAIN_OPTION = re.compile(
+    rf"{SPACE}(?:\(([A-Za-z_.][A-Za-z0-9_.]*+)\)|([A-Za-z_][A-Za-z0-9_.]*+))[ \t]*+=[ \t]*+"
+    r"(?:([A-Za-z_][A-Za-z0-9_]*+)|(-?[0-9][A-Za-z0-9_.\-]*+)|\"([^\"\\\n]*+)\")[ \t\r\n]*+([,\]])"
+)
 # Of messages and lists in the value of an option, and of names in a path to a field.
 DEPTH_MAX = 64
 
@@ -33,10 +40,33 @@ class OptionReader:
         if not reader.take_if("["):
             return found
         while True:
+            self._plain_options(found)
+            if found and reader.text[reader.position - 1] == "]":
+                return found
             found.append(self.option("="))
             if reader.take_if("]"):
                 return found
             reader.require(",")
+
+    def _plain_options(self, options: list[Option]) -> None:
+        """Reads the options that are one word or one string, and the bracket behind the last."""
+        reader = self._reader
+        while (found := _PLAIN_OPTION.match(reader.text, reader.position)) is not None:
+            bracketed, name, word, number, string, end = found.groups()
+            if len(found.group()) > WORD_MAX:
+                return
+            reader.count()
+            reader.position = found.end()
+            kind: OptionKind = "string"
+            if word is not None:
+                kind = "boolean" if word in ("true", "false") else "enum"
+            elif number is not None:
+                kind = "number"
+            options.append(
+                Option(bracketed or name, kind, word or number or string or "", bracketed is not None)
+            )
+            if end == "]":
+                return
 
     def option(self, separator: str) -> Option:
         """Returns one option.
@@ -66,6 +96,7 @@ class OptionReader:
 
     def _value(self) -> tuple[OptionKind, OptionValue]:
         reader = self._reader
+        reader.count()
         first = reader.peek()
         if first in "{[":
             self._depth += 1

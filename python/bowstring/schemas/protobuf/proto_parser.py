@@ -31,15 +31,13 @@ from bowstring.schemas.protobuf.proto_reader import SPACE, WORD_MAX, ProtoReader
 
 # Of messages in messages; protobuf's own libraries take 32 at most.
 DEPTH_MAX = 64
-# Of types, fields, values and other statements in a text.
-DECLARATIONS_MAX = 200_000
 PACKAGE_PARTS_MAX = 64
 EDITIONS = ("2023", "2024")
 
-# A field without options, which most are, in one step.
+# A field up to its options, or whole without them, in one step.
 _PLAIN_FIELD = re.compile(
     rf"{SPACE}(?:(required|optional|repeated)[ \t\r\n]++)?([A-Za-z_.][A-Za-z0-9_.]*+)[ \t\r\n]++"
-    r"([A-Za-z_][A-Za-z0-9_]*+)[ \t]*+=[ \t]*+([0-9]{1,9})[ \t]*+;"
+    r"([A-Za-z_][A-Za-z0-9_]*+)[ \t]*+=[ \t]*+([0-9]{1,9})[ \t]*+([;\[])"
 )
 _NOT_TYPES = frozenset(
     (
@@ -66,13 +64,12 @@ class ProtoParser:
         text: the .proto text.
     """
 
-    __slots__ = ("_declarations", "_depth", "_has_bare_fields", "_options", "_reader", "_result")
+    __slots__ = ("_depth", "_has_bare_fields", "_options", "_reader", "_result")
 
     def __init__(self, text: str):
         self._reader = ProtoReader(text.removeprefix("\ufeff"))
         self._options = OptionReader(self._reader)
         self._result = ProtoFile()
-        self._declarations = 0
         self._depth = 0
         # Whether fields may go without a label.
         self._has_bare_fields = False
@@ -81,7 +78,7 @@ class ProtoParser:
         """Returns the file."""
         reader, result = self._reader, self._result
         while not reader.is_exhausted():
-            self._count()
+            self._reader.count()
             if reader.take_if(";"):
                 continue
             start = reader.position
@@ -108,16 +105,11 @@ class ProtoParser:
                     raise reader.error(f"unexpected {shorten(other)}", start)
         return result
 
-    def _count(self) -> None:
-        self._declarations += 1
-        if self._declarations > DECLARATIONS_MAX:
-            raise self._reader.error(f"the schema has more than {DECLARATIONS_MAX:,} declarations")
-
     def _syntax(self, word: str, start: int) -> None:
         reader, result = self._reader, self._result
         if result.syntax or result.edition:
             raise reader.error(f"{word} stands a second time", start)
-        if self._declarations > 1:
+        if reader.counted > 1:
             raise reader.error(f"{word} must be the first statement", start)
         reader.require("=")
         value = reader.quoted()
@@ -173,24 +165,26 @@ class ProtoParser:
         return result
 
     def _plain_fields(self, fields: list[Field]) -> None:
-        """Reads the fields that have neither options nor anything else unusual."""
+        """Reads the fields that are written as usual."""
         reader = self._reader
-        text, position = reader.text, reader.position
-        while (found := _PLAIN_FIELD.match(text, position)) is not None:
-            label, kind, name, tag = found.groups()
+        while (found := _PLAIN_FIELD.match(reader.text, reader.position)) is not None:
+            label, kind, name, tag, end = found.groups()
             if kind in _NOT_TYPES or not (label or self._has_bare_fields) or len(kind) + len(name) > WORD_MAX:
                 break
             if label == "required" and self._result.syntax == "proto3":
                 break
-            self._count()
-            fields.append(Field(label or "", kind, name, int(tag)))
-            position = found.end()
-        reader.position = position
+            reader.count()
+            if end == ";":
+                reader.position = found.end()
+                fields.append(Field(label or "", kind, name, int(tag)))
+            else:
+                reader.position = found.end() - 1
+                fields.append(self._with_options(label or "", kind, name, int(tag)))
 
     def _member(self, message: Message) -> None:
         """Reads one statement of a message."""
         reader = self._reader
-        self._count()
+        reader.count()
         if reader.take_if(";"):
             return
         start = reader.position
@@ -262,15 +256,20 @@ class ProtoParser:
         reader = self._reader
         name = reader.name(leading_digit=False)
         reader.require("=")
-        tag = reader.integer()
+        return self._with_options(label, kind, name, reader.integer())
+
+    def _with_options(self, label: str, kind: str, name: str, tag: int) -> Field:
+        """Reads a field from behind its number."""
         options = self._options.options()
         default = self._take_value(options, "default")
         json_name = self._take_value(options, "json_name")
-        reader.require(";")
+        self._reader.require(";")
         return Field(label, kind, name, tag, default, json_name, options)
 
     def _take_value(self, options: list[Option], name: str) -> str | None:
         """Removes what is written as an option and is none, and returns its value."""
+        if not options:
+            return None
         found = None
         for option in [each for each in options if each.name == name]:
             if not isinstance(option.value, str):
@@ -286,7 +285,7 @@ class ProtoParser:
         result = Group(label, name, reader.integer(), [])
         reader.require("{")
         while not reader.take_if("}"):
-            self._count()
+            self._reader.count()
             start = reader.position
             found = self._field(reader.word(), start)
             if isinstance(found, Group):
@@ -299,7 +298,7 @@ class ProtoParser:
         result = OneOf(reader.name())
         reader.require("{")
         while not reader.take_if("}"):
-            self._count()
+            self._reader.count()
             match self._type(reader.word()):
                 case "group":
                     result.groups.append(self._group(""))
@@ -314,7 +313,7 @@ class ProtoParser:
         result = Extend(reader.name(), [])
         reader.require("{")
         while not reader.take_if("}"):
-            self._count()
+            self._reader.count()
             if reader.take_if(";"):
                 continue
             start = reader.position
@@ -333,6 +332,7 @@ class ProtoParser:
         reader = self._reader
         values: list[int | Range | str] = []
         while True:
+            reader.count()
             values.append(reader.quoted() if reader.peek() in "\"'" else self._range(",;"))
             if reader.take_if(";"):
                 return Reserved(values)
@@ -342,6 +342,7 @@ class ProtoParser:
         reader = self._reader
         values: list[int | Range] = []
         while True:
+            reader.count()
             values.append(self._range(",;["))
             if reader.peek() == "[":
                 options = self._options.options()
@@ -376,7 +377,7 @@ class ProtoParser:
             self._plain_constants(result)
             if reader.take_if("}"):
                 return result
-            self._count()
+            self._reader.count()
             if reader.take_if(";"):
                 continue
             match reader.word(leading_digit=False):
@@ -397,7 +398,7 @@ class ProtoParser:
             name, tag = found.groups()
             if name in ("option", "reserved") or len(name) > WORD_MAX:
                 return
-            self._count()
+            self._reader.count()
             enum.constants.append(EnumConstant(name, int(tag)))
             reader.position = found.end()
 
@@ -406,7 +407,7 @@ class ProtoParser:
         result = Service(reader.name())
         reader.require("{")
         while not reader.take_if("}"):
-            self._count()
+            self._reader.count()
             if reader.take_if(";"):
                 continue
             start = reader.position
@@ -434,7 +435,7 @@ class ProtoParser:
             reader.require(";")
             return result
         while not reader.take_if("}"):
-            self._count()
+            self._reader.count()
             if reader.take_if(";"):
                 continue
             start = reader.position

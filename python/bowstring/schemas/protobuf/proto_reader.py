@@ -18,6 +18,10 @@ _NAMED_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,100}")
 # Of a name, a type or a package, in characters: resolving names costs their product.
 WORD_MAX = 512
+# Adjacent strings, which are one.
+_STRINGS_MAX = 10_000
+# Of types, fields, options, their values and all else that is kept of a text: each takes some hundred bytes.
+PARTS_MAX = 200_000
 
 
 class ProtoReader:
@@ -27,11 +31,22 @@ class ProtoReader:
     registry reads with Wire: what one accepts, the other does too.
     """
 
-    __slots__ = ("position", "text")
+    __slots__ = ("counted", "position", "text")
 
     def __init__(self, text: str):
         self.text = text
         self.position = 0
+        self.counted = 0
+
+    def count(self) -> None:
+        """Counts one more part of the text that is kept.
+
+        Raises:
+            InvalidSchemaError: there are too many.
+        """
+        self.counted += 1
+        if self.counted > PARTS_MAX:
+            raise self.error(f"the schema has more than {PARTS_MAX:,} declarations, options and values")
 
     def error(self, problem: str, position: int | None = None) -> InvalidSchemaError:
         """Returns an error that says where the problem is: at a position, or here."""
@@ -138,6 +153,8 @@ class ProtoReader:
                 raise self.error("the string has no end; add the quote", start)
             raw = found.group()[:-1]
             parts.append(unescape(raw))
+            if len(parts) > _STRINGS_MAX:
+                raise self.error(f"a string has more than {_STRINGS_MAX:,} parts")
             self.position = found.end()
         return "".join(parts)
 
