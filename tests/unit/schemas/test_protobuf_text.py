@@ -338,3 +338,98 @@ def test_errors_in_references_name_the_reference():
     broken = ResolvedReference("a/b.proto", "b", 1, "message {")
     with pytest.raises(InvalidSchemaError, match=r"the reference a/b.proto: line 1, column 9"):
         parse("message A {}", [broken])
+
+
+@pytest.mark.parametrize(
+    ("written", "normal"),
+    [
+        *[("1.50", "1.5"), ("-0.0", "-0"), ("010", "8"), ("08", "08"), ("0x1F", "31"), ("-0x1f", "-31")],
+        *[("0.1234567", "0.123"), ("0.0625", "0.062"), ("0.0015", "0.002"), ("1e10", "10000000000")],
+        *[("123456.789012", "123456.789"), ("1.5f", "1.5"), ("2.5D", "2.5"), ("12L", "12"), ("-inf", "-inf")],
+        *[("12345678901234567890", "12345678901234567890"), ("1e9999", "1e9999"), ("9" * 300, "9" * 300)],
+    ],
+)
+def test_numbers_of_options_get_javas_normal_form(written, normal):
+    text = f"message A {{ optional int32 a = 1 [x = {written}]; }}"
+    assert f"[x = {normal}]" in parse(text).normalized().canonical
+
+
+def test_parts_of_an_option_are_merged():
+    text = """
+    import "google/protobuf/descriptor.proto";
+    message Opt { optional Opt inner = 1; repeated int32 many = 2; optional string one = 3; }
+    extend google.protobuf.MessageOptions { optional Opt opt = 50000; }
+    message A {
+      option (opt).inner.many = 1; option (opt).inner.many = 2; option (opt).inner.many = 1;
+      option (opt) = { many: [3, 4] one: "x" }; option (opt).one = "y"; option (opt).inner.one = "z";
+    }"""
+    normal = parse(text).normalized().canonical
+    assert (
+        """
+  option (opt) = {
+    inner: {
+      many: [
+        1,
+        2
+      ],
+      one: "z"
+    },
+    many: [
+      3,
+      4
+    ],
+    one: "y"
+  };"""
+        in normal
+    )
+
+
+# What costs a client little and would cost the registry much.
+HOSTILE = {
+    "deep messages": "message A {" * 50_000,
+    "deep options": "option (a) = " + "{a:" * 50_000,
+    "deep lists": "option (a) = " + "[" * 50_000,
+    "long paths": "option (a)" + ".b" * 50_000 + " = 1;",
+    "many fields": "message A {" + "optional int32 a=1;" * 250_000 + "}",
+    "many values": "option (a) = {" + "a:1 " * 250_000 + "};",
+    "many reserved numbers": "message A { reserved " + "1," * 250_000 + "2; }",
+    "many semicolons": ";" * 250_000,
+    "many strings": "import " + "'a'" * 50_000 + ";",
+    "a long name": f"message {'a' * 100_000} {{}}",
+    "a long package": f"package {'a.' * 100}b;",
+    "a long number": f"message A {{ optional int32 a = {'9' * 100_000}; }}",
+    "a comment without an end": "/*" + "*" * 1_000_000,
+    "a string without an end": 'import "' + "\\x" * 500_000,
+    "an unfinished path": "message A { optional a" + " . b" * 100_000,
+    "half a character": 'import "\ud800";',
+    "base64 of nothing": "AAAA" * 100_000,
+    "base64 of messages that are deep": "Igc" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_texts_are_refused(text):
+    with pytest.raises(InvalidSchemaError) as raised:
+        parse_schema("PROTOBUF", text)
+    assert len(str(raised.value)) < 400
+
+
+def test_files_may_import_each_other():
+    first = ResolvedReference("a.proto", "a", 1, 'import "b.proto"; message A { optional B b = 1; }')
+    second = ResolvedReference("b.proto", "b", 1, 'import "a.proto"; message B { optional A a = 1; }')
+    schema = parse(first.text, [first, second])
+    assert "optional .B b = 1;" in schema.normalized().canonical
+    assert schema.differences(parse(first.text, [first, second])) == []
+    assert schema.formatted("serialized")
+
+
+def test_names_mean_the_innermost_type():
+    text = """
+    package p.q;
+    message A { message B { message A { } optional A one = 1; optional p.q.A two = 2; optional .p.q.A three = 3; } }
+    message p { message r { } }
+    message C { optional p.r four = 4; }
+    """
+    normal = parse(text).normalized().canonical
+    for written in (".p.q.A.B.A one", ".p.q.A two", ".p.q.A three", ".p.q.p.r four"):
+        assert f"optional {written} =" in normal

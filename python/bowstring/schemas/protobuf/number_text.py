@@ -5,53 +5,60 @@ from __future__ import annotations
 import re
 import struct
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from math import isinf
 
 _DECIMAL = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]-?[0-9]{1,3})?")
-_INTEGER = re.compile(r"(-?)(0[xX])?([0-9A-Fa-f]+)")
+_INTEGER = re.compile(r"(-?)(?:0[xX]([0-9A-Fa-f]+)|([0-9]+))")
 _DIGITS_MAX = 100
-_CONTEXT = Context(prec=1000)
+_CONTEXT = Context(prec=1200)
 _THOUSANDTH = Decimal("0.001")
-# From here on a double has no decimals.
-_WHOLE_FROM = 2.0**53
+_SINGLE_MAX = 3.4028234663852886e38
 
 
 def normal_number(text: str) -> str:
     """Returns a number in its normal form; the text itself if it is not one, such as -inf."""
     if len(text) > _DIGITS_MAX:
         return text
-    whole = _INTEGER.fullmatch(text)
-    if whole is not None and (number := _whole(*whole.groups())) is not None:
-        return str(number)
-    number_text = text[:-1] if (has_suffix := text[-1:] in tuple("fFdD")) else text
-    if not _DECIMAL.fullmatch(number_text) or (whole is not None and not has_suffix):
-        return text
-    return _with_three_decimals(number_text, is_float=text[-1:] in tuple("fF"))
+    if (whole := _INTEGER.fullmatch(text)) is not None:
+        sign, hexadecimal, digits = whole.groups()
+        value = _whole(hexadecimal, digits)
+        return text if value is None else str(-value if sign else value)
+    number, suffix = (text[:-1], text[-1].lower()) if text[-1:] in tuple("fFdDlL") else (text, "")
+    if suffix == "l":
+        return number if _INTEGER.fullmatch(number) and number.lstrip("-").isdigit() else text
+    return _with_three_decimals(number, suffix) if _DECIMAL.fullmatch(number) else text
 
 
-def _whole(sign: str, prefix: str | None, digits: str) -> int | None:
-    """Returns an integer: hexadecimal with 0x before it, octal with 0 before it."""
+def _whole(hexadecimal: str | None, digits: str) -> int | None:
+    """Returns an integer: octal with 0 before it; None of 08, which is none."""
+    if hexadecimal:
+        return int(hexadecimal, 16)
     try:
-        base = 16 if prefix else 8 if digits[0] == "0" and len(digits) > 1 else 10
-        number = int(digits, base)
+        return int(digits, 8 if digits[0] == "0" and len(digits) > 1 else 10)
     except ValueError:
         return None
-    return -number if sign else number
 
 
-def _with_three_decimals(text: str, *, is_float: bool) -> str:
-    exact = Decimal(text)
+def _with_three_decimals(text: str, suffix: str) -> str:
+    """Returns a number as Java reads and writes it: as a float, as a double, or as it stands.
+
+    Args:
+        text: digits with a point or an exponent, or both.
+        suffix: "f", "d" or "".
+    """
     double = float(text)
-    if not is_float and (_is_single(double) if abs(double) < 3.4e38 else False):
-        is_float = True
-    if is_float and abs(double) < 3.4e38:
+    fits_single = abs(double) <= _SINGLE_MAX
+    if fits_single and (suffix == "f" or (not suffix and _is_single(double))):
         double = _single(double)
-        exact = Decimal(repr(double))
-    elif Decimal(repr(double)) != exact:
-        # Java reads what a double does not hold as a BigDecimal.
-        return _plain(exact.quantize(_THOUSANDTH, ROUND_HALF_EVEN, _CONTEXT))
-    if abs(double) < _WHOLE_FROM:
-        exact = Decimal(double).quantize(_THOUSANDTH, ROUND_HALF_EVEN, _CONTEXT)
-    return _plain(exact)
+    elif isinf(double) or (not suffix and Decimal(repr(double)) != Decimal(text)):
+        return _plain(_rounded(Decimal(text)))
+    shortest = Decimal(repr(double))
+    is_tie = shortest.as_tuple().exponent == -4 and shortest.as_tuple().digits[-1] == 5
+    return _plain(_rounded(Decimal(double) if is_tie else shortest))
+
+
+def _rounded(number: Decimal) -> Decimal:
+    return number.quantize(_THOUSANDTH, ROUND_HALF_EVEN, _CONTEXT)
 
 
 def _single(number: float) -> float:
