@@ -10,6 +10,8 @@ from bowstring.schemas.errors import InvalidSchemaError
 # Possessive, so that no text makes them try a thing twice.
 SPACE = r"(?:[ \t\r\n]++|//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+"
 _SPACE = re.compile(SPACE)
+# "", at the end of the text, is in it.
+_BEFORE_SPACE = " \t\r\n/"
 _WORD = re.compile(r"[A-Za-z0-9_.\-]++")
 _PART = re.compile(r"[A-Za-z0-9_\-]++")
 _STRING = {quote: re.compile(rf"[^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+{quote}", re.S) for quote in "\"'"}
@@ -57,6 +59,8 @@ class ProtoReader:
 
     def skip_space(self) -> None:
         """Moves to the next character that is neither a space nor part of a comment."""
+        if self.text[self.position : self.position + 1] not in _BEFORE_SPACE:
+            return
         found = _SPACE.match(self.text, self.position)
         assert found is not None
         self.position = found.end()
