@@ -99,6 +99,12 @@ def register(*texts: str) -> Callable[[Image], Decision]:
     return decide
 
 
+def note(token: str) -> Callable[[Image], Decision]:
+    """A decision that writes each time it is taken."""
+    key = json.dumps({"keytype": "NOOP", "token": token}).encode()
+    return lambda image: Decision(((key, None),), token)
+
+
 class PartitionLog:
     """One partition: it stores a batch of an idempotent producer once, and refuses earlier epochs (KIP-98)."""
 
@@ -145,6 +151,7 @@ class World:
         self.log = PartitionLog()
         self.producer_id, self.epoch = 7, -1
         self.down: set[str] = set()
+        self.lost_answers = 0.01
         self.lives: dict[str, Life] = {}
         self._answers: dict[int, Callable[[Any], None]] = {}
         self._tick()
@@ -179,18 +186,21 @@ class World:
                     done(answer)
 
         def back(answer: Any) -> None:
-            if where not in life.cut:
+            if where not in life.cut and self.rng.random() >= self.lost_answers:
                 end(answer)
 
         def reply(answer: Any) -> None:
             self.loop.call_later(self.delay(), back, answer)
 
+        # A frozen registry sends what it had checked before only when it goes on.
+        frozen_s = max(0.0, life.frozen_until - self.loop.time())
+
         def arrive() -> None:
             if where not in life.cut and where not in self.down:
                 serve(reply)
 
-        self.loop.call_later(self.delay(), arrive)
-        self.loop.call_later(timeout_s, end, None)
+        self.loop.call_later(frozen_s + self.delay(), arrive)
+        self.loop.call_later(frozen_s + timeout_s, end, None)
 
     def _tick(self) -> None:
         self.coordinator.advance(int(TICK_S * 1000))
@@ -256,6 +266,7 @@ class Life:
     Attributes:
         dead: it has crashed; what it sent still arrives.
         cut: brokers that it cannot reach.
+        frozen_until: what it sends before leaves it only then.
     """
 
     def __init__(self, world: World, url: str):
@@ -263,6 +274,7 @@ class Life:
         self.url = url
         self.dead = False
         self.cut: set[str] = set()
+        self.frozen_until = 0.0
         new_image: Any = Image
         self.node = RegistryNode(NodeSettings(TARGET, url), new_image, SimulatedConnections(self))
 

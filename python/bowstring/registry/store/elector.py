@@ -31,6 +31,8 @@ REFUSED_PAUSE_S = 1.0  # after an error that does not pass by itself
 LOG_EVERY_S = 30.0
 # The coordinator answers JoinGroup within the rebalance timeout; this is extra time for the network.
 JOIN_GRACE_S = 5.0
+# So many heartbeats that are not answered end a session.
+BEATS_OF_A_SESSION = 3
 
 _COORDINATOR = (
     Errors.NOT_COORDINATOR.code,
@@ -196,7 +198,7 @@ class Elector:
         body = HeartbeatRequest(
             group_id=self._group_id, generation_id=self.generation, member_id=self.member_id
         )
-        return self._ask(HeartbeatRequest, body, self._times.session_timeout_s, now)
+        return self._ask(HeartbeatRequest, body, self._times.session_timeout_s / BEATS_OF_A_SESSION, now)
 
     def _ask(self, api: type[Request], body: Any, timeout_s: float, now: float) -> Ask:
         return Ask(api, body, timeout_s, self._life, self.generation, now)

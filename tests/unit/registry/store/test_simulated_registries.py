@@ -1,6 +1,7 @@
 """Registries of one group in simulated time (tests/support/registry_world.py), among crashes and cut networks."""
 
 import asyncio
+import json
 import os
 from collections.abc import Coroutine
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from bowstring.clients.errors import ClientError
 from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_node import NotLeader
-from tests.support.registry_world import GROUP, LOG, READING, SimulatedLoop, World, register
+from tests.support.registry_world import GROUP, LOG, READING, SimulatedLoop, World, note, register
 
 SEEDS, TESTS = 40, 4
 URLS = [f"http://registry-{number}:8081" for number in (1, 2, 3)]
@@ -23,6 +24,7 @@ class Story:
 
     Attributes:
         acknowledged: ids that clients got, by text.
+        noted: tokens that were acknowledged.
     """
 
     def __init__(self, seed: int, loop: SimulatedLoop):
@@ -31,6 +33,9 @@ class Story:
         self.acknowledged: dict[str, int] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.texts = 0
+        self.tokens = 0
+        self.noted: set[str] = set()
+        self.rarity = "forget" if seed % 2 else "freeze"
 
     async def run(self) -> None:
         for url in URLS:
@@ -65,7 +70,8 @@ class Story:
         rng, world = self.rng, self.world
         url = rng.choice(URLS)
         life = world.lives[url]
-        kind = rng.choice(["crash", "stop", "cut", "cut", "heal", "heal", "move", "down", "forget", "again"])
+        kinds = ["crash", "stop", "cut", "cut", "heal", "heal", "move", "down", "again", self.rarity]
+        kind = rng.choice(kinds)
         if kind == "crash":
             life.crash()
             await self.world.passed(rng.choice([0.0, 0.5, 5.0]))
@@ -82,8 +88,12 @@ class Story:
             world.move_coordinator()
         elif kind == "down":
             world.down |= {rng.choice([GROUP, LOG])}
-        elif kind == "forget":
+        elif kind == "forget":  # takes days: no message of an earlier producer is on its way
+            for each in world.lives.values():
+                each.cut |= {GROUP} if each.node.is_leader else set()
             world.forget_producer()
+        elif kind == "freeze":
+            life.frozen_until = world.loop.time() + rng.uniform(1.0, 30.0)
         elif kind == "again" and life.node.is_loaded:
             life.node.recreated()
 
@@ -98,10 +108,13 @@ class Story:
             known = self.texts and self.rng.random() < 0.2
             self.texts += not known
             texts.append(f"t{self.rng.randint(1, self.texts) if known else self.texts}")
-        self.begin(self.write(self.rng.choice(URLS), texts))
+        if self.rng.random() < 0.3:
+            self.tokens += 1
+            texts = []
+        self.begin(self.write(self.rng.choice(URLS), texts, f"token-{self.tokens}"))
 
-    async def write(self, url: str, texts: list[str]) -> None:
-        decide: Any = register(*dict.fromkeys(texts))
+    async def write(self, url: str, texts: list[str], token: str = "") -> None:
+        decide: Any = register(*dict.fromkeys(texts)) if texts else note(token)
         life = self.world.lives[url]
         for _ in range(2):
             if life.dead:
@@ -117,13 +130,17 @@ class Story:
                 self.acknowledge(answer)
             return
 
-    def acknowledge(self, answer: dict[str, int]) -> None:
+    def acknowledge(self, answer: dict[str, int] | str) -> None:
+        if isinstance(answer, str):
+            self.noted.add(answer)
+            return
         for text, id in answer.items():
             assert self.acknowledged.setdefault(text, id) == id, f"{text} got ids {id} and another one"
 
     async def calm(self) -> None:
         """Heals everything; then every registry takes writes, and all have the same schemas."""
         self.heal()
+        self.world.lost_answers = 0.0
         await self.world.passed(CALM_S)
         for url in URLS:
             for _ in range(30):
@@ -136,6 +153,10 @@ class Story:
         image = self.world.log.image()  # fails when an id or a schema is there twice
         lost = {text for text, id in self.acknowledged.items() if image.ids.get(text) != id}
         assert not lost, f"acknowledged, and lost: {lost}"
+        tokens = [json.loads(key).get("token") for key, _ in self.world.log.records]
+        written = [each for each in tokens if each]
+        assert len(written) == len(set(written)), "a write that was refused is done, too"
+        assert self.noted <= set(written), "a write is lost"
         assert sorted(image.texts) == list(range(1, len(image.texts) + 1)), "ids have gaps"
         for url in URLS:
             found: Any = self.world.lives[url].node.image
