@@ -22,7 +22,7 @@ from bowstring.registry.registry_image import RegistryImage
 from bowstring.registry.store.connections import Connections
 from bowstring.registry.store.elector import Elected, Elector, GroupTimes
 from bowstring.registry.store.leadership import Leadership, Refusal, Stage, TopicRecord
-from bowstring.registry.store.member_identity import MemberIdentity
+from bowstring.registry.store.member_identity import SCHEMES, MemberIdentity
 from bowstring.registry.store.store_target import StoreTarget
 from bowstring.registry.store.topic_reader import ReadRecords
 from bowstring.registry.topic_records import NOOP, TopicKey, encode_key, encode_max_ids
@@ -535,7 +535,7 @@ def identity_of(url: str, *, eligible: bool = True) -> MemberIdentity:
         port = parts.port
     except ValueError:
         port = None
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port:
+    if parts.scheme not in SCHEMES or not parts.hostname or not port:
         raise ConfigError(f"the URL of a registry must be http://host:port or https://host:port, not {url!r}")
     return MemberIdentity(parts.scheme, parts.hostname, port, eligible)
 

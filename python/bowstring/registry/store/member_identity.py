@@ -4,6 +4,7 @@ Karapace's."""
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple, Self
 
 from bowstring.version import __version__
@@ -13,6 +14,8 @@ VERSION = 1
 _OWN_MARK = "bowstring_version"
 _KARAPACE_MARK = "karapace_version"
 _PORT_MAX = 65535
+_HOST = re.compile(r"[^\s/?#@\\\x00-\x1f]{1,255}")
+SCHEMES = ("http", "https")
 
 
 class MemberIdentity(NamedTuple):
@@ -86,8 +89,8 @@ class MemberIdentity(NamedTuple):
             raise ValueError("the identity of a registry must be a JSON object")
         host, port = told.get("host"), told.get("port")
         scheme = told.get("scheme") or "http"
-        if not isinstance(host, str) or not host or not isinstance(scheme, str):
-            raise ValueError("the identity of a registry needs a host and a scheme")
+        if not isinstance(host, str) or not _HOST.fullmatch(host) or scheme not in SCHEMES:
+            raise ValueError("the identity of a registry needs a host, and the scheme http or https")
         if not isinstance(port, int) or isinstance(port, bool) or not 0 < port <= _PORT_MAX:
             raise ValueError(f"the identity of the registry at {host!r} has no port")
         eligible, leader = told.get("master_eligibility") is True, told.get("leader") is True
