@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -12,6 +13,8 @@ from bowstring.schemas.resolved_reference import ResolvedReference
 
 # 50 MiB: more than any schema needs, and little enough to parse in seconds.
 SCHEMA_BYTES_MAX = 50 << 20
+# A longer text makes millions of objects, none of them garbage: collections would double the time.
+COLLECTED_CHARACTERS_MAX = 1 << 20
 # Each has `parse(text, references)`.
 PACKAGES = {
     "AVRO": "bowstring.schemas.avro",
@@ -40,10 +43,16 @@ def parse_schema(
         raise InvalidSchemaError(
             f"the schema and its references have {length} characters; at most {SCHEMA_BYTES_MAX} are accepted"
         )
+    pauses = length > COLLECTED_CHARACTERS_MAX and gc.isenabled()
+    if pauses:
+        gc.disable()
     try:
         return _parse(kind, text, references, is_new)
     except RecursionError:
         raise InvalidSchemaError("the schema is nested too deeply; flatten it by named types") from None
+    finally:
+        if pauses:
+            gc.enable()
 
 
 def _parse(kind: str, text: str, references: Sequence[ResolvedReference], is_new: bool) -> ParsedSchema:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from bowstring.schemas.avro.avro_type import AvroType
+from bowstring.schemas.avro.json_text import quoted
 from bowstring.schemas.avro.reader_writer import differences
 from bowstring.schemas.avro.type_parser import TypeParser
 from bowstring.schemas.avro.type_writer import Form, TypeWriter
@@ -33,8 +34,8 @@ def parse(text: str, references: Sequence[ResolvedReference] = (), *, is_new: bo
         try:
             outside.append(parser.parse(reference.text, is_reference=True).full_name)
         except InvalidSchemaError as error:
-            place = f'reference "{reference.name}" (subject {reference.subject}, version {reference.version})'
-            raise InvalidSchemaError(f"{place}: {error}") from None
+            place = f"subject {quoted(reference.subject)}, version {reference.version}"
+            raise InvalidSchemaError(f"reference {quoted(reference.name)} ({place}): {error}") from None
     return AvroSchema(parser.parse(text), tuple(references), frozenset(outside), is_new=is_new)
 
 
@@ -81,7 +82,11 @@ class AvroSchema(ParsedSchema):
         return parse(text, self._references, is_new=self._is_new)
 
     def formatted(self, format: str) -> str:
-        """The canonical text, or with `resolved` the schema with all references written out."""
+        """The canonical text, or with `resolved` the schema with all references written out.
+
+        Raises:
+            InvalidSchemaError: that is too deep to be read.
+        """
         if format.strip().lower() == "resolved":
             return TypeWriter(Form.CANONICAL).write(self.root)
         return self._canonical
@@ -89,12 +94,16 @@ class AvroSchema(ParsedSchema):
     def differences(self, previous: ParsedSchema) -> list[Difference]:
         """By the rules of Avro's schema resolution, as SchemaCompatibility of Java applies them."""
         assert isinstance(previous, AvroSchema)
-        return differences(self.root, previous.root)
+        return differences(self.root, previous.root, len(self._canonical) + len(previous._canonical))
 
     @property
     def meaning(self) -> str:
         """The text without the order of properties and aliases, references written out."""
-        return TypeWriter(Form.SORTED).write(self.root)
+        try:
+            return TypeWriter(Form.SORTED).write(self.root)
+        except InvalidSchemaError:
+            # Too deep with the references written out.
+            return self._canonical
 
     def has_top_level_field(self, name: str) -> bool:
         """Whether it is a record with this field."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = frozenset({"record", "enum", "fixed"})
 KINDS = PRIMITIVES | NAMED | {"array", "map", "union"}
+# Types within types: more than people write, and few enough for Python's stack.
+DEPTH_MAX = 150
 # A name that nothing defines yet; replaced when the whole text is read.
 UNRESOLVED = "unresolved"
 # Shared by all types that have none; nothing writes to them.
@@ -40,9 +42,12 @@ class AvroName:
         return self.full
 
 
-@dataclass(slots=True, eq=False)
 class AvroField:
     """A field of a record.
+
+    Args:
+        name: as written.
+        of: the type of its values.
 
     Attributes:
         name: as written.
@@ -55,19 +60,27 @@ class AvroField:
         properties: what Avro does not define.
     """
 
-    name: str
-    type: AvroType
+    # What most fields have; a field keeps only what it has of its own.
     doc: str | None = None
     has_default: bool = False
     default: Any = None
     order: str = "ascending"
     aliases: tuple[str, ...] = ()
-    properties: dict[str, Any] = field(default_factory=lambda: _NO_PROPERTIES)
+    properties: dict[str, Any] = _NO_PROPERTIES
+
+    def __init__(self, name: str, of: AvroType) -> None:
+        self.name = name
+        self.type = of
 
 
-@dataclass(slots=True, eq=False)
 class AvroType:
     """A type; one object for each place in the text, and one for each definition.
+
+    Primitive types without properties are the same objects everywhere.
+
+    Args:
+        kind: one of KINDS, or UNRESOLVED.
+        name: of a record, enum or fixed.
 
     Attributes:
         kind: one of KINDS, or UNRESOLVED.
@@ -85,21 +98,26 @@ class AvroType:
         branches: of a union.
     """
 
-    kind: str
-    name: AvroName | None = None
     doc: str | None = None
     aliases: tuple[AvroName, ...] = ()
-    properties: dict[str, Any] = field(default_factory=lambda: _NO_PROPERTIES)
+    properties: dict[str, Any] = _NO_PROPERTIES
     logical: str = ""
     is_error: bool = False
-    fields: dict[str, AvroField] = field(default_factory=lambda: _NO_FIELDS)
+    fields: dict[str, AvroField] = _NO_FIELDS
     symbols: tuple[str, ...] = ()
     default_symbol: str | None = None
     size: int = 0
     items: AvroType | None = None
-    branches: list[AvroType] = field(default_factory=lambda: _NO_BRANCHES)
+    branches: list[AvroType] = _NO_BRANCHES
+
+    def __init__(self, kind: str, name: AvroName | None = None) -> None:
+        self.kind = kind
+        self.name = name
 
     @property
     def full_name(self) -> str:
         """The full name of a named type, or its kind."""
         return self.kind if self.name is None else self.name.full
+
+
+PRIMITIVE_TYPES = {kind: AvroType(kind) for kind in PRIMITIVES}

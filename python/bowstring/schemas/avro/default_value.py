@@ -1,19 +1,15 @@
-"""Checks and converts the defaults of fields."""
+"""Converts the defaults of fields to the form of their types."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
 from typing import Any, Final
 
 from bowstring.schemas.avro.avro_type import AvroType
+from bowstring.schemas.avro.default_check import LONG_MAX, LONG_MIN
 from bowstring.schemas.avro.json_text import java_decimal, java_double
-from bowstring.schemas.avro.logical_type import INT_MAX, INT_MIN
 
-LONG_MIN, LONG_MAX = -(1 << 63), (1 << 63) - 1
-# Records in records: what a default in a text can need, and an end for those that contain themselves.
-DEPTH_MAX = 100
 _FLOAT = struct.Struct("<f")
 _FLOAT_DIGITS_MAX = 9
 
@@ -23,49 +19,6 @@ class Missing:
 
 
 MISSING: Final = Missing()
-
-
-# What each type without others inside takes; the rest are strings.
-_PLAIN: dict[str, Callable[[Any], bool]] = {
-    "null": lambda value: value is None,
-    "boolean": lambda value: isinstance(value, bool),
-    "int": lambda value: type(value) is int and INT_MIN <= value <= INT_MAX,
-    "long": lambda value: type(value) is int and LONG_MIN <= value <= LONG_MAX,
-    "float": lambda value: type(value) in (int, float),
-    "double": lambda value: type(value) in (int, float),
-} | dict.fromkeys(("string", "bytes", "enum", "fixed"), lambda value: isinstance(value, str))
-
-
-def is_valid_default(schema: AvroType, value: Any, depth: int = 0) -> bool:
-    """Whether a JSON value is a default for a type: Avro specification, "Complex Types", table of defaults.
-
-    A union takes a value of any of its branches (specification 1.12). A record takes the defaults of its
-    fields for what the value does not have.
-    """
-    if schema.kind in _PLAIN:
-        return _PLAIN[schema.kind](value)
-    if depth > DEPTH_MAX:
-        return False
-    if schema.kind == "union":
-        return any(is_valid_default(branch, value, depth + 1) for branch in schema.branches)
-    if schema.kind == "record":
-        return isinstance(value, dict) and _is_valid_record(schema, value, depth)
-    if schema.kind == "map":
-        value = list(value.values()) if isinstance(value, dict) else None
-    items = schema.items
-    return (
-        items is not None
-        and isinstance(value, list)
-        and all(is_valid_default(items, each, depth + 1) for each in value)
-    )
-
-
-def _is_valid_record(schema: AvroType, value: dict[str, Any], depth: int) -> bool:
-    for each in schema.fields.values():
-        inner = value.get(each.name, each.default if each.has_default else MISSING)
-        if inner is MISSING or not is_valid_default(each.type, inner, depth + 1):
-            return False
-    return True
 
 
 class Float(float):
@@ -128,6 +81,6 @@ def java_float(value: float) -> str:
     (rounded,) = _FLOAT.unpack(packed)
     if not math.isfinite(rounded):
         return java_double(rounded)
-    digits = (f"{rounded:.{count}g}" for count in range(1, _FLOAT_DIGITS_MAX))
+    digits = (f"{rounded:.{count}g}" for count in range(2, _FLOAT_DIGITS_MAX))
     shortest = next((each for each in digits if _FLOAT.pack(float(each)) == packed), f"{rounded:.9g}")
     return java_decimal(shortest)

@@ -14,6 +14,7 @@ from bowstring.schemas.errors import InvalidSchemaError
 # More than any property or default needs; it bounds the recursion below.
 DEPTH_MAX = 200
 _REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.S)
+_QUOTE_OR_SLASH = re.compile('["/]')
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x1f]")
 _SHORT_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -54,33 +55,31 @@ def _not_json(error: ValueError) -> InvalidSchemaError:
 
 
 def _without_comments(text: str) -> str:
-    """The text with a space for each comment; linear in its length."""
+    """The text with a space for each comment; linear in its length. What is no JSON stays so."""
     kept: list[str] = []
     position = 0
-    while True:
-        quote, slash = text.find('"', position), text.find("/", position)
-        if slash < 0:
-            return "".join((*kept, text[position:]))
-        if 0 <= quote < slash:
-            end = _REST_OF_STRING.match(text, quote + 1)
-            if end is None:
-                return "".join((*kept, text[position:]))
-            kept.append(text[position : end.end()])
-            position = end.end()
-            continue
-        after = _comment_end(text, slash)
-        kept += [text[position:slash], " " if after > slash else "/"]
-        position = max(after, slash + 1)
+    while mark := _QUOTE_OR_SLASH.search(text, position):
+        start = mark.start()
+        if mark[0] == '"':
+            string = _REST_OF_STRING.match(text, start + 1)
+            end = string.end() if string else -1
+            kept.append(text[position:end])
+        else:
+            end = _comment_end(text, start)
+            kept += [text[position:start], " "]
+        if end < 0:
+            return text
+        position = end
+    return "".join((*kept, text[position:]))
 
 
 def _comment_end(text: str, slash: int) -> int:
-    """Where the comment that begins at `slash` ends; `slash` if none does."""
+    """Where the comment that begins at `slash` ends; negative if none does."""
     if text.startswith("//", slash):
         end = text.find("\n", slash)
         return len(text) if end < 0 else end
-    if text.startswith("/*", slash) and (end := text.find("*/", slash + 2)) >= 0:
-        return end + 2
-    return slash
+    end = text.find("*/", slash + 2) if text.startswith("/*", slash) else -1
+    return end + 2 if end >= 0 else -1
 
 
 def quoted(text: str) -> str:
@@ -138,7 +137,9 @@ def java_double(value: float) -> str:
         return '"NaN"'
     if math.isinf(value):
         return '"Infinity"' if value > 0 else '"-Infinity"'
-    return java_decimal(repr(value))
+    # Java writes two digits at least, the nearest ones: 4.9E-324.
+    short = f"{value:.1e}"
+    return java_decimal(short if float(short) == value else repr(value))
 
 
 def java_decimal(shortest: str) -> str:

@@ -24,7 +24,7 @@ UUID_BYTES = 16
 DURATION_BYTES = 12
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 # Hints for Java's classes; a type with one of them has no logical type.
-_HINTS = ("avro.java.string", "java-class", "java-key-class", "java-element-class")
+_HINTS = frozenset({"avro.java.string", "java-class", "java-key-class", "java-element-class"})
 
 
 def logical_type(schema: AvroType) -> str:
@@ -33,8 +33,8 @@ def logical_type(schema: AvroType) -> str:
     Avro specification, "Logical Types": what is unknown or invalid is ignored. `map` and `variant` are
     Confluent's.
     """
-    name = schema.properties.get("logicalType")
-    if not isinstance(name, str) or any(isinstance(schema.properties.get(hint), str) for hint in _HINTS):
+    name, hints = schema.properties.get("logicalType"), _HINTS.intersection(schema.properties)
+    if not isinstance(name, str) or any(isinstance(schema.properties[hint], str) for hint in hints):
         return ""
     return name if _suits(name, schema) else ""
 

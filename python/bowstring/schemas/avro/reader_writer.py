@@ -29,8 +29,10 @@ PROMOTIONS = {
     "bytes": frozenset({"string"}),
     "string": frozenset({"bytes"}),
 }
-# Fields and branches that one check looks at: a few seconds, and far more than schemas of people have.
-STEPS_MAX = 2_000_000
+# Pairs of types, fields and branches that one check looks at, besides one for every few characters of text.
+# Only schemas made for it, with thousands of types of one name in two unions, have more.
+STEPS_MAX = 100_000
+CHARACTERS_PER_STEP = 4
 # More differences than anyone reads; types that are used often would multiply theirs.
 DIFFERENCES_MAX = 200
 
@@ -53,19 +55,32 @@ class Kind(Enum):
     AMBIGUOUS_FIELD_ALIASES = (
         "Name and aliases of a reader's field match more than one field of the writer's."
     )
-    COMPARISON_TOO_LARGE = f"The schemas have more than {STEPS_MAX:,} fields and branches to compare."
+    COMPARISON_TOO_LARGE = "The schemas have more pairs of types than can be compared in seconds."
 
 
-def differences(reader: AvroType, writer: AvroType) -> list[Difference]:
-    """What keeps data of `writer` from readers with `reader`; empty: it can all be read."""
-    return _Comparer().run(reader, writer)
+def differences(reader: AvroType, writer: AvroType, length: int) -> list[Difference]:
+    """What keeps data of `writer` from readers with `reader`; empty: it can all be read.
+
+    Args:
+        reader: the schema that reads.
+        writer: the schema that wrote.
+        length: of both texts together, characters.
+    """
+    found = _at_once(reader, writer, None)
+    return (
+        _Comparer(STEPS_MAX + length // CHARACTERS_PER_STEP).run(reader, writer) if found is None else found
+    )
 
 
 class _Comparer:
-    """One comparison of two schemas: what each pair of types in them gave."""
+    """One comparison of two schemas: what each pair of types in them gave.
 
-    def __init__(self) -> None:
-        self._steps = 0
+    Args:
+        steps: how many it may take.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
         self._done: dict[tuple[int, int], Found] = {}
         # Of each union of the reader: its branches by what they may read.
         self._branches: dict[int, dict[tuple[str, str], list[AvroType]]] = {}
@@ -83,7 +98,7 @@ class _Comparer:
                 stack.pop()
                 answer = self._done[key] = finished.value[:DIFFERENCES_MAX]
                 continue
-            if self._steps > STEPS_MAX:
+            if self._steps < 0:
                 text = f"there are too many types to compare in the {READER} and the {WRITER} schema"
                 return [Difference(Kind.COMPARISON_TOO_LARGE.name, "/", text)]
             key = (id(inner[0]), id(inner[1]))
@@ -95,36 +110,38 @@ class _Comparer:
         return answer or []
 
     def _compare(self, reader: AvroType, writer: AvroType, place: Place) -> Comparison:
-        self._steps += 1
+        self._steps -= 1
         if reader.kind == "union" or writer.kind == "union":
             return (yield from self._unions(reader, writer, place))
         if reader.kind != writer.kind:
-            is_promoted = writer.kind in PROMOTIONS.get(reader.kind, ())
-            return [] if is_promoted else _type_mismatch(reader, writer, place)
+            return _type_mismatch(reader, writer, place)
         if reader.items is not None and writer.items is not None:
-            step = "items" if reader.kind == "array" else "values"
-            return (yield reader.items, writer.items, (place, step))
-        if reader.name is None:
-            return []
+            here = (place, "items" if reader.kind == "array" else "values")
+            found = _at_once(reader.items, writer.items, here)
+            return (yield reader.items, writer.items, here) if found is None else found
         found = _names(reader, writer, (place, "name"))
         found += _sizes(reader, writer, (place, "size"))
         found += _symbols(reader, writer, (place, "symbols"))
         return found + (yield from self._fields(reader, writer, (place, "fields")))
 
     def _unions(self, reader: AvroType, writer: AvroType, place: Place) -> Comparison:
-        found: Found = []
         if writer.kind != "union":
             for branch in self._readers_of(reader, writer):
-                self._steps += 1
+                self._steps -= 1
                 if not (yield branch, writer, None):
-                    return found
+                    return []
             return [_missing_branch(writer, place)]
+        found: Found = []
         for position, branch in enumerate(writer.branches):
-            self._steps += 1
-            if reader.kind != "union":
-                found += yield reader, branch, (place, str(position))
+            self._steps -= 1
+            here = (place, str(position))
+            inner = _at_once(reader, branch, here)
+            if inner is not None:
+                found += inner
+            elif reader.kind != "union":
+                found += yield reader, branch, here
             elif (yield reader, branch, None):
-                found.append(_missing_branch(branch, (place, str(position))))
+                found.append(_missing_branch(branch, here))
         return found[:DIFFERENCES_MAX]
 
     def _readers_of(self, union: AvroType, writer: AvroType) -> list[AvroType]:
@@ -133,7 +150,7 @@ class _Comparer:
         if index is None:
             index = self._branches[id(union)] = {}
             for branch in union.branches:
-                self._steps += 1
+                self._steps -= 1
                 for key in _readable(branch):
                     index.setdefault(key, []).append(branch)
         if writer.name is None:
@@ -144,15 +161,15 @@ class _Comparer:
     def _fields(self, reader: AvroType, writer: AvroType, place: Place) -> Comparison:
         found: Found = []
         for position, field in enumerate(reader.fields.values()):
-            self._steps += 1
+            self._steps -= 1
             here = (place, str(position))
             matching = _matching(writer, field)
             if len(matching) > 1:
                 found.append(_ambiguous(field, here))
             elif matching:
                 ours, theirs = field.type, matching[0].type
-                if ours.kind != theirs.kind or ours.kind not in PRIMITIVES:
-                    found += yield ours, theirs, (here, "type")
+                inner = _at_once(ours, theirs, (here, "type"))
+                found += (yield ours, theirs, (here, "type")) if inner is None else inner
             elif not field.has_default:
                 if field.type.kind == "enum" and field.type.default_symbol is not None:
                     # Java compares the enum with the whole record, which never fits.
@@ -160,6 +177,34 @@ class _Comparer:
                 else:
                     found.append(_missing_default(field, here))
         return found[:DIFFERENCES_MAX]
+
+
+def _at_once(reader: AvroType, writer: AvroType, place: Place) -> Found | None:
+    """The result where a type is primitive, or all branches of the writer's union are; `None` elsewhere."""
+    if writer.kind in PRIMITIVES:
+        if reader.kind == "union":
+            return [] if _reads_any(reader, writer) else [_missing_branch(writer, place)]
+        return [] if _reads(reader.kind, writer.kind) else _type_mismatch(reader, writer, place)
+    if writer.kind != "union" or not (
+        reader.kind in PRIMITIVES or all(each.kind in PRIMITIVES for each in writer.branches)
+    ):
+        return _type_mismatch(reader, writer, place) if reader.kind in PRIMITIVES else None
+    found: Found = []
+    for position, branch in enumerate(writer.branches[:DIFFERENCES_MAX]):
+        if reader.kind == "union":
+            found += [] if _reads_any(reader, branch) else [_missing_branch(branch, (place, str(position)))]
+        elif not _reads(reader.kind, branch.kind):
+            found += _type_mismatch(reader, branch, (place, str(position)))
+    return found
+
+
+def _reads(reader: str, writer: str) -> bool:
+    """Whether a kind of type can be read from a primitive one."""
+    return reader == writer or writer in PROMOTIONS.get(reader, ())
+
+
+def _reads_any(reader: AvroType, writer: AvroType) -> bool:
+    return any(_reads(branch.kind, writer.kind) for branch in reader.branches)
 
 
 def _readable(branch: AvroType) -> list[tuple[str, str]]:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from operator import setitem
+from typing import Any, TypeAlias
 
 from bowstring.schemas.avro.avro_type import (
+    DEPTH_MAX,
+    PRIMITIVE_TYPES,
     PRIMITIVES,
     UNRESOLVED,
     AvroField,
     AvroName,
     AvroType,
 )
-from bowstring.schemas.avro.default_value import is_valid_default
+from bowstring.schemas.avro.default_check import DefaultCheck
 from bowstring.schemas.avro.json_text import read_json, write_json
 from bowstring.schemas.avro.logical_type import INT_MAX, logical_type
 from bowstring.schemas.avro.type_equality import are_equal
 from bowstring.schemas.errors import InvalidSchemaError
 
-# Types within types: more than people write, and few enough for Python's stack.
-DEPTH_MAX = 150
+# The full name of a record, and the name of a field.
+Place: TypeAlias = tuple[str, ...]
+
 # Java's longest array: the size of a fixed.
 FIXED_BYTES_MAX = INT_MAX - 8
 _OF_TYPES = frozenset(
@@ -27,6 +32,8 @@ _OF_TYPES = frozenset(
 )
 _OF_ENUMS = _OF_TYPES | {"default"}
 _OF_FIELDS = frozenset({"default", "doc", "name", "order", "type", "aliases"})
+# What a field without anything unusual has.
+_USUAL_IN_FIELDS = frozenset({"name", "type", "default"})
 _COLLECTIONS = {"array": "items", "map": "values"}
 _ORDERS = ("ascending", "descending", "ignore")
 # How much of a value an error shows.
@@ -44,11 +51,11 @@ class TypeParser:
         self._is_new = is_new
         self._is_valid_name: Callable[[str], bool] = _is_strict_name
         self._known: dict[str, AvroType] = {}
-        self._place = ""
-        self._with_defaults: list[tuple[str, AvroField]] = []
-        # What to do for each name that was used before its definition.
-        self._unresolved: list[tuple[str, str, Callable[[AvroType], None]]] = []
-        self._unions: list[tuple[str, AvroType]] = []
+        self._place: Place = ()
+        self._with_defaults: list[tuple[Place, AvroField]] = []
+        # Names that were used before their definitions, and how to put the type there.
+        self._unresolved: list[tuple[Place, str, Callable[[AvroType], None]]] = []
+        self._unions: list[tuple[Place, AvroType]] = []
 
     def parse(self, text: str, *, is_reference: bool = False) -> AvroType:
         """The type that a text defines.
@@ -60,44 +67,45 @@ class TypeParser:
         Raises:
             InvalidSchemaError: with the place and the cause.
         """
-        self._place, self._with_defaults, self._unresolved, self._unions = "", [], [], []
+        self._place, self._with_defaults, self._unresolved, self._unions = (), [], [], []
         if not self._is_new:
             self._is_valid_name = _is_any_name if is_reference else _is_letters_name
         document = read_json(text)
-        holder = AvroType("array")
-        self._child(document, None, 0, lambda found: setattr(holder, "items", found))
+        root = self._type(document, None, 0)
+        if root.kind == UNRESOLVED:
+            raise self._undefined(root.full_name)
         for place, name, put in self._unresolved:
+            self._place = place
             if name not in self._known:
-                raise InvalidSchemaError(
-                    f'{place}"{name}" is defined neither in the schema nor in its references'
-                )
+                raise self._undefined(name)
             put(self._known[name])
         for place, union in self._unions:
             self._place = place
             self._check_branches(union)
         if self._is_new:
-            self._check_defaults()
-        root = holder.items
-        assert root is not None
+            self._check_defaults(DefaultCheck(len(text)))
         # What was defined before, equally, is what other types refer to.
         return root if root.name is None else self._known[root.full_name]
 
-    def _check_defaults(self) -> None:
+    def _undefined(self, name: str) -> InvalidSchemaError:
+        return self._error(f"{_shown(name)} is defined neither in the schema nor in its references")
+
+    def _check_defaults(self, check: DefaultCheck) -> None:
         for place, each in self._with_defaults:
-            if not is_valid_default(each.type, each.default):
-                raise InvalidSchemaError(
-                    f"{place}the default {_shown(each.default)} does not fit the type {each.type.full_name}"
+            self._place = place
+            if not check.fits(each.type, each.default):
+                raise self._error(
+                    f"the default {_shown(each.default)} does not fit the type {each.type.full_name}"
                 )
 
     def _error(self, cause: str) -> InvalidSchemaError:
-        return InvalidSchemaError(self._place + cause)
+        words = ("record", "field")[: len(self._place)]
+        place = ", ".join(f"{word} {name}" for word, name in zip(words, self._place, strict=True))
+        return InvalidSchemaError((f"{place}: {cause}" if place else cause).replace("\n", " "))
 
-    def _child(self, node: Any, space: str | None, depth: int, put: Callable[[AvroType], None]) -> None:
-        """Parses a type and hands it over, later again if it is a name without a definition yet."""
-        found = self._type(node, space, depth)
-        put(found)
-        if found.kind == UNRESOLVED:
-            self._unresolved.append((self._place, found.full_name, put))
+    def _later(self, found: AvroType, put: Callable[[AvroType], None]) -> None:
+        """Remembers a place where a type without a definition yet stands."""
+        self._unresolved.append((self._place, found.full_name, put))
 
     def _type(self, node: Any, space: str | None, depth: int) -> AvroType:
         if depth > DEPTH_MAX:
@@ -115,6 +123,8 @@ class TypeParser:
         if not isinstance(kind, str):
             raise self._error(f'"type" of {_shown(node)} must be a string')
         if kind in PRIMITIVES:
+            if len(node) == 1:
+                return PRIMITIVE_TYPES[kind]
             primitive = AvroType(kind)
             self._add_properties(primitive, node, _OF_TYPES)
             return primitive
@@ -128,7 +138,7 @@ class TypeParser:
 
     def _found(self, name: str, space: str | None) -> AvroType:
         if name in PRIMITIVES:
-            return AvroType(name)
+            return PRIMITIVE_TYPES[name]
         full = f"{space}.{name}" if space is not None and "." not in name else name
         known = self._known.get(full) or self._known.get(name)
         return known or AvroType(UNRESOLVED, AvroName(full, None))
@@ -138,19 +148,18 @@ class TypeParser:
         if of not in node:
             raise self._error(f'{_shown(node)} has no "{of}"')
         collection = AvroType(kind)
-        self._child(node[of], space, depth + 1, lambda found: setattr(collection, "items", found))
+        collection.items = self._type(node[of], space, depth + 1)
+        if collection.items.kind == UNRESOLVED:
+            self._later(collection.items, partial(setattr, collection, "items"))
         self._add_properties(collection, node, _OF_TYPES)
         return collection
 
     def _union(self, node: list[Any], space: str | None, depth: int) -> AvroType:
-        union = AvroType("union", branches=[])
-        for position, each in enumerate(node):
-            union.branches.append(union)
-
-            def put(found: AvroType, position: int = position) -> None:
-                union.branches[position] = found
-
-            self._child(each, space, depth + 1, put)
+        union = AvroType("union")
+        union.branches = [self._type(each, space, depth + 1) for each in node]
+        for position, branch in enumerate(union.branches):
+            if branch.kind == UNRESOLVED:
+                self._later(branch, partial(setitem, union.branches, position))
         self._unions.append((self._place, union))
         return union
 
@@ -164,18 +173,19 @@ class TypeParser:
             names.add(branch.full_name)
 
     def _record(self, node: dict[str, Any], space: str | None, depth: int, *, is_error: bool) -> AvroType:
-        record = AvroType("record", self._name(node, space), _text(node, "doc"), is_error=is_error, fields={})
-        assert record.name is not None
-        if not isinstance(node.get("fields"), list):
-            raise self._error(f'record {record.full_name} has no array "fields"')
-        outer = self._place
-        for each in node["fields"]:
-            self._place = f"record {record.full_name}: "
-            name = self._field_name(each)
-            self._place = f"record {record.full_name}, field {name}: "
-            if name in record.fields:
+        name, fields = self._name(node, space), node.get("fields")
+        record = AvroType("record", name)
+        record.doc, record.is_error, record.fields = _text(node, "doc"), is_error, {}
+        full, outer = name.full, self._place
+        if not isinstance(fields, list):
+            raise self._error(f'record {full} has no array "fields"')
+        for each in fields:
+            self._place = (full,)
+            field_name = self._field_name(each)
+            self._place = (full, field_name)
+            if field_name in record.fields:
                 raise self._error("the name is used twice")
-            record.fields[name] = self._field(name, each, record.name.space, depth)
+            record.fields[field_name] = self._field(field_name, each, name.space, depth)
         self._place = outer
         return self._defined(record, node, _OF_TYPES)
 
@@ -189,21 +199,27 @@ class TypeParser:
         if "type" not in node:
             raise self._error('there is no "type"')
         place = self._place
-        field = AvroField(name, AvroType("null"), _text(node, "doc"), aliases=self._aliases(node))
-        self._child(node["type"], space, depth + 1, lambda found: setattr(field, "type", found))
+        field = AvroField(name, self._type(node["type"], space, depth + 1))
         self._place = place
-        if "order" in node:
-            order = node["order"].lower() if isinstance(node["order"], str) else None
-            if order not in _ORDERS:
-                raise self._error(f'"order" is {_shown(node["order"])}; use {", ".join(_ORDERS)}')
-            field.order = order
+        if field.type.kind == UNRESOLVED:
+            self._later(field.type, partial(setattr, field, "type"))
         if "default" in node:
             field.has_default, field.default = True, node["default"]
             if field.type.kind in ("float", "double") and isinstance(field.default, str):
                 field.default = self._number(field.default)
             self._with_defaults.append((place, field))
-        field.properties = {key: value for key, value in node.items() if key not in _OF_FIELDS}
+        if not _USUAL_IN_FIELDS.issuperset(node):
+            self._add_to_field(field, node)
         return field
+
+    def _add_to_field(self, field: AvroField, node: dict[str, Any]) -> None:
+        field.doc, field.aliases = _text(node, "doc"), self._aliases(node)
+        field.properties = {key: value for key, value in node.items() if key not in _OF_FIELDS}
+        if "order" in node:
+            order = node["order"].lower() if isinstance(node["order"], str) else None
+            if order not in _ORDERS:
+                raise self._error(f'"order" is {_shown(node["order"])}; use {", ".join(_ORDERS)}')
+            field.order = order
 
     def _number(self, text: str) -> float:
         try:
@@ -225,14 +241,17 @@ class TypeParser:
         default = _text(node, "default")
         if default is not None and default not in seen:
             raise self._error(f"the default {_shown(default)} is no symbol of enum {name.full}")
-        enum = AvroType("enum", name, _text(node, "doc"), symbols=tuple(symbols), default_symbol=default)
+        enum = AvroType("enum", name)
+        enum.symbols, enum.default_symbol = tuple(symbols), default
         return self._defined(enum, node, _OF_ENUMS)
 
     def _fixed(self, node: dict[str, Any], space: str | None) -> AvroType:
         name, size = self._name(node, space), node.get("size")
         if type(size) is not int or not 0 <= size <= FIXED_BYTES_MAX:
             raise self._error(f'"size" of fixed {name.full} is {_shown(size)}; it must be a number of bytes')
-        return self._defined(AvroType("fixed", name, _text(node, "doc"), size=size), node, _OF_TYPES)
+        fixed = AvroType("fixed", name)
+        fixed.size = size
+        return self._defined(fixed, node, _OF_TYPES)
 
     def _name(self, node: dict[str, Any], space: str | None) -> AvroName:
         name, own = _text(node, "name"), _text(node, "namespace")
@@ -256,7 +275,9 @@ class TypeParser:
         return name
 
     def _aliases(self, node: dict[str, Any]) -> tuple[str, ...]:
-        aliases = node.get("aliases", [])
+        aliases = node.get("aliases")
+        if aliases is None and "aliases" not in node:
+            return ()
         if not isinstance(aliases, list) or not all(isinstance(each, str) for each in aliases):
             raise self._error(f'"aliases" is {_shown(aliases)}; it must be an array of strings')
         return tuple(dict.fromkeys(aliases))
@@ -265,8 +286,10 @@ class TypeParser:
         """Completes a named type and makes its name known."""
         assert named.name is not None
         self._add_properties(named, node, reserved)
+        named.doc = _text(node, "doc")
         space = named.name.space
-        named.aliases = tuple(dict.fromkeys(self._qualified(alias, space) for alias in self._aliases(node)))
+        if aliases := self._aliases(node):
+            named.aliases = tuple(dict.fromkeys(self._qualified(alias, space) for alias in aliases))
         if self._is_new:
             parts = [] if space is None else space.split(".")
             for part in (*parts, *(alias.simple for alias in named.aliases)):
@@ -277,7 +300,7 @@ class TypeParser:
         return named
 
     def _add_properties(self, schema: AvroType, node: dict[str, Any], reserved: frozenset[str]) -> None:
-        if all(key in reserved for key in node):
+        if reserved.issuperset(node):
             return
         schema.properties = {key: value for key, value in node.items() if key not in reserved}
         schema.logical = logical_type(schema)
@@ -305,5 +328,5 @@ def _text(node: dict[str, Any], key: str) -> str | None:
 
 def _shown(value: Any) -> str:
     """A value for an error: one line, not long."""
-    text = write_json(value) if not isinstance(value, str) else f'"{value[:_SHOWN_CHARACTERS]}"'
+    text = write_json(value[:_SHOWN_CHARACTERS] if isinstance(value, str) else value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from bowstring.schemas.avro.avro_type import PRIMITIVES, AvroField, AvroType
+from bowstring.schemas.avro.avro_type import DEPTH_MAX, PRIMITIVES, AvroField, AvroType
 from bowstring.schemas.avro.default_value import MISSING, Float, converted, java_float
 from bowstring.schemas.avro.json_text import java_order, quoted, write_json
+from bowstring.schemas.errors import InvalidSchemaError
 
 
 class Form(Enum):
@@ -33,13 +34,26 @@ class TypeWriter:
     def __init__(self, form: Form, known: Iterable[str] = ()) -> None:
         self._form = form
         self._known = set(known)
+        self._depth = 0
 
     def write(self, schema: AvroType, space: str | None = None) -> str:
-        """The JSON text of a type inside a namespace."""
+        """The JSON text of a type inside a namespace.
+
+        Raises:
+            InvalidSchemaError: it is so deep that it could not be read again.
+        """
         if schema.kind in PRIMITIVES:
             if not schema.properties:
                 return f'"{schema.kind}"'
             return f'{{"type":"{schema.kind}"{self._properties(schema)}}}'
+        if self._depth > DEPTH_MAX:
+            raise InvalidSchemaError(f"types are nested more than {DEPTH_MAX} levels deep when written out")
+        self._depth += 1
+        text = self._written(schema, space)
+        self._depth -= 1
+        return text
+
+    def _written(self, schema: AvroType, space: str | None) -> str:
         if schema.kind == "union":
             return f"[{','.join([self.write(branch, space) for branch in schema.branches])}]"
         if schema.items is not None:

@@ -42,7 +42,7 @@ def test_references_are_named_and_can_be_written_out():
     assert not schema.equivalent(parse(inner))
     with pytest.raises(InvalidSchemaError, match=r'"shop\.Item" is defined neither'):
         parse(record(field("items", {"type": "array", "items": "Item"})))
-    with pytest.raises(InvalidSchemaError, match=r'reference "x" \(subject s, version 2\): not JSON'):
+    with pytest.raises(InvalidSchemaError, match=r'reference "x" \(subject "s", version 2\): not JSON'):
         parse('"int"', [ResolvedReference("x", "s", 2, "{")])
 
 

@@ -141,7 +141,7 @@ def reads(reader, writer, value):
     return True
 
 
-@settings(max_examples=300, deadline=FOR_EVER_S * 1000)
+@settings(max_examples=150, deadline=FOR_EVER_S * 1000)
 @given(st.data())
 def test_compatible_schemas_decode_and_incompatible_ones_have_data_that_does_not(data):
     first = data.draw(schemas())
