@@ -66,7 +66,6 @@ class RestApp:
         self._log_ins = LogIns(options.bootstrap_servers, self._security)
         self._operations = operations()
         self._router = Router(self._operations)
-        self._tending: asyncio.Task[None] | None = None
         self._document: bytes | None = None
         self._plain: dict[str, Callable[[Scope], Answer]] = {
             "/health": lambda _: Answer(200, b'{"status":"ok"}'),
@@ -75,16 +74,16 @@ class RestApp:
             "/v3/openapi.json": self._openapi,
         }
 
-    async def start(self) -> None:
-        """Begins to close clients of silent callers."""
-        self._tending = asyncio.create_task(self._tend())
-
-    async def stop(self) -> None:
-        """Closes all clients."""
-        if self._tending is not None:
-            self._tending.cancel()
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Answers lifespan events: closes clients of silent callers, and in the end all."""
+        await receive()
+        tending = asyncio.create_task(self._tend())
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        tending.cancel()
         self._log_ins.close()
         await self.callers.close()
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _tend(self) -> None:
         while True:
@@ -93,6 +92,9 @@ class RestApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
         if scope["type"] != "http":
             raise RuntimeError(f"this application serves HTTP, not {scope['type']}")
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bowstring.clients.errors import ClosedError
+from bowstring.clients.errors import ClosedError, UnknownTopicError
 from bowstring.rest.options import RestOptions
 from bowstring.web.http_error import HttpError
 
@@ -24,6 +24,9 @@ T = TypeVar("T")
 CLIENT_ID = "bowstring-rest"
 THREADS = 160
 """Of the whole process; they start when they are needed."""
+MISSING_S = 10.0
+"""How long a topic counts as missing that the broker did not create."""
+MISSING_MAX = 1_000
 CALLS_OF_ONE = 8
 """Calls of one caller at a time; others wait."""
 
@@ -67,6 +70,7 @@ class Caller:
         self._idle: list[Admin] = []
         self._producer: Producer | None = None
         self._closed = False
+        self._missing: dict[str, tuple[float, UnknownTopicError]] = {}
         self.cluster_id: str | None = None
         """Of the cluster, once it is known."""
 
@@ -131,6 +135,8 @@ class Caller:
             if self._producer is None:
                 self._producer = Producer(
                     **self.settings,
+                    # A topic that is deleted later must not come back when the metadata is refreshed.
+                    allow_auto_create=False,
                     linger_ms=self._options.linger_ms,
                     buffer_memory=self._options.buffer_memory,
                     max_request_size=self._options.record_bytes_max,
@@ -139,6 +145,40 @@ class Caller:
                     request_timeout_ms=int(self._options.timeout_s * 1000),
                 )
             return self._producer
+
+    def await_ready(self, topic: str, size: int) -> None:
+        """Waits until the producer takes a record. Lets the broker create a missing topic, if it does that.
+
+        Args:
+            topic: name of the topic.
+            size: bytes of the record.
+
+        Raises:
+            UnknownTopicError: the topic does not exist, and the broker does not create it.
+            ClientError: as of Producer.send.
+        """
+        producer = self.producer()
+        if producer.accumulator.partition_count(topic) < 0:
+            self._find_topic(topic)
+        producer.await_ready(topic, size)
+
+    def _find_topic(self, topic: str) -> None:
+        from bowstring.clients.producer.producer import Producer
+
+        known = self._missing.get(topic)
+        if known is not None and time.monotonic() < known[0]:
+            raise known[1]
+        try:
+            self._with_admin(_describe_topic, (topic,))
+        except UnknownTopicError:
+            try:
+                with Producer(**self.settings, max_block_ms=self._options.timeout_s * 1000) as creating:
+                    creating.partitions_for(topic)
+            except UnknownTopicError as error:
+                if len(self._missing) >= MISSING_MAX:
+                    self._missing.clear()
+                self._missing[topic] = time.monotonic() + MISSING_S, error
+                raise
 
     def close(self) -> None:
         """Closes the clients; those in use close when their calls end. Blocks while records are sent."""
@@ -150,6 +190,10 @@ class Caller:
             admin.close()
         if producer is not None:
             producer.close(self._options.timeout_s)
+
+
+def _describe_topic(admin: Admin, topic: str) -> None:
+    admin.describe_topic(topic)
 
 
 class Callers:

@@ -106,8 +106,4 @@ async def serve_rest(
     app = RestApp(options, RateLimit(rate))
     observed: App = Observed(app, app.metrics, log)
     site.app = observed
-    await app.start()
-    try:
-        await serve([site], stop)
-    finally:
-        await app.stop()
+    await serve([site], stop)

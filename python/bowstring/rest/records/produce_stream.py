@@ -141,7 +141,7 @@ class ProduceStream:
 
     async def _await_ready(self, size: int) -> None:
         try:
-            await self._call.caller.thread(self._producer.await_ready, self._topic, size)
+            await self._call.caller.thread(self._call.caller.await_ready, self._topic, size)
         except ClientError as error:
             # For the rest of the request: each record would wait as long for a topic that is not there.
             self._refusal = explain(error)
