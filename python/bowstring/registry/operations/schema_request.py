@@ -69,7 +69,7 @@ def schema_request(subject: str, body: object, checks_rules: bool = False) -> Sc
             _number(body, "id", -1),
             kind or "AVRO",
             text,
-            references_from(body.get("references") or []),
+            references_from([] if body.get("references") is None else body["references"]),
             metadata_from(body.get("metadata")),
             rule_set_from(body.get("ruleSet")),
         )
