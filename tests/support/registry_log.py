@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_image import RegistryImage
 
 
@@ -9,6 +12,13 @@ def record_text(name="User", *fields):
     """An Avro record with optional fields of type string."""
     members = [{"name": field, "type": ["null", "string"], "default": None} for field in fields]
     return json.dumps({"type": "record", "name": name, "fields": members}, separators=(",", ":"))
+
+
+def code(call, *arguments, **options):
+    """The code with which a call is refused."""
+    with pytest.raises(RegistryError) as caught:
+        call(*arguments, **options)
+    return caught.value.code
 
 
 def compacted(records):

@@ -3,8 +3,7 @@
 import pytest
 
 from bowstring.registry.operations import aliases, configs, modes, registration, schemas
-from bowstring.registry.registry_error import RegistryError
-from tests.support.registry_log import RegistryLog
+from tests.support.registry_log import RegistryLog, code
 
 
 @pytest.fixture
@@ -18,12 +17,6 @@ def put(log, subject, **members):
 
 def level(log, subject, scoped=True):
     return configs.config(log.image, subject, default_to_global=scoped)["compatibilityLevel"]
-
-
-def code(call, *arguments, **options):
-    with pytest.raises(RegistryError) as caught:
-        call(*arguments, **options)
-    return caught.value.code
 
 
 def test_a_config_is_looked_for_in_the_subject_its_context_and_everywhere(log):

@@ -3,8 +3,7 @@
 import pytest
 
 from bowstring.registry.operations import configs, contexts, deletion, modes, registration, schemas, subjects
-from bowstring.registry.registry_error import RegistryError
-from tests.support.registry_log import RegistryLog, record_text
+from tests.support.registry_log import RegistryLog, code, record_text
 
 
 @pytest.fixture
@@ -13,12 +12,6 @@ def log():
     for fields in ((), ("x",), ("x", "y")):
         log.do(registration.decide_register, "a", {"schema": record_text("R", *fields)})
     return log
-
-
-def code(call, *arguments, **options):
-    with pytest.raises(RegistryError) as caught:
-        call(*arguments, **options)
-    return caught.value.code
 
 
 def delete_version(log, subject, version, **options):

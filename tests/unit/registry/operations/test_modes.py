@@ -4,8 +4,7 @@ import pytest
 
 from bowstring.registry.operations import deletion, modes, registration
 from bowstring.registry.registry_defaults import RegistryDefaults
-from bowstring.registry.registry_error import RegistryError
-from tests.support.registry_log import RegistryLog
+from tests.support.registry_log import RegistryLog, code
 
 
 @pytest.fixture
@@ -15,12 +14,6 @@ def log():
 
 def put(log, subject, mode, **options):
     return log.do(modes.decide_set_mode, subject, {"mode": mode}, **options)
-
-
-def code(call, *arguments, **options):
-    with pytest.raises(RegistryError) as caught:
-        call(*arguments, **options)
-    return caught.value.code
 
 
 def test_a_mode_is_looked_for_in_the_subject_its_context_and_everywhere(log):

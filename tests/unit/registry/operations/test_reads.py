@@ -13,8 +13,7 @@ from bowstring.registry.operations import (
     subjects,
     versions,
 )
-from bowstring.registry.registry_error import RegistryError
-from tests.support.registry_log import RegistryLog, record_text
+from tests.support.registry_log import RegistryLog, code, record_text
 
 USES_R = '{"type":"record","name":"B","fields":[{"name":"r","type":"R"}]}'
 NEEDS_R = [{"name": "R", "subject": "a", "version": 1}]
@@ -31,12 +30,6 @@ def log():
     log.do(registration.decide_register, ":.c:a", {"schema": record_text("R")})
     log.do(registration.decide_register, ":.c:b", {"schema": USES_R, "references": NEEDS_R})
     return log
-
-
-def code(call, *arguments, **options):
-    with pytest.raises(RegistryError) as caught:
-        call(*arguments, **options)
-    return caught.value.code
 
 
 def test_versions(log):

@@ -9,7 +9,7 @@ from bowstring.registry.operations.registration import already_registered, decid
 from bowstring.registry.operations.versions import schema_by_version
 from bowstring.registry.registry_defaults import RegistryDefaults
 from bowstring.registry.registry_error import RegistryError
-from tests.support.registry_log import RegistryLog, record_text
+from tests.support.registry_log import RegistryLog, code, record_text
 
 
 @pytest.fixture
@@ -19,12 +19,6 @@ def log():
 
 def register(log, subject, schema, **members):
     return log.do(decide_register, subject, {"schema": schema, **members})
-
-
-def code(call, *arguments, **options):
-    with pytest.raises(RegistryError) as caught:
-        call(*arguments, **options)
-    return caught.value.code
 
 
 def test_the_same_schema_has_one_id_in_all_subjects_of_a_context(log):
