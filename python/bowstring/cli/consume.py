@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 from rich.markup import escape
@@ -22,6 +22,15 @@ from bowstring.cli.output import (
     payload_text,
     print_error,
     time_text,
+)
+from bowstring.cli.registry_values import (
+    REGISTRY_DEFAULT,
+    Coding,
+    KeyCoding,
+    RegistryUrl,
+    registry_of,
+    value_json,
+    value_text,
 )
 from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.records import Record, TopicPartition
@@ -61,6 +70,9 @@ def consume(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print all of these.")] = False,
     separator: Annotated[str, typer.Option("--separator", help="Between printed fields.")] = "\t",
     committed: Annotated[bool, typer.Option("--read-committed", help="Skip aborted transactions.")] = False,
+    value: Coding = "text",
+    key_format: KeyCoding = "text",
+    schema_registry: RegistryUrl = REGISTRY_DEFAULT,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
@@ -87,6 +99,8 @@ def consume(
         default_timeout_ms=int(timeout * 1000),
         allow_auto_create=False,
         enable_auto_commit=False,
+        value=registry_of(value, schema_registry),
+        key=registry_of(key_format, schema_registry),
     ) as consumer:
         wanted = _wanted(consumer, topic, partition)
         if group is None:
@@ -217,8 +231,14 @@ class Show:
         return f"[{style}]{escape(text)}[/]" if self.colour else text
 
 
-def _shown(data: bytes | None) -> str:
-    return "null" if data is None else payload_text(data) or ""
+def _shown(data: Any) -> str:
+    if data is None:
+        return "null"
+    return payload_text(data) or "" if isinstance(data, bytes) else value_text(data)
+
+
+def _as_json(data: Any) -> Any:
+    return payload_json(data) if data is None or isinstance(data, bytes) else value_json(data)
 
 
 def record_json(record: Record) -> dict[str, object]:
@@ -228,8 +248,8 @@ def record_json(record: Record) -> dict[str, object]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp,
-        "key": payload_json(record.key),
-        "value": payload_json(record.value),
+        "key": _as_json(record.key),
+        "value": _as_json(record.value),
         "headers": [
             {"key": payload_json(header_key_bytes(name)), "value": payload_json(value)}
             for name, value in record.headers

@@ -13,6 +13,15 @@ from bowstring.cli.command_config import security
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_DEFAULT_S, Bootstrap, Json, Timeout
 from bowstring.cli.output import print_json, print_note
 from bowstring.cli.record_lines import Line, LineFormat
+from bowstring.cli.registry_values import (
+    REGISTRY_DEFAULT,
+    Coding,
+    KeyCoding,
+    LineValues,
+    RegistryUrl,
+    SchemaFile,
+    registry_of,
+)
 from bowstring.clients.choices import Compression
 from bowstring.clients.errors import ConfigError
 
@@ -54,6 +63,10 @@ def produce(
     acks: Acks = "all",
     linger_ms: Annotated[float, typer.Option("--linger-ms", help="How long a batch waits for more.")] = 5,
     batch_size: Annotated[int, typer.Option("--batch-size", help="Bytes of a batch.")] = 65_536,
+    value: Coding = "text",
+    value_schema: SchemaFile = None,
+    key_format: KeyCoding = "text",
+    schema_registry: RegistryUrl = REGISTRY_DEFAULT,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
     json: Json = False,
@@ -66,6 +79,10 @@ def produce(
     texts = [_bytes(text) for text in (key, key_separator, null_marker)]
     form = LineFormat(input_format == "json", texts[0], texts[1], texts[2], keep_partitions)
     milliseconds = int(timeout * 1000)
+    formats = {
+        "value": registry_of(value, schema_registry, value_schema),
+        "key": registry_of(key_format, schema_registry),
+    }
     with (
         file.open("rb") if file is not None else sys.stdin.buffer as source,
         Producer(
@@ -78,11 +95,22 @@ def produce(
             batch_size=batch_size,
             delivery_timeout_ms=milliseconds,
             max_block_ms=milliseconds,
+            value=formats["value"],
+            key=formats["key"],
         ) as producer,
     ):
-        records = (form.read(line, number) for number, line in enumerate(source, start=1))
+        made = {part: LineValues(each.for_topic(topic, part)) for part, each in formats.items() if each}
+        records = (_objects(form.read(line, number), made, number) for number, line in enumerate(source, 1))
         sent = _send(producer, topic, records, common, partition)
     _report(topic, *sent, json)
+
+
+def _objects(record: Line, made: dict[str, LineValues], number: int) -> Line:
+    """Returns a record with the objects that a schema encodes."""
+    if not made:
+        return record
+    found = {part: values.object_of(getattr(record, part), number) for part, values in made.items()}
+    return record._replace(**found)
 
 
 def _check_partitions(keep: bool, input_format: str, partition: int | None) -> None:
