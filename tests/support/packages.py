@@ -178,6 +178,8 @@ OUTER_PACKAGES = {
     },
     "pytest_plugin": {"broker", "clients", "clients.admin", "cluster"},
     "spark": {
+        "values",
+        "clients.registry",
         *("bowstring", "clients", "clients.config", "clients.consumer", "clients.group"),
         *("clients.net", "clients.producer", "kernels", "protocol", "security"),
     },
@@ -205,6 +207,7 @@ OUTER_PACKAGES = {
         "_native.record",
     },
     "cli": {
+        "values",
         "clients.registry",
         *("audit", "clients", "clients.admin", "clients.config", "clients.consumer", "clients.net"),
         *("clients.producer", "clients.share", "cluster", "console", "demo", "engine.broker"),

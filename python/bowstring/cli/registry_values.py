@@ -52,9 +52,9 @@ def registry_of(coding: str, url: str, schema: Path | None = None) -> Registry |
         if schema is not None:
             raise typer.BadParameter("--value-schema needs --value registry")
         return None
-    import bowstring
+    from bowstring.clients.registry import Registry
 
-    return bowstring.Registry(url, schema=schema)
+    return Registry(url, schema=schema)
 
 
 class LineValues:
@@ -65,7 +65,7 @@ class LineValues:
     """
 
     def __init__(self, form: TopicFormat):
-        import bowstring
+        from bowstring.values import Json, ValueSchemaError
 
         schema = form.write_schema
         single = form.prepare().is_single
@@ -73,8 +73,8 @@ class LineValues:
         self._decode: Callable[[bytes], Any] = json.loads
         if not single:
             # If JSON has no form of its own for a type, the encoder says whether a value fits.
-            with contextlib.suppress(bowstring.ValueSchemaError):
-                self._decode = bowstring.Json(schema).object_decoder()
+            with contextlib.suppress(ValueSchemaError):
+                self._decode = Json(schema).object_decoder()
 
     def object_of(self, text: bytes | None, number: int) -> Any:
         """Returns the object of a line's key or value.

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bowstring.clients.errors import ClientError, ConfigError
+from bowstring.clients.errors import ConfigError
+from bowstring.clients.registry.decoding import avro_source
+from bowstring.clients.registry.registry_client import RegistryClient
+from bowstring.clients.registry.registry_errors import SchemaNotFoundError, SchemaRegistryError
+from bowstring.values.avro_schema import ReferringSchema
 
 _FILE = re.compile(r"(\d+)\.(avsc|json)")
-_TIMEOUT_S = 10.0
-
-
-class SchemaRegistryError(ClientError):
-    """A schema registry does not answer, or not with an Avro schema."""
 
 
 def is_registry(where: str) -> bool:
@@ -54,48 +52,25 @@ def schemas_by_id(given: str) -> Callable[[int], Any]:
         given: a registry's address, or the result of `directory`, as JSON.
     """
     if is_registry(given):
-        return Registry(given)
+        return partial(_of_registry, RegistryClient(given))
     known: dict[str, str] = json.loads(given)
     return lambda schema_id: known.get(str(schema_id))
 
 
-class Registry:
-    """Gets schemas from a registry with Confluent's REST API.
+def _of_registry(client: RegistryClient, schema_id: int) -> ReferringSchema | None:
+    """Returns the schema, None if the registry has none with this id.
 
-    Args:
-        address: such as http://registry:8081.
+    Raises:
+        SchemaRegistryError: the registry does not answer, or has no Avro schema with this id.
     """
-
-    def __init__(self, address: str):
-        self._address = address.rstrip("/")
-
-    def __call__(self, schema_id: int) -> str | None:
-        """Returns the schema, None if the registry has none with this id.
-
-        Raises:
-            SchemaRegistryError: the registry does not answer, or has no Avro schema with this id.
-        """
-        address = f"{self._address}/schemas/ids/{schema_id}"
-        try:
-            with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as response:
-                answer = json.load(response)
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return None
-            raise self._failure(schema_id, error) from error
-        except (OSError, ValueError) as error:
-            raise self._failure(schema_id, error) from error
-        kind = answer.get("schemaType", "AVRO")
-        if kind != "AVRO" or answer.get("references"):
-            what = "refers to others" if kind == "AVRO" else f"is {kind}"
-            raise SchemaRegistryError(
-                f"schema {schema_id} of {self._address} {what}: give whole Avro schemas in a directory "
-                "(option value.schemas)"
-            )
-        return str(answer["schema"])
-
-    def _failure(self, schema_id: int, error: Exception) -> SchemaRegistryError:
-        return SchemaRegistryError(
-            f"the schema registry {self._address} did not return schema {schema_id} ({error}): check option "
-            "value.schemas, or set it to a directory of <id>.avsc files"
-        )
+    try:
+        found = client.by_id(schema_id)
+        if found.kind != "AVRO":
+            raise SchemaRegistryError(f"schema {schema_id} of {client.address} is {found.kind}")
+        return avro_source(client, found)
+    except SchemaNotFoundError:
+        return None
+    except SchemaRegistryError as error:
+        raise SchemaRegistryError(
+            f"{error}: check option value.schemas, or set it to a directory of <id>.avsc files"
+        ) from None

@@ -46,8 +46,10 @@ OURS = (
     "value.framing",
     "value.message",
     "value.mode",
+    "value.registry",
     "value.schema",
     "value.schemas",
+    "value.subject",
 )
 # Options that Spark's readers, writers and catalogs add; names with a leading underscore are also Spark's.
 SPARKS = frozenset(

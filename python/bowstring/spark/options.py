@@ -19,6 +19,7 @@ from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Topi
 from bowstring.spark.avro_schemas import directory, is_registry
 from bowstring.spark.kafka_configs import consumer_configs, producer_configs
 from bowstring.spark.option_names import check_names
+from bowstring.spark.registry_format import registry_options
 
 STRATEGIES = ("subscribe", "subscribepattern", "assign")
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -241,7 +242,9 @@ def value_options(options: Mapping[str, str]) -> dict[str, str]:
     """Returns the options for decoding values, by the name after `value.`; empty when values are bytes."""
     found = {name[6:]: text for name, text in options.items() if name.startswith("value.")}
     if found and "format" not in found:
-        raise ConfigError(f"option value.{min(found)} needs value.format: json, avro or protobuf")
+        raise ConfigError(f"option value.{min(found)} needs value.format: json, avro, protobuf or registry")
+    if found.get("format", "").lower() == "registry":
+        found = registry_options(found, options)
     if "schema" in found:
         found["schema"] = _schema_text(found["schema"], found["format"])
     if "schemas" in found:

@@ -21,6 +21,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.spark.avro_schemas import schemas_by_id
 from bowstring.spark.ddl import parse_ddl
+from bowstring.spark.registry_format import registry_format
 
 ERROR_COLUMN = "_error"
 MODES = ("permissive", "failfast", "dropmalformed")
@@ -103,7 +104,9 @@ def _one_of(name: str, text: str, words: tuple[str, ...]) -> str:
 def _format(options: Mapping[str, str]) -> Any:
     import bowstring
 
-    kind = _one_of("value.format", options["format"], ("json", "avro", "protobuf"))
+    kind = _one_of("value.format", options["format"], ("json", "avro", "protobuf", "registry"))
+    if kind == "registry":
+        return registry_format(options)
     schema = options.get("schema")
     if not schema:
         raise ConfigError(f"option value.format={kind} needs value.schema")

@@ -25,7 +25,7 @@ class GivenSchema:
     """The schema of values that are written, and to which those that are read are resolved.
 
     Args:
-        given: an Avro schema or a JSON Schema, a class, or a Protobuf message.
+        given: an Avro schema or a JSON Schema, a class, a Protobuf message, or a RegisteredSchema.
         kind: AVRO, JSON or PROTOBUF; None: found out.
         references: of the schema.
 
@@ -44,7 +44,9 @@ class GivenSchema:
         self.given = given
         self._references = references
         self.document: Any = None
-        if _is_message(given):
+        if isinstance(given, RegisteredSchema):
+            self.kind, self.name = given.kind, ""
+        elif _is_message(given):
             self.kind = "PROTOBUF"
             self.name = str(_descriptor(given).full_name)
         elif isinstance(given, type):
@@ -84,6 +86,8 @@ class GivenSchema:
         Raises:
             SchemaRegistryError: the registry does not answer, or refuses.
         """
+        if isinstance(self.given, RegisteredSchema):
+            return self.given
         if self.kind == "PROTOBUF":
             return _file_schema(_descriptor(self.given).file, client, register=register, normalize=normalize)
         is_text = isinstance(self.given, str) and self.given.lstrip().startswith(("{", "[", '"'))

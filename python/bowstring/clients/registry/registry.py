@@ -39,6 +39,9 @@ class Registry:
     after that at once; positions of consumers stay. A value whose schema the registry does not have is bad,
     like one that does not decode.
 
+    Attributes:
+        schema: what was given.
+
     Args:
         url: such as "http://localhost:8081", or several, which are tried in turn. It may have a user and a
             password.
@@ -106,6 +109,7 @@ class Registry:
         self.given = None if schema is None else GivenSchema(schema, kind, given)
         if self.given is not None and not given:
             given_reader(self.given, self.client, "value")  # raises for a schema that cannot be used
+        self.schema: Any = schema
         self.on_error = on_error
         self.auto_register, self.use_latest, self.normalize = auto_register, use_latest, normalize
         self.wire = wire
@@ -168,11 +172,6 @@ class Registry:
         return f"{names[0]}-{field}" if self._strategy == "topic" else f"{names[0]}-{name}"
 
     # ------------------------------------------------------------ without a topic, with subject= or schema=
-
-    @property
-    def schema(self) -> Any:
-        """The schema that was given."""
-        return None if self.given is None else self.given.given
 
     def decode(self, array: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, pa.StringArray | None]:
         """Decodes values into columns; needs schema= or subject=.
