@@ -52,19 +52,25 @@ def _parse_file(text: str) -> ProtoFile:
     try:
         return parse_proto(text)
     except InvalidSchemaError as error:
-        serialized = _decoded(text)
-        if serialized is None:
+        if (serialized := _decoded(text)) is None:
             raise
-        # Loads protobuf.
-        from bowstring.schemas.protobuf.from_descriptor import file_of
-        from bowstring.schemas.protobuf.proto_printer import ProtoPrinter
-
         try:
-            file = file_of(serialized)
-        except InvalidSchemaError:
-            raise error from None
-        # What is stored is the text: it must be readable, and have the bounds of a text.
-        return parse_proto(ProtoPrinter().text(file))
+            return _parse_descriptor(serialized)
+        except InvalidSchemaError as in_base64:
+            raise InvalidSchemaError(f"{error}; as Base64: {in_base64}") from None
+
+
+def _parse_descriptor(serialized: bytes) -> ProtoFile:
+    # Loads protobuf.
+    from bowstring.schemas.protobuf.from_descriptor import file_of
+    from bowstring.schemas.protobuf.proto_printer import ProtoPrinter
+
+    # What is stored is the text: it must be readable, have the bounds of a text, and say the same.
+    written = ProtoPrinter().text(file_of(serialized))
+    parsed = parse_proto(written)
+    if ProtoPrinter().text(parsed) != written:
+        raise InvalidSchemaError("the descriptor has a name or a type that is none in a .proto file")
+    return parsed
 
 
 def _decoded(text: str) -> bytes | None:

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from bowstring.schemas.protobuf.elements import OptionValue
 
 _REPEATED = 3
+# A map is a list of entries on the wire. Read as a list it keeps its order, which is that of the text.
+_PARAMS = "map<string, string> params = 2;"
+_ORDERED_PARAMS = "message Param { string key = 1; string value = 2; } repeated Param params = 2;"
 
 
 @lru_cache(maxsize=1)
 def _pool() -> Any:
+    from bowstring.schemas.protobuf.proto_parser import parse_proto
     from bowstring.schemas.protobuf.to_descriptor import add_file
-    from bowstring.schemas.protobuf.well_known import well_known_file
+    from bowstring.schemas.protobuf.well_known import META
 
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool  # type: ignore[import-untyped]
@@ -32,7 +36,7 @@ def _pool() -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(descriptor_pb2.DESCRIPTOR.serialized_pb)
     meta = descriptor_pb2.FileDescriptorProto(name="confluent/meta.proto")
-    add_file(meta, well_known_file("confluent/meta.proto"))
+    add_file(meta, parse_proto(META.replace(_PARAMS, _ORDERED_PARAMS)))
     pool.Add(meta)
     return pool
 
@@ -92,7 +96,7 @@ def set_metadata(options: Any, name: str, value: Mapping[str, OptionValue]) -> N
     for each in _listed(value.get("params")):
         if isinstance(each, dict) and isinstance(key := each.get("key"), str):
             text = each.get("value")
-            metadata.params[key] = text if isinstance(text, str) else ""
+            metadata.params.add(key=key, value=text if isinstance(text, str) else "")
     metadata.tags.extend(each for each in _listed(value.get("tags")) if isinstance(each, str))
     for each in _listed(value.get("rules")):
         if isinstance(each, dict):

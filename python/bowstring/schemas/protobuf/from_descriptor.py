@@ -263,7 +263,7 @@ def _metadata(metadata: Any) -> dict[str, OptionValue]:
     written: dict[str, OptionValue] = {}
     if metadata.doc:
         written["doc"] = metadata.doc
-    if params := [*metadata.params.items()]:
+    if params := {param.key: param.value for param in metadata.params}.items():
         # Of these two, theirs has always written the value first.
         written["params"] = [
             {"value": value, "key": key} if key in ("precision", "scale") else {"key": key, "value": value}
