@@ -1,5 +1,5 @@
 """Runs the broker's control plane: pure cores without I/O, and thin asyncio shells around them.
 
-Imported by: broker, console_child, engine.*, serve, service_manager, signals.
+Imported by: broker, engine.*, serve, service_manager, signals, supervised_child.
 May import: protocol.
 """

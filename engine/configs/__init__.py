@@ -1,6 +1,6 @@
 """Holds the table of topic and broker configs, reads config files, and computes the values in force.
 
-Imported by: broker, cli, cluster, console_child, engine.*, serve.
+Imported by: broker, broker_children, cli, cluster, engine.*, serve, supervised_child.
 May import: protocol, security.
 """
 

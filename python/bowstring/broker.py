@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from bowstring._native.log.partition_log import LogError
 from bowstring.clients.arguments import checked_methods
@@ -21,6 +21,9 @@ from bowstring.engine.broker.node import NodeLostError
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.configs import ConfigError as EngineConfigError
 from bowstring.engine.storage.descriptor_reserve import make_room
+
+if TYPE_CHECKING:
+    from bowstring.broker_children import HttpPorts
 
 START_TIMEOUT_S = 60.0
 _ENDED: Final = "the broker has ended by itself: call stop(), which raises why"
@@ -41,6 +44,8 @@ class Broker:
         config: Broker configs by Kafka's names, such as ``{"num.partitions": 3}``.
         host: Address to listen on. One that other machines can reach needs
             ``config={"bowstring.listen.unauthenticated": True}``, because clients are not authenticated.
+        registry: Whether a schema registry runs beside it, in a process of its own: see `registry_url`.
+        rest: Whether a REST proxy does: see `rest_url`.
 
     Raises:
         ConfigError: A config is unknown or invalid, or, from `start`, does not go with others; the message
@@ -62,6 +67,8 @@ class Broker:
         config: Mapping[str, object] | None = None,
         *,
         host: str = "127.0.0.1",
+        registry: bool = False,
+        rest: bool = False,
     ) -> None:
         self._host = host
         self._port = port
@@ -79,6 +86,8 @@ class Broker:
         self._error: BaseException | None = None
         self._broker: _Broker | None = None
         self._owner = os.getpid()
+        self._services = (0 if registry else None, 0 if rest else None)
+        self._http: HttpPorts | None = None
 
     # ------------------------------------------------------------ facts
 
@@ -103,6 +112,23 @@ class Broker:
     def cluster_id(self) -> str:
         """The cluster's id, in Kafka's text form."""
         return self._running().cluster_id
+
+    @property
+    def registry_url(self) -> str:
+        """The URL of the schema registry. It answers as soon as it has started, which takes a second."""
+        return self._url("registry")
+
+    @property
+    def rest_url(self) -> str:
+        """The URL of the REST proxy. It answers as soon as it has started."""
+        return self._url("rest")
+
+    def _url(self, service: str) -> str:
+        self._running()
+        url: str | None = getattr(self._http, f"{service}_url", None)
+        if url is None:
+            raise RuntimeError(f"the broker has no {service}: make it with Broker({service}=True)")
+        return url
 
     def __repr__(self) -> str:
         broker = vars(self).get("_broker")
@@ -222,12 +248,24 @@ class Broker:
         broker = _Broker(settings)
         broker.open()
         try:
+            self._http = self._bound_ports()
             await self._until_asked(broker)
         except BaseException:
             with suppress(LogError, OSError):  # of the same cause
                 await broker.stop()
             raise
+        finally:
+            if self._http is not None:
+                self._http.close()
         await broker.stop()
+
+    def _bound_ports(self) -> "HttpPorts | None":
+        """Returns the addresses of the HTTP services, if there are any."""
+        if self._services == (None, None):
+            return None
+        from bowstring.broker_children import HttpPorts
+
+        return HttpPorts(*self._services)
 
     async def _until_asked(self, broker: _Broker) -> None:
         """Serves until `stop` is called.
@@ -237,9 +275,15 @@ class Broker:
         """
         if not await background.run_unless(broker.start(), self._asked()):
             return
+        child = None if self._http is None else self._http.start(broker.listeners, broker.configs)
         self._broker = broker
         self._started.set()
-        if not await background.run_unless(self._asked(), broker.lost.wait(), broker.quorum.failed):
+        try:
+            asked = await background.run_unless(self._asked(), broker.lost.wait(), broker.quorum.failed)
+        finally:
+            if child is not None:
+                await child.stop()
+        if not asked:
             lost = NodeLostError(broker.directories)
             event_log.error(
                 "the broker ends, because it cannot go on; repair the cause in detail, then start it",

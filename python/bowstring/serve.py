@@ -29,8 +29,9 @@ from bowstring.signals import StopSignals
 from bowstring.version import __version__
 
 if TYPE_CHECKING:
-    from bowstring.console_child import ConsoleChild
+    from bowstring.broker_children import HttpPorts
     from bowstring.engine.broker.controller_node import ControllerNode
+    from bowstring.supervised_child import SupervisedChild
 
 _COLUMNS: Final = 80
 """Of help where there is no terminal."""
@@ -88,6 +89,13 @@ def parser() -> ArgumentParser:
         metavar="PORT",
         help=f"show the cluster on web pages on this port of localhost ({_CONSOLE_PORT} without one; 0: any)",
     )
+    for name, what, port in (("registry", "schema registry", 8081), ("rest", "REST proxy", 8082)):
+        made.add_argument(
+            f"--{name}-port",
+            type=int,
+            metavar="PORT",
+            help=f"serve a {what} on this port of localhost (Confluent's is {port}; 0: any)",
+        )
     made.add_argument("--log-format", choices=("text", "json"), help="format of log lines (default text)")
     made.add_argument(
         "--log-level",
@@ -235,7 +243,8 @@ def main(argv: Sequence[str], *, may_dump_core: bool = False) -> int:
         asyncio.set_event_loop(loop)
         background.log_failures(loop)
         try:
-            loop.run_until_complete(run(broker, signals, arguments.console))
+            children = Children(arguments.console, arguments.registry_port, arguments.rest_port)
+            loop.run_until_complete(run(broker, signals, children))
         except (ConfigError, DataDirectoryError) as error:
             print(f"bowstring: {with_places(str(error), arguments.config)}", file=sys.stderr)
             return 1
@@ -283,15 +292,68 @@ def node_of(settings: Mapping[str, str]) -> "Broker | ControllerNode":
     return ControllerNode(settings)
 
 
+class Children:
+    """What a broker runs beside itself, in processes of their own.
+
+    Args:
+        console: port of the console; None for none.
+        registry: port of the schema registry; None for none.
+        rest: port of the REST proxy; None for none.
+
+    Raises:
+        ConfigError: a port is in use, or a package is missing.
+    """
+
+    def __init__(
+        self, console: int | None = None, registry: int | None = None, rest: int | None = None
+    ) -> None:
+        self._console = console
+        self._running: list[SupervisedChild] = []
+        self._ports = None if registry is None and rest is None else _bound_ports(registry, rest)
+
+    def start(self, broker: "Broker | ControllerNode") -> None:
+        """Starts them. A node without listeners for clients has none."""
+        ports = self._ports
+        if self._console is None and ports is None:
+            return
+        if BROKER not in broker.configs.value("process.roles"):
+            event_log.warning(
+                "--console, --registry-port and --rest-port have no effect on a controller alone; use them "
+                "on a broker"
+            )
+            return
+        from bowstring.broker_children import start_console
+
+        if self._console is not None:
+            self._running.append(start_console(broker.listeners, broker.configs, self._console))
+        if ports is not None:
+            self._running.append(ports.start(broker.listeners, broker.configs))
+            event_log.info(
+                "HTTP services", registry=ports.registry_url or "none", rest=ports.rest_url or "none"
+            )
+
+    async def stop(self) -> None:
+        """Ends them, and waits for that."""
+        if self._ports is not None:
+            self._ports.close()
+        await asyncio.gather(*(each.stop() for each in self._running))
+
+
+def _bound_ports(registry: int | None, rest: int | None) -> "HttpPorts":
+    from bowstring.broker_children import HttpPorts
+
+    return HttpPorts(registry, rest)
+
+
 async def run(
-    broker: "Broker | ControllerNode", signals: StopSignals, console_port: int | None = None
+    broker: "Broker | ControllerNode", signals: StopSignals, children: Children | None = None
 ) -> None:
     """Serves until a signal requests a stop, or the node's replica of the quorum has failed.
 
     Args:
         broker: The node; it is open.
         signals: Requests for a stop.
-        console_port: Where a child process serves the console; None for none.
+        children: What runs beside it; None for nothing.
 
     Raises:
         OSError: The node cannot continue.
@@ -315,13 +377,14 @@ async def run(
     )
     notify(READY="1", STATUS=_status(broker))
     telling = asyncio.ensure_future(_tell_status(broker))
-    console = _console(broker, console_port)
+    if children is not None:
+        children.start(broker)
     gc.freeze()
     gc.enable()
     asked = await _asked_or_failed(broker, signals)
     telling.cancel()
-    if console is not None:
-        await console.stop()
+    if children is not None:
+        await children.stop()
     event_log.info("stopping", signal=asked.name if asked is not None else "none")
     if asked is None:
         why = NodeLostError(broker.directories)
@@ -330,18 +393,6 @@ async def run(
         raise why
     notify(STOPPING="1", STATUS="stopping")
     await broker.stop()
-
-
-def _console(broker: "Broker | ControllerNode", port: int | None) -> "ConsoleChild | None":
-    """Starts the console, if it is wanted. A node without listeners for clients has none."""
-    if port is None:
-        return None
-    if BROKER not in broker.configs.value("process.roles"):
-        event_log.warning("--console has no effect on a controller alone; use it on a broker")
-        return None
-    from bowstring.console_child import ConsoleChild
-
-    return ConsoleChild(broker.listeners, broker.configs, port)
 
 
 def _status(broker: "Broker | ControllerNode") -> str:

@@ -150,13 +150,19 @@ OUTER_PACKAGES = {
     "registry.program": {
         *("clients", "clients.admin", "registry", "registry.api", "registry.store", "schemas", "web"),
     },
-    "broker": {"clients", "engine", "engine.broker", "engine.configs", "engine.storage", "_native.log"},
+    "broker": {
+        *("broker_children", "clients", "engine", "engine.broker", "engine.configs", "engine.storage"),
+        "_native.log",
+    },
     "cluster": {"clients", "serve", "engine.broker", "engine.configs", "protocol", "engine.quorum"},
     "signals": {"engine"},
     "service_manager": {"engine"},
-    "console_child": {"engine", "engine.configs", "engine.requests"},
+    "supervised_child": {"engine", "engine.configs", "engine.requests"},
+    "broker_children": {"engine.configs", "engine.requests", "supervised_child"},
+    "http_services": {"clients", "registry.program", "rest", "web"},
     "serve": {
-        "console_child",
+        "broker_children",
+        "supervised_child",
         "service_manager",
         "signals",
         "engine",

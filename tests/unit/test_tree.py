@@ -447,7 +447,7 @@ def test_bare_api_keys_are_found(bare):
 WITH_THE_ENGINE = {
     *(
         f"python/bowstring/{name}.py"
-        for name in ("broker", "console_child", "serve", "service_manager", "signals")
+        for name in ("broker", "broker_children", "serve", "supervised_child", "service_manager", "signals")
     ),
     *(f"python/bowstring/cluster/{name}.py" for name in ("cluster", "layout", "secure_cluster", "voters")),
     *(f"python/bowstring/cli/{name}.py" for name in ("cluster", "format", "migrate_dir", "quorum", "scrub")),

@@ -39,6 +39,17 @@ StrictConfig = Annotated[
     typer.Option("--strict-config", help="Refuse unknown keys of a server.properties instead of warning."),
 ]
 
+RegistryPort = Annotated[
+    int | None,
+    typer.Option(
+        "--registry-port", metavar="PORT", help="Serve a schema registry on this port of localhost; 0: any."
+    ),
+]
+RestPort = Annotated[
+    int | None,
+    typer.Option("--rest-port", metavar="PORT", help="Serve a REST proxy on this port of localhost; 0: any."),
+]
+
 
 def serve(
     data: Data = [],  # noqa: B006 - typer copies it
@@ -66,6 +77,8 @@ def serve(
             help="Show the cluster on web pages on this port of localhost; 0: any.",
         ),
     ] = None,
+    registry_port: RegistryPort = None,
+    rest_port: RestPort = None,
     log_format: Annotated[
         Literal["text", "json"] | None, typer.Option("--log-format", help="Format of log lines.")
     ] = None,
@@ -84,6 +97,8 @@ def serve(
         "--config": config,
         "--metrics-port": metrics_port,
         "--console": console,
+        "--registry-port": registry_port,
+        "--rest-port": rest_port,
         "--log-format": log_format,
         "--log-level": log_level,
     }

@@ -31,6 +31,7 @@ class Site:
         listening: where.
         extra: the optional packages to name if one is missing.
         app: an ASGI application; set before `serve`.
+        bound: a listening socket of another process; None: the site binds its own.
         socket: bound when the site is made, so that the port is known before the application is.
         url: such as `http://127.0.0.1:8081`.
         port: of the address.
@@ -40,6 +41,7 @@ class Site:
     listening: Listening
     extra: str
     app: Any = None
+    bound: socket.socket | None = field(default=None, repr=False)
     socket: socket.socket = field(init=False, repr=False)
     url: str = field(init=False)
     port: int = field(init=False)
@@ -51,7 +53,7 @@ class Site:
             ConfigError: it is unknown or in use.
         """
         self.listening.check()
-        self.socket = self.listening.bind()
+        self.socket = self.listening.bind() if self.bound is None else self.bound
         self.url = self.listening.url(self.socket)
         self.port = self.socket.getsockname()[1]
 

@@ -33,20 +33,21 @@ class RegistryProgram:
 
     Args:
         options: are checked.
+        site: where it is served; None for a new one at the address of the options.
 
     Attributes:
-        site: to be served; its address is bound when the program is made.
+        site: to be served.
 
     Raises:
         ConfigError: an option is wrong, or the address is in use.
     """
 
-    def __init__(self, options: RegistryOptions) -> None:
+    def __init__(self, options: RegistryOptions, site: Site | None = None) -> None:
         options.check()
         self._options = options
         self._rules = None if options.access_rules is None else AccessRules(options.access_rules)
         self._forwarder = Forwarder(_leader_tls(options.leader_authorities))
-        self.site = Site("registry", options.listening, "registry")
+        self.site = site or Site("registry", options.listening, "registry")
         target = StoreTarget(
             options.bootstrap_servers, dict(options.security) or None, options.topic, options.group_id
         )
