@@ -101,11 +101,11 @@ def test_compatibility_and_configs(client):
     assert (config.compatibility_level, config.compatibility_group) == ("FULL", "major")
     client.delete_config(subject)
     assert code_of(client.get_config, subject) == 40408
-    assert client.update_mode(subject, "READONLY")["mode"] == "READONLY"
+    assert client.update_mode(subject, "READONLY") == "READONLY"
     assert code_of(client.register_schema, subject, other) == 42205
-    assert client.get_mode(subject)["mode"] == "READONLY"
+    assert client.get_mode(subject) == "READONLY"
     client.delete_mode(subject)
-    assert client.get_global_mode()["mode"] == "READWRITE"
+    assert client.get_global_mode() == "READWRITE"
 
 
 def test_references_metadata_and_rules(client):
