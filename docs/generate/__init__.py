@@ -20,6 +20,7 @@ PAGES: Final[dict[str, str]] = {
     "reference/errors.md": "errors",
     "reference/apis.md": "apis",
     "reference/messages.md": "messages",
+    "reference/schema-compatibility.md": "schema_compatibility",
 }
 """Module by page, in the order of the navigation."""
 

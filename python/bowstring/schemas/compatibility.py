@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bowstring.schemas.difference import Difference
+from bowstring.schemas.errors import InvalidSchemaError
 from bowstring.schemas.parsed_schema import ParsedSchema
 
 
@@ -42,7 +43,9 @@ LEVELS = {
 EXPLAINED_CHARACTERS_MAX = 10 << 10
 
 
-def check(level: str, schema: ParsedSchema, previous: Sequence[ParsedSchema]) -> list[Difference]:
+def check(
+    level: str, schema: ParsedSchema, previous: Sequence[ParsedSchema], *, is_lenient: bool = False
+) -> list[Difference]:
     """What a schema changes that its compatibility level forbids; empty: nothing.
 
     Stops at the first older schema that it does not fit, as Confluent's registry does.
@@ -51,6 +54,7 @@ def check(level: str, schema: ParsedSchema, previous: Sequence[ParsedSchema]) ->
         level: one of LEVELS.
         schema: the new schema.
         previous: the older ones, newest first.
+        is_lenient: `compatibilityPolicy` LENIENT, which only JSON schemas regard.
 
     Raises:
         KeyError: there is no such level.
@@ -59,23 +63,33 @@ def check(level: str, schema: ParsedSchema, previous: Sequence[ParsedSchema]) ->
     if not (rule.reads_old or rule.read_by_old):
         return []
     for position, older in enumerate(previous if rule.transitive else previous[:1]):
-        if found := _against(rule, schema, older, position):
+        if found := _against(rule, schema, older, position, is_lenient):
             return found
     return []
 
 
 def _against(
-    rule: CompatibilityLevel, schema: ParsedSchema, older: ParsedSchema, position: int
+    rule: CompatibilityLevel, schema: ParsedSchema, older: ParsedSchema, position: int, is_lenient: bool
 ) -> list[Difference]:
     if schema.kind != older.kind:
         text = f"a schema of type {schema.kind} cannot follow one of type {older.kind}"
         return [Difference("SCHEMA_TYPE_CHANGED", "/", text, previous=position)]
     found = []
     if rule.read_by_old:
-        found += [each.between("old", "new", position) for each in older.differences(schema)]
+        found += [each.between("old", "new", position) for each in _compared(older, schema, is_lenient)]
     if rule.reads_old:
-        found += [each.between("new", "old", position) for each in schema.differences(older)]
+        found += [each.between("new", "old", position) for each in _compared(schema, older, is_lenient)]
     return found
+
+
+def _compared(reader: ParsedSchema, writer: ParsedSchema, is_lenient: bool) -> list[Difference]:
+    """The differences; schemas that cannot be compared are not compatible."""
+    try:
+        return reader.differences(writer, is_lenient)
+    except InvalidSchemaError as error:
+        return [Difference("NOT_COMPARABLE", "/", str(error))]
+    except RecursionError:
+        return [Difference("NOT_COMPARABLE", "/", "the schemas are nested too deeply to be compared")]
 
 
 def explained(

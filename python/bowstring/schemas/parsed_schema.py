@@ -43,10 +43,17 @@ class ParsedSchema(ABC):
         """
 
     @abstractmethod
-    def differences(self, previous: ParsedSchema) -> list[Difference]:
+    def differences(self, previous: ParsedSchema, is_lenient: bool = False) -> list[Difference]:
         """What keeps readers with this schema from data that was written with `previous`.
 
         Confluent's `isBackwardCompatible`. Both have the same `kind`. Empty: all such data is readable.
+
+        Args:
+            previous: the schema that wrote.
+            is_lenient: `compatibilityPolicy` LENIENT, which only JSON schemas regard.
+
+        Raises:
+            InvalidSchemaError: the comparison takes too long.
         """
 
     @property

@@ -14,6 +14,10 @@ from bowstring.engine.configs import BROKER_CONFIGS, TOPIC_CONFIGS
 from bowstring.engine.configs.table_groups import CLIENT_METRICS, GROUPS
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import Errors
+from bowstring.schemas.avro.reader_writer import Kind
+from bowstring.schemas.compatibility import LEVELS
+from bowstring.schemas.json_schema.change_kinds import CHANGE_KINDS
+from bowstring.schemas.protobuf.file_comparison import DESCRIPTIONS
 from docs.generate import PAGES, client_settings, commands, python_api, render
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -53,6 +57,13 @@ def test_configs():
     assert sorted(row.split("`")[1] for row in found) == sorted(public)
     retention = next(row for row in found if row.startswith("| `retention.ms`"))
     assert "Broker default: `log.retention.ms`, `log.retention.minutes`, `log.retention.hours`." in retention
+
+
+def test_compatibility_of_schemas():
+    text = render("reference/schema-compatibility.md")
+    changes = {*CHANGE_KINDS, *DESCRIPTIONS, *(kind.name for kind in Kind), *LEVELS}
+    assert changes - {row.split("`")[1] for row in text.splitlines() if row.startswith("| `")} == set()
+    assert "{" not in text
 
 
 @pytest.mark.parametrize("names", client_settings.CLIENTS, ids=lambda names: names.client)

@@ -8,6 +8,8 @@ from bowstring.schemas.errors import InvalidSchemaError
 from bowstring.schemas.parsed_schema import ParsedSchema
 from bowstring.schemas.parsing import SCHEMA_BYTES_MAX, parse_schema
 
+HUGE = 1 << 40
+
 
 class Numbered(ParsedSchema):
     """Reads what was written with an equal or smaller number."""
@@ -31,8 +33,10 @@ class Numbered(ParsedSchema):
     def formatted(self, format: str) -> str:
         return self.canonical
 
-    def differences(self, previous: ParsedSchema) -> list[Difference]:
+    def differences(self, previous: ParsedSchema, is_lenient: bool = False) -> list[Difference]:
         assert isinstance(previous, Numbered)
+        if previous.number == HUGE:
+            raise InvalidSchemaError("it takes too long")
         if previous.number <= self.number:
             return []
         return [Difference("TOO_LARGE", "/", "the {writer} schema is above the {reader} one", "n")]
@@ -103,6 +107,18 @@ def test_only_known_types_of_limited_size_are_parsed():
         parse_schema("XML", "<a/>")
     with pytest.raises(InvalidSchemaError, match="at most"):
         parse_schema("AVRO", " " * (SCHEMA_BYTES_MAX + 1))
+
+
+def test_what_cannot_be_compared_is_incompatible():
+    (found,) = check("BACKWARD", Numbered(1), [Numbered(HUGE)])
+    assert found.message() == "{errorType:'NOT_COMPARABLE', description:'it takes too long'}"
+
+
+def test_the_lenient_policy_lets_properties_leave_closed_json_objects():
+    closed = '{"type":"object","properties":{%s},"additionalProperties":false}'
+    old, new = (parse_schema("JSON", closed % text) for text in ('"a":{},"b":{}', '"a":{}'))
+    assert check("BACKWARD", new, [old])
+    assert check("BACKWARD", new, [old], is_lenient=True) == []
 
 
 def test_schemas_are_equivalent_by_kind_and_text():

@@ -102,7 +102,8 @@ def incompatibilities(
     if group is not None:
         value = _property(request.metadata, group)
         newest_first = [record for record in newest_first if _property(record.metadata, group) == value]
-    lines += _differences(image, level, parsed, newest_first)
+    is_lenient = config.get("compatibilityPolicy") == "LENIENT"
+    lines += _differences(image, level, parsed, newest_first, is_lenient)
     if lines:
         validates = str(validates_fields(image, config)).lower()
         lines.append(f"{{validateFields: '{validates}', compatibility: '{level}'}}")
@@ -110,7 +111,11 @@ def incompatibilities(
 
 
 def _differences(
-    image: RegistryImage, level: str, parsed: ParsedSchema, newest_first: Sequence[SchemaRecord]
+    image: RegistryImage,
+    level: str,
+    parsed: ParsedSchema,
+    newest_first: Sequence[SchemaRecord],
+    is_lenient: bool,
 ) -> list[str]:
     """Of the first version that differs too much; each is parsed only when its turn comes."""
     if level == "NONE":
@@ -118,7 +123,7 @@ def _differences(
     checked = newest_first if level.endswith("_TRANSITIVE") else newest_first[:1]
     for record in checked:
         earlier = [parse_record(image, record)]
-        if found := check(level, parsed, earlier):
+        if found := check(level, parsed, earlier, is_lenient=is_lenient):
             return explained(found, earlier, [record.version])
     return []
 

@@ -91,7 +91,7 @@ class AvroSchema(ParsedSchema):
             return TypeWriter(Form.CANONICAL).write(self.root)
         return self._canonical
 
-    def differences(self, previous: ParsedSchema) -> list[Difference]:
+    def differences(self, previous: ParsedSchema, is_lenient: bool = False) -> list[Difference]:
         """By the rules of Avro's schema resolution, as SchemaCompatibility of Java applies them."""
         assert isinstance(previous, AvroSchema)
         return differences(self.root, previous.root, len(self._canonical) + len(previous._canonical))

@@ -37,7 +37,7 @@ DESCRIPTIONS = {
     "it in the {writer} schema, beside other fields",
 }
 # How a scalar is encoded: types of one kind read each other.
-_SCALAR_KINDS = {
+SCALAR_KINDS = {
     **dict.fromkeys(("int32", "int64", "uint32", "uint64", "bool"), "number"),
     **dict.fromkeys(("sint32", "sint64"), "signed number"),
     **dict.fromkeys(("string", "bytes"), "string or bytes"),
@@ -269,7 +269,7 @@ def _kind(found: IndexedType | None, written: str) -> str:
     """Returns how a type is encoded if it is a scalar; "" of a message."""
     if found is not None and isinstance(found.declared, Enum):
         return "number"
-    return _SCALAR_KINDS.get(written, "")
+    return SCALAR_KINDS.get(written, "")
 
 
 def _is_same_file(old: IndexedType, new: IndexedType) -> bool:

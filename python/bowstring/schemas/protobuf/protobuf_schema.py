@@ -117,7 +117,7 @@ class ProtobufSchema(ParsedSchema):
                 return base64.b64encode(serialized_file(self._file, self._index, imported)).decode()
         return self.canonical
 
-    def differences(self, previous: ParsedSchema) -> list[Difference]:
+    def differences(self, previous: ParsedSchema, is_lenient: bool = False) -> list[Difference]:
         """What keeps readers with this schema from data written with `previous`: see `file_comparison`."""
         assert isinstance(previous, ProtobufSchema)
         return FileComparison(previous._index, self._index).differences(previous._file, self._file)

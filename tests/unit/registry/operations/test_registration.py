@@ -287,3 +287,14 @@ def test_no_ids_are_left_after_the_last(log):
     log.do(decide_set_mode, "a", {"mode": "IMPORT"})
     register(log, "a", '"int"', id=2**31 - 1, version=1)
     assert code(register, log, "b", '"long"') == 50001
+
+
+def test_the_lenient_policy_bears_more_changes_of_json_schemas(log):
+    closed = '{"type":"object","properties":{%s},"additionalProperties":false}'
+    register(log, "a", closed % '"a":{},"b":{}', schemaType="JSON")
+    smaller = {"schemaType": "JSON", "schema": closed % '"a":{}'}
+    with pytest.raises(RegistryError) as caught:
+        log.do(decide_register, "a", smaller)
+    assert caught.value.status == 409
+    log.do(decide_set_config, "a", {"compatibilityPolicy": "LENIENT"})
+    assert log.do(decide_register, "a", smaller)["version"] == 2

@@ -1,0 +1,134 @@
+"""Renders the page of schemas' compatibility from the tables that compare them."""
+
+from __future__ import annotations
+
+from bowstring.schemas.avro.avro_type import DEPTH_MAX
+from bowstring.schemas.avro.reader_writer import PROMOTIONS, Kind
+from bowstring.schemas.compatibility import LEVELS, CompatibilityLevel
+from bowstring.schemas.json_schema.change_kinds import CHANGE_KINDS, Borne
+from bowstring.schemas.protobuf.file_comparison import DESCRIPTIONS, SCALAR_KINDS
+from docs.generate.markdown import code, plain, table
+
+HEAD = """\
+# Compatibility of schemas
+
+The schema registry refuses a new version of a subject with error 409 if its compatibility level forbids
+what it changes. The rules and the names of changes are Confluent's, so both registries come to one verdict.
+`?verbose=true` lists each change with its path, and the version that it does not fit.
+
+## Levels
+
+`compatibility` in `/config`, for all subjects or one. The default is BACKWARD.
+"""
+AFTER_LEVELS = """\
+A first version fits every level. A version of another type (Avro, JSON Schema, Protobuf) fits none but NONE.
+With `compatibilityGroup`, only versions are compared whose metadata has the same value for this property.
+`compatibilityPolicy` LENIENT changes the rules of JSON Schema only. LOGICAL is stored; it has no effect.
+
+A check stops at the first version that the new one does not fit. Schemas that were made to take very long
+are incompatible, with NOT_COMPARABLE or COMPARISON_TOO_LARGE as the name of the change.
+
+## Avro
+
+Avro's own rules decide, *Schema Resolution* in its specification, as Apache Avro for Java applies them. The
+*reader* is the new schema with BACKWARD, and the older one with FORWARD. Types that can be promoted:
+"""
+AVRO_RULES = f"""\
+- **Names**: records, enums and fixeds match by the name without namespace, or by an alias of the reader
+  that is the writer's full name. Fields match by name or an alias of the reader. Aliases of the writer do
+  not count.
+- **Defaults**: a field that is only in the reader needs one; `null` counts where a union has it. Fields that
+  are only in the writer are skipped.
+- **Unions**: each branch of the writer must be readable by some branch of the reader. A type that is no
+  union is read by a union that has it, and a union by a type that can read all of its branches.
+- **Enums**: a symbol that the reader lacks needs a `default` of the reader's enum.
+- **Logical types, documentation, order and properties** do not count: `timestamp-millis` reads `date`,
+  because both are numbers. Whoever changes the scale of a decimal changes its values.
+- Types may refer to each other without end. In the text, {DEPTH_MAX} levels are accepted.
+
+A new schema has names of ASCII letters, digits and `_`, and defaults that fit their types. Stored schemas
+that do not are still read.
+
+## JSON Schema
+
+Drafts 4, 6, 7, 2019-09 and 2020-12. A content model is *open* if an object or array may have more than its
+schema lists, *closed* if not, and *partially open* if a pattern or a schema limits the rest.
+"""
+JSON_AFTER = """\
+Changes that no policy forbids: new titles, descriptions, ids and defaults, wider limits, and those below.
+"""
+PROTOBUF_HEAD = """\
+## Protobuf
+
+Fields are compared by number: a new name is compatible. So is an optional or repeated field that comes or
+goes, an enum's constant that comes or goes, and a oneof that goes with all of its fields. Messages are
+compared by name, also those of imported files.
+"""
+PROTOBUF_AFTER = """\
+Types that read each other, because they are encoded in one way:
+"""
+
+
+def render() -> str:
+    """The page as Markdown."""
+    return "\n".join(
+        [
+            HEAD,
+            *table(
+                ("level", "the new schema reads old data", "old schemas read new data", "against"),
+                map(_level, LEVELS.values()),
+            ),
+            AFTER_LEVELS,
+            *table(("reader", "reads, besides itself"), map(_promotion, sorted(PROMOTIONS))),
+            *table(("change", "what is incompatible"), ((code(kind.name), kind.value) for kind in Kind)),
+            AVRO_RULES,
+            *_json_table(incompatible=True),
+            JSON_AFTER,
+            *_json_table(incompatible=False),
+            PROTOBUF_HEAD,
+            *table(
+                ("change", "what is incompatible"),
+                ((code(name), _sentence(text)) for name, text in DESCRIPTIONS.items()),
+            ),
+            PROTOBUF_AFTER,
+            *table(("encoding", "types"), map(_encoding, dict.fromkeys(SCALAR_KINDS.values()))),
+        ]
+    )
+
+
+def _level(level: CompatibilityLevel) -> tuple[str, str, str, str]:
+    against = "all versions" if level.transitive else "the latest version"
+    compares = level.reads_old or level.read_by_old
+    return (
+        code(level.name),
+        "yes" if level.reads_old else "",
+        "yes" if level.read_by_old else "",
+        against if compares else "nothing",
+    )
+
+
+def _promotion(reader: str) -> tuple[str, str]:
+    return code(reader), ", ".join(code(writer) for writer in sorted(PROMOTIONS[reader]))
+
+
+def _json_table(*, incompatible: bool) -> list[str]:
+    rows = [
+        (code(kind.name), _sentence(kind.description), *([kind.borne.value] if incompatible else []))
+        for kind in CHANGE_KINDS.values()
+        if (kind.borne is not Borne.ALWAYS) is incompatible
+    ]
+    columns = ("change", "what it is", "compatible with policy") if incompatible else ("change", "what it is")
+    return list(table(columns, rows))
+
+
+def _encoding(kind: str) -> tuple[str, str]:
+    scalars = ", ".join(code(scalar) for scalar, each in SCALAR_KINDS.items() if each == kind)
+    return kind, f"{scalars}, enums" if kind == SCALAR_KINDS["int32"] else scalars
+
+
+def _sentence(text: str) -> str:
+    """A description of a difference as a sentence about a reader and a writer."""
+    for placeholder, word in (("{reader}", "reader's"), ("{writer}", "writer's"), ("{path}", "")):
+        text = text.replace(placeholder, word)
+    text = plain(" ".join(text.split()))
+    return f"{text[:1].upper()}{text[1:]}."
