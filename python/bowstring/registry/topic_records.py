@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ ENCODED_PROPERTY = (
     "__enc__"  # Confluent's registry encrypted the sensitive properties; the hash is of the plain ones
 )
 
+_ESCAPE = re.compile(r"\\(?:u00[01][0-9a-f]|.)")
 _DECODER = json.JSONDecoder()
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
@@ -94,7 +96,8 @@ def encode_key(key: TopicKey) -> bytes:
     """Writes a key with its members in Confluent's order."""
     kind, name, version = key
     if kind == SCHEMA and name is not None:  # written out: every record of a topic that is loaded comes here
-        return f'{{"keytype":"SCHEMA","subject":{_quoted(name)},"version":{version},"magic":1}}'.encode()
+        subject = _as_jackson(_quoted(name))
+        return f'{{"keytype":"SCHEMA","subject":{subject},"version":{version},"magic":1}}'.encode()
     members: dict[str, object] = {"keytype": kind}
     if kind == CONTEXT:
         members |= {"tenant": TENANT, "context": name}
@@ -267,7 +270,14 @@ def _object(data: bytes, name: str) -> dict[str, Any]:
 
 
 def _dumped(members: Mapping[str, object]) -> bytes:
-    return _ENCODER.encode(members).encode()
+    return _as_jackson(_ENCODER.encode(members)).encode()
+
+
+def _as_jackson(text: str) -> str:
+    """JSON with the upper-case digits of Jackson's escapes, so that keys are the same bytes."""
+    if "\\u00" not in text:
+        return text
+    return _ESCAPE.sub(lambda match: match[0][:4] + match[0][4:].upper(), text)
 
 
 def _with_subject(subject: str | None) -> dict[str, object]:

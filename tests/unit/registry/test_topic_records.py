@@ -13,6 +13,10 @@ KEYS = [
         TopicKey("SCHEMA", 'ü"\\', 1),
         '{"keytype":"SCHEMA","subject":"ü\\"\\\\","version":1,"magic":1}'.encode(),
     ),
+    (
+        TopicKey("SCHEMA", "\x1f\n\\u001f", 1),
+        rb'{"keytype":"SCHEMA","subject":"\u001F\n\\u001f","version":1,"magic":1}',
+    ),
     (TopicKey("CONFIG"), b'{"keytype":"CONFIG","magic":0}'),
     (TopicKey("CONFIG", "a"), b'{"keytype":"CONFIG","subject":"a","magic":0}'),
     (TopicKey("MODE", ":.c:"), b'{"keytype":"MODE","subject":":.c:","magic":0}'),

@@ -31,12 +31,12 @@ def schema_entity(
         entity["references"] = [reference._asdict() for reference in spelled]
     if record.metadata is not None:
         entity["metadata"] = record.metadata
-    if record.rule_set is not None:
-        entity["ruleSet"] = record.rule_set
     entity["schema"] = record.text if text is None else text
     if record.timestamp_ms is not None:
         entity["ts"] = record.timestamp_ms
     entity["deleted"] = record.deleted
+    if record.rule_set is not None:
+        entity["ruleSet"] = record.rule_set
     return entity
 
 
