@@ -29,7 +29,7 @@ CONFIG_FIELDS = (
     "segment_bytes", "segment_ms", "segment_jitter_ms", "segment_index_bytes", "index_interval_bytes",
     "max_message_bytes", "max_decompressed_message_bytes", "retention_ms", "retention_bytes", "file_delete_delay_ms", "timestamp_before_max_ms",
     "timestamp_after_max_ms", "producer_id_expiration_ms", "flush_messages", "flush_ms", "log_append_time",
-    "compacted", "delete_enabled", "compression",
+    "compacted", "delete_enabled", "compression", "schemas",
 )
 
 
@@ -58,6 +58,7 @@ cdef LogConfig read_config(dict values) except *:
     c.compacted = values["compacted"]
     c.delete_enabled = values["delete_enabled"]
     c.compression = values["compression"]
+    c.schemas = values["schemas"]
     if not 0 < c.segment_bytes <= 0x7FFFFFFF:
         raise ValueError(f"segment_bytes must lie in [1, 2147483647], not {c.segment_bytes}")
     return c

@@ -45,6 +45,7 @@ cdef struct LogConfig:
     int8_t log_append_time        # message.timestamp.type
     int8_t compacted              # cleanup.policy has compact: keys are required
     int8_t delete_enabled         # cleanup.policy has delete
+    int8_t schemas                # SCHEMA_IN_KEY, SCHEMA_IN_VALUE or both: produced records need schemas of a registry
     int8_t compression            # -1: as the producer sent it; else the codec's number (0 none 1 gzip 2 snappy 3 lz4 4 zstd)
 
 cdef struct AppendEntry:

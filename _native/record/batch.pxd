@@ -9,6 +9,7 @@ A batch is a pointer and a length; its bytes belong to the caller. Nothing here 
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from bowstring._native.base.varint cimport get_uvarint, get_varint, get_varlong, likely
+from bowstring._native.record.schema_types cimport SchemaRules
 
 # ---------------------------------------------------------------- refused records
 #
@@ -26,11 +27,15 @@ cdef enum RecordProblem:
     RECORD_OUT_OF_TIME
     RECORD_STAMPED
     RECORD_OUT_OF_ORDER
+    RECORD_KEY_WITHOUT_SCHEMA
+    RECORD_KEY_OF_OTHER_SCHEMA
+    RECORD_VALUE_WITHOUT_SCHEMA
+    RECORD_VALUE_OF_OTHER_SCHEMA
 
 cdef struct RecordError:
     int32_t index
     int32_t problem
-    int64_t timestamp                   # of RECORD_OUT_OF_TIME
+    int64_t detail                      # the timestamp of RECORD_OUT_OF_TIME; the schema's id, below 0 of a guid
 
 cdef struct RecordErrors:
     # One block, freed with free(): the errors follow the struct.
@@ -43,7 +48,7 @@ cdef struct RecordErrors:
     RecordError *errors
 
 # Adds a refused record; allocates *to if it is NULL. When memory runs out the record is counted but not listed.
-cdef void record_error_add(RecordErrors **to, int32_t index, int32_t problem, int64_t timestamp) noexcept nogil
+cdef void record_error_add(RecordErrors **to, int32_t index, int32_t problem, int64_t detail) noexcept nogil
 
 # Call it after the last record: drops entries beyond `named_max` (but never all) and writes the message for the batch.
 cdef void record_errors_close(RecordErrors **errors, int32_t named_max) noexcept nogil
@@ -94,6 +99,7 @@ cdef struct BatchInfo:
     int16_t producer_epoch
     int32_t base_sequence
     int32_t record_count
+    int8_t schemas_missing        # set by checks of records: some have a schema that SchemaRules does not have yet
 
 cdef struct BatchRules:
     # What a topic requires of a produced batch.
@@ -102,6 +108,7 @@ cdef struct BatchRules:
     int8_t log_append_time        # message.timestamp.type=LogAppendTime: no timestamp range check
     int64_t timestamp_before_max_ms
     int64_t timestamp_after_max_ms
+    SchemaRules schemas
 
 # Reads the header, without checking the CRC. Returns 0, or a Kafka error code when there are fewer than
 # BATCH_HEADER_BYTES, the length field disagrees with `size`, or the magic is not 2.

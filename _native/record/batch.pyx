@@ -5,7 +5,7 @@ then UnifiedLog's (base offset, size, CRC), then LogValidator's (counts, control
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, int8_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, realloc
 from libc.string cimport memset, strlen
@@ -14,6 +14,8 @@ from bowstring._native.base.crc cimport crc32c_joined, crc32c_update
 from bowstring._native.base.error_codes cimport (
     CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE)
 from bowstring._native.base.varint cimport get_uvarint
+from bowstring._native.record.schema_ids cimport SCHEMA_NONE, schema_ids_have, schema_of
+from bowstring._native.record.schema_types cimport SCHEMA_IN_KEY, SCHEMA_IN_VALUE, SchemaIds, SchemaRules
 
 cdef enum:
     MAGIC_V2 = 2
@@ -26,11 +28,13 @@ cdef struct RecordRules:
     int64_t latest_timestamp
     int8_t key_required
     int8_t check_timestamps       # CreateTime: those other than -1 must lie in [earliest, latest]
+    const SchemaRules *schemas
 
 cdef struct RecordsFound:
     int64_t max_timestamp         # -1 for no record
     RecordErrors *errors          # the refused records, owned by the caller; NULL: none, or the whole batch is refused
     const char *reason            # set with every error
+    int8_t schemas_missing
 
 cdef enum:
     CAPACITY_FIRST = 8
@@ -39,7 +43,7 @@ cdef enum:
 # ---------------------------------------------------------------- refused records
 
 
-cdef void record_error_add(RecordErrors **to, int32_t index, int32_t problem, int64_t timestamp) noexcept nogil:
+cdef void record_error_add(RecordErrors **to, int32_t index, int32_t problem, int64_t detail) noexcept nogil:
     cdef RecordErrors *errors = to[0]
     cdef RecordErrors *grown
     cdef int32_t capacity
@@ -58,7 +62,7 @@ cdef void record_error_add(RecordErrors **to, int32_t index, int32_t problem, in
     if errors.count < errors.capacity:
         errors.errors[errors.count].index = index
         errors.errors[errors.count].problem = problem
-        errors.errors[errors.count].timestamp = timestamp
+        errors.errors[errors.count].detail = detail
         errors.count += 1
 
 
@@ -91,12 +95,28 @@ cdef void record_error_tell(const RecordErrors *errors, int32_t i, char *out, si
         snprintf(out, size, b"The record has no key, which a compacted topic requires.")
     elif e.problem == RECORD_OUT_OF_TIME:
         snprintf(out, size, b"Timestamp %lld of the record with offset %d is outside %lld to %lld; see "
-                 b"message.timestamp.before.max.ms and message.timestamp.after.max.ms.", <long long>e.timestamp,
+                 b"message.timestamp.before.max.ms and message.timestamp.after.max.ms.", <long long>e.detail,
                  e.index, <long long>errors.earliest_timestamp, <long long>errors.latest_timestamp)
     elif e.problem == RECORD_STAMPED:
         snprintf(out, size, b"Producers may not set the timestamp type LogAppendTime.")
+    elif e.problem >= RECORD_KEY_WITHOUT_SCHEMA:
+        tell_schema(e, out, size)
     else:
         snprintf(out, size, b"Offset deltas must count 0, 1, 2 and so on.")
+
+
+cdef void tell_schema(const RecordError *e, char *out, size_t size) noexcept nogil:
+    cdef const char *part = (b"key" if e.problem == RECORD_KEY_WITHOUT_SCHEMA or e.problem == RECORD_KEY_OF_OTHER_SCHEMA
+                             else b"value")
+    if e.problem == RECORD_KEY_WITHOUT_SCHEMA or e.problem == RECORD_VALUE_WITHOUT_SCHEMA:
+        snprintf(out, size, b"The %s of the record with offset %d has no schema id, which the topic requires (confluent.%s."
+                 b"schema.validation); use a serializer of a schema registry.", part, e.index, part)
+    elif e.detail < 0:
+        snprintf(out, size, b"The schema guid in the header __%s_schema_id of the record with offset %d is not registered "
+                 b"under the topic's subject for the %s; register the schema first.", part, e.index, part)
+    else:
+        snprintf(out, size, b"Schema id %lld of the %s of the record with offset %d is not registered under the topic's "
+                 b"subject for the %s; register the schema first.", <long long>e.detail, part, e.index, part)
 
 # ---------------------------------------------------------------- batches
 
@@ -136,6 +156,7 @@ cdef int16_t read_header(const uint8_t *data, int64_t size, BatchInfo *info, con
     info.producer_epoch = load_be16(data + BATCH_PRODUCER_EPOCH)
     info.base_sequence = load_be32(data + BATCH_BASE_SEQUENCE)
     info.record_count = load_be32(data + BATCH_RECORD_COUNT)
+    info.schemas_missing = False
     return 0
 
 
@@ -183,6 +204,7 @@ cdef void record_rules(const BatchInfo *info, const BatchRules *rules, int64_t n
     out.base_timestamp = info.base_timestamp
     out.key_required = rules.key_required
     out.check_timestamps = not rules.log_append_time
+    out.schemas = &rules.schemas
     out.earliest_timestamp = INT64_MIN
     out.latest_timestamp = INT64_MAX
     if rules.timestamp_before_max_ms >= 0 and now_ms >= INT64_MIN + rules.timestamp_before_max_ms:
@@ -228,6 +250,7 @@ cdef int16_t batch_check_records(
     if info.attributes & ATTR_LOG_APPEND_TIME:
         error = refuse_stamped(info.record_count, &found, error)
     reason[0] = found.reason
+    info.schemas_missing = found.schemas_missing
     if error == 0:
         info.max_timestamp = found.max_timestamp
     elif found.errors != NULL:
@@ -339,6 +362,34 @@ cdef int16_t refuse_whole(RecordsFound *found, const char *reason) noexcept nogi
     return INVALID_RECORD
 
 
+cdef int32_t schema_problem(uint64_t id, const SchemaIds *ids, bint all_known, int32_t without, int8_t *missing) noexcept nogil:
+    """Returns what is wrong with the schema of a key or value; 0: nothing, or it is not known yet, which sets *missing."""
+    if id == SCHEMA_NONE:
+        return without
+    if schema_ids_have(ids, id):
+        return 0
+    if all_known:
+        return without + 1
+    missing[0] = True
+    return 0
+
+
+cdef bint schemas_fit(const Record *r, const SchemaRules *rules, RecordsFound *found, int32_t index) noexcept nogil:
+    """Whether key and value have schemas of the topic, or are null; else lists the record."""
+    cdef int32_t problem = 0
+    cdef uint64_t id = 0
+    if rules.wanted & SCHEMA_IN_KEY and r.key_length >= 0:
+        id = schema_of(r, True)
+        problem = schema_problem(id, rules.keys, rules.all_known, RECORD_KEY_WITHOUT_SCHEMA, &found.schemas_missing)
+    if problem == 0 and rules.wanted & SCHEMA_IN_VALUE and r.value_length >= 0:
+        id = schema_of(r, False)
+        problem = schema_problem(id, rules.values, rules.all_known, RECORD_VALUE_WITHOUT_SCHEMA, &found.schemas_missing)
+    if problem == 0:
+        return True
+    record_error_add(&found.errors, index, problem, <int64_t>id)
+    return False
+
+
 cdef int16_t records_check(
         const uint8_t *at, const uint8_t *end, int32_t count, const RecordRules *rules,
         RecordsFound *found) noexcept nogil:
@@ -354,6 +405,7 @@ cdef int16_t records_check(
     cdef int32_t i
     found.errors = NULL
     found.reason = NULL
+    found.schemas_missing = False
     for i in range(count):
         if not record_parse(&at, end, &r):
             return refuse_whole(found, b"A record is malformed: its length fields do not fit the batch.")
@@ -374,6 +426,9 @@ cdef int16_t records_check(
             record_error_add(&found.errors, i, RECORD_OUT_OF_TIME, timestamp)
             error = INVALID_TIMESTAMP
             found.reason = b"A timestamp is outside message.timestamp.before.max.ms and message.timestamp.after.max.ms."
+        elif rules.schemas.wanted and not schemas_fit(&r, rules.schemas, found, i) and error == 0:
+            error = INVALID_RECORD
+            found.reason = b"A record has no schema that is registered for this topic."
     if at != end:
         return refuse_whole(found, b"The batch has extra bytes after its last record.")
     found.max_timestamp = max_timestamp
@@ -400,6 +455,7 @@ def validate(data, *, int64_t now_ms, int32_t max_message_bytes=1048588, bint ke
     rules.log_append_time = log_append_time
     rules.timestamp_before_max_ms = timestamp_before_max_ms
     rules.timestamp_after_max_ms = timestamp_after_max_ms
+    rules.schemas.wanted = 0
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         with nogil:

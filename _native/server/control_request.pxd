@@ -38,6 +38,8 @@ cdef class SlowBatch:
     cdef readonly int wanted_codec          # the topic's; -1: as the producer sent it
     cdef readonly bint key_required
     cdef readonly bint look_inside          # its records are checked before it is accepted
+    # (ids and guids of keys, of values): sets, what `repack` found that the topic's schemas do not have; None: nothing
+    cdef readonly tuple missing_schemas
     cdef readonly int size_bytes
     # (transactional id, producer id, epoch, version of Produce): what the coordinator must confirm first; None: nothing
     cdef readonly tuple transaction
@@ -56,6 +58,7 @@ cdef class SlowBatch:
     cdef bint busy
     cdef void release(self)
     cdef void count_working(self, int64_t n)
+    cdef void take_schemas(self)
     cdef bint replace(self, bytes batch) except False
     cdef bint finish(self, int error, str reason) except False
 

@@ -27,6 +27,7 @@ class SlowBatch:
     wanted_codec: int
     key_required: bool
     look_inside: bool
+    missing_schemas: tuple[set[int | bytes], set[int | bytes]] | None
     size_bytes: int
     record_max_bytes: int
     transaction: tuple[str, int, int, int] | None

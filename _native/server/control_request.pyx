@@ -10,6 +10,7 @@ from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.base.error_codes cimport REQUEST_TIMED_OUT
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, RECORD_ERRORS_MESSAGE_BYTES, batch_reason, batch_validate)
+from bowstring._native.record.schema_ids cimport schema_ids_release, schema_ids_shared
 from bowstring._native.server.connection_types cimport PHASE_OPEN
 from bowstring._native.server.control_queue cimport message_free
 from bowstring._native.server.mailbox cimport post, post_to
@@ -62,6 +63,8 @@ cdef class SlowBatch:
     def __dealloc__(self):
         self.release()
         self.count_working(0)
+        schema_ids_release(self.rules.schemas.keys)
+        schema_ids_release(self.rules.schemas.values)
         free(self.result)
         free(self.record_errors)
 
@@ -78,7 +81,7 @@ cdef class SlowBatch:
     @property
     def needs_work(self):
         """Whether the batch needs a check or recompression; else it only waits for the slow batches before it."""
-        return self.look_inside or self.wanted_codec not in (-1, self.codec)
+        return self.look_inside or self.info.schemas_missing or self.wanted_codec not in (-1, self.codec)
 
     cdef void release(self):
         """Frees the batch as produced."""
@@ -93,6 +96,16 @@ cdef class SlowBatch:
             slow_working_add(self.plane, n - self.working_bytes)
             self.working_bytes = n
 
+    cdef void take_schemas(self):
+        """Takes the schemas that its topic has now."""
+        cdef Partition *p = self.part.partition if self.part != NULL else NULL
+        schema_ids_release(self.rules.schemas.keys)
+        schema_ids_release(self.rules.schemas.values)
+        self.rules.schemas.keys = self.rules.schemas.values = NULL
+        if p != NULL and not load_i32(&p.deleted):
+            self.rules.schemas.keys = schema_ids_shared(p.topic.key_schemas)
+            self.rules.schemas.values = schema_ids_shared(p.topic.value_schemas)
+
     cdef bint replace(self, bytes batch) except False:
         """Sets `batch` as the batch to store, after the checks of a batch from a client."""
         cdef const char *reason = NULL
@@ -104,7 +117,8 @@ cdef class SlowBatch:
         memcpy(data, PyBytes_AS_STRING(batch), n)
         self.rules.max_message_bytes = INT32_MAX
         self.rules.key_required = False
-        self.rules.log_append_time = True                # keys and timestamps were checked before
+        self.rules.log_append_time = True                # keys, timestamps and schemas were checked before
+        self.rules.schemas.wanted = 0
         error = batch_validate(data, n, &self.rules, 0, &self.info, &reason, &self.record_errors)
         if error != 0:
             free(data)
@@ -222,6 +236,8 @@ cdef SlowBatch new_slow_batch(ControlMessage *m, Plane *plane, object owner):
     slow.rules.log_append_time = p.log.config.log_append_time
     slow.rules.timestamp_before_max_ms = p.log.config.timestamp_before_max_ms
     slow.rules.timestamp_after_max_ms = p.log.config.timestamp_after_max_ms
+    slow.rules.schemas.wanted = p.log.config.schemas
+    slow.take_schemas()
     slow.partition = p.index
     slow.topic = "" if load_i32(&p.deleted) else (<char *>p.topic.name)[:p.topic.name_length].decode()
     if m.part.verifying:

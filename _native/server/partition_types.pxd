@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, int8_t, uint8_t
 from bowstring._native.base.pthread cimport pthread_mutex_t
 from bowstring._native.log cimport Log
+from bowstring._native.record.schema_types cimport SchemaIds
 from bowstring._native.replica.in_sync_replicas cimport ReplicaSet
 from cpython.object cimport PyObject
 
@@ -20,6 +21,8 @@ cdef struct Topic:
     uint8_t *name                   # NUL-terminated, for log lines
     int64_t serial                  # of no other topic of this process, also if it has the same name
     int8_t internal                 # clients may not produce to it
+    SchemaIds *key_schemas          # that keys may have, where LogConfig.schemas requires one; NULL: none is known
+    SchemaIds *value_schemas
     int32_t partition_count
     Partition **partitions          # by index; NULL where this broker has none
     Topic *next_by_name             # hash chains

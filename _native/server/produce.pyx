@@ -30,6 +30,7 @@ from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, ATTR_TRANSACTIONAL, BATCH_ATTRIBUTES, BATCH_HEADER_BYTES, BATCH_PRODUCER_EPOCH,
     BATCH_PRODUCER_ID, CODEC_ZSTD, BatchRules, batch_correct, batch_validate)
 from bowstring._native.record.compressed_frame cimport framing_ok
+from bowstring._native.record.schema_types cimport SchemaRules
 from bowstring._native.replica.rules cimport produce_refused
 from bowstring._native.server.client_quotas cimport (
     quota_client_release, quota_percent, quota_retain, quota_throttled, quota_use, quotas_on)
@@ -271,6 +272,7 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
     rules.log_append_time = p.log.config.log_append_time
     rules.timestamp_before_max_ms = p.log.config.timestamp_before_max_ms
     rules.timestamp_after_max_ms = p.log.config.timestamp_after_max_ms
+    rules.schemas = SchemaRules(p.log.config.schemas, False, topic.key_schemas, topic.value_schemas)
     error = batch_validate(data, n, &rules, r.wall_ms, &part.entry.info, &part.reason, &part.record_errors)
     if error != 0:
         bump_i64(&p.failed_produces, 1)

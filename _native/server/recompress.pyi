@@ -2,6 +2,9 @@ from typing_extensions import Buffer
 
 from bowstring._native.server.control_request import SlowBatch
 
+SCHEMAS_MISSING: int
+MISSING_MAX: int
+
 def working_bytes(slow: SlowBatch, tries: int = 0) -> tuple[int, int]: ...
 def repack(
     slow: SlowBatch, *, now_ms: int, level: int | None = None, limit: int = ...

@@ -12,6 +12,7 @@ from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, BATCH_HEADER_BYTES, BatchInfo, BatchRules, RecordErrors, batch_check_records, batch_correct,
     batch_crc_ok, batch_parse, batch_reason, batch_seal, refused_records)
 from bowstring._native.record.record_sizes cimport record_beyond
+from bowstring._native.record.schema_ids cimport missing_ids
 from bowstring._native.server.control_request cimport SlowBatch
 from bowstring._native.base.error_codes cimport CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE
 
@@ -19,6 +20,9 @@ from bowstring._native.record.compression import (
     DECOMPRESSED_MAX_BYTES, CompressionError, DecompressedTooLarge, compress, decompress_in_place, decompressing_bytes,
     stated_size)
 from bowstring._native.record.types import CorruptBatch
+
+SCHEMAS_MISSING = -1
+MISSING_MAX = 200                   # schemas of keys, and of values, that are listed at a time
 
 cdef enum:
     # The first estimate of the decompression ratio, if the batch does not state its size. Most batches stay below it.
@@ -93,7 +97,9 @@ def repack(SlowBatch slow not None, *, int64_t now_ms, level=None, int64_t limit
         (Kafka error code or 0, reason or None). As in Kafka, a batch that has become larger than max.message.bytes
         gets MESSAGE_TOO_LARGE; so does one with more than DECOMPRESSED_MAX_BYTES of records. One with a record that
         exceeds max.decompressed.message.bytes gets INVALID_RECORD. None: the records exceed `limit` bytes, and `slow`
-        is unchanged.
+        is unchanged. SCHEMAS_MISSING in place of an error code: the records have schemas of which it is not known
+        whether they are the topic's; they are in `slow.missing_schemas`, and `slow` is unchanged. Call it again
+        after DataPlane.take_schemas.
     """
     if slow.message == NULL:
         raise ValueError("the memory of this batch was already freed")
@@ -115,6 +121,14 @@ cdef tuple repacked(SlowBatch slow, int64_t now_ms, level, int64_t limit):
     if slow.codec == 0:
         # The CRC was checked before. The codecs do not keep the view.
         records = PyMemoryView_FromMemory(<char *>body + BATCH_HEADER_BYTES, slow.size_bytes - BATCH_HEADER_BYTES, PyBUF_READ)
+        if slow.info.schemas_missing:
+            error = check_records(records, &slow.info, &slow.rules, now_ms, &reason, &slow.record_errors)
+            if error != 0:
+                return error, batch_reason(reason, slow.record_errors)
+            if slow.info.schemas_missing:
+                return note_missing(slow, records)
+            if slow.wanted_codec in (-1, slow.codec):
+                return 0, None
     else:
         records = decompress_in_place(slow.codec, payload_of(body, &slow.info), limit)
         larger = larger_record(records, slow.record_max_bytes)
@@ -125,6 +139,8 @@ cdef tuple repacked(SlowBatch slow, int64_t now_ms, level, int64_t limit):
         error = check_records(records, &slow.info, &slow.rules, now_ms, &reason, &slow.record_errors)
         if error != 0:
             return error, batch_reason(reason, slow.record_errors)
+        if slow.info.schemas_missing:
+            return note_missing(slow, records)
         if slow.wanted_codec in (-1, slow.codec):
             with nogil:
                 batch_correct(body, slow.info.size_bytes, &slow.info)
@@ -134,6 +150,14 @@ cdef tuple repacked(SlowBatch slow, int64_t now_ms, level, int64_t limit):
     if slow.wanted_codec != 0:
         records = compress(slow.wanted_codec, records, level)
     return store(slow, records)
+
+
+cdef tuple note_missing(SlowBatch slow, records):
+    """Lists the schemas of the records that are not known, at most MISSING_MAX."""
+    slow.missing_schemas = missing_ids(
+        records, slow.info.record_count, slow.rules.schemas.wanted, slow.rules.schemas.keys, slow.rules.schemas.values,
+        MISSING_MAX)
+    return SCHEMAS_MISSING, None
 
 
 cdef tuple store(SlowBatch slow, records):
@@ -178,6 +202,7 @@ def validate_compressed(data, *, int64_t now_ms, bint key_required=False, bint l
     rules.log_append_time = log_append_time
     rules.timestamp_before_max_ms = timestamp_before_max_ms
     rules.timestamp_after_max_ms = timestamp_after_max_ms
+    rules.schemas.wanted = 0
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         if batch_parse(<const uint8_t *>view.buf, view.len, &info) != 0:
@@ -210,6 +235,7 @@ def recompress(data, int codec, *, level=None, int64_t limit=DECOMPRESSED_MAX_BY
     rules.key_required = False
     rules.log_append_time = True
     rules.timestamp_before_max_ms = rules.timestamp_after_max_ms = INT64_MAX
+    rules.schemas.wanted = 0
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         if batch_parse(<const uint8_t *>view.buf, view.len, &info) != 0 or not batch_crc_ok(<const uint8_t *>view.buf, view.len):

@@ -39,7 +39,7 @@ cdef inline int64_t slow_cost(int64_t batch_bytes) noexcept nogil:
 
 cdef inline bint slow_look_inside(const LogConfig *config, const BatchInfo *info, int64_t now_ms) noexcept nogil:
     """Whether the records of a compressed batch must be read to see if the topic refuses some."""
-    return (config.compacted or config.max_decompressed_message_bytes < DECOMPRESSED_RECORD_MAX_BYTES
+    return (config.compacted or config.schemas or config.max_decompressed_message_bytes < DECOMPRESSED_RECORD_MAX_BYTES
             or info.attributes & ATTR_LOG_APPEND_TIME != 0
             or (not config.log_append_time
                 and (config.timestamp_before_max_ms != INT64_MAX
@@ -52,6 +52,7 @@ cdef inline bint slow_needed(Partition *p, const BatchInfo *info, int64_t now_ms
     cdef int codec = info.attributes & ATTR_COMPRESSION_MASK
     return ((p.log.config.compression >= 0 and p.log.config.compression != codec)
             or (codec != 0 and slow_look_inside(&p.log.config, info, now_ms))
+            or info.schemas_missing
             or load_i32(&p.slow_batches) > 0)             # the batch must not overtake them
 
 # For reactors: whether a Produce request must wait for room. If so, parks its connection.

@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, strcmp
 from bowstring._native.base.atomics cimport (
     add_i32, full_fence, load_i32, load_i64, load_pointer, store_i64, store_pointer)
+from bowstring._native.record.schema_ids cimport schema_ids_release
 from bowstring._native.server.mailbox cimport post, wake
 from bowstring._native.server.fetch_types cimport Waiter
 from bowstring._native.server.mail_types cimport MAIL_ACK, MAIL_WAKE_FETCH
@@ -147,6 +148,8 @@ cdef void topic_remove(TopicTable *table, Topic *topic) noexcept nogil:
         at = &at[0].next_by_id
     at[0] = topic.next_by_id
     table.count -= 1
+    schema_ids_release(topic.key_schemas)
+    schema_ids_release(topic.value_schemas)
     free(topic.name)
     free(topic.partitions)
     free(topic)

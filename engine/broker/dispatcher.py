@@ -36,6 +36,7 @@ from bowstring.protocol.schema import Response
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
     from bowstring.engine.broker.request_throttle import RequestThrottle
+    from bowstring.engine.broker.schema_checks import SchemaChecks
     from bowstring.engine.broker.slow_batches import SlowBatches
     from bowstring.engine.broker.transaction_checks import TransactionChecks
     from bowstring.engine.security.authentication import Authentication
@@ -93,6 +94,7 @@ class Dispatcher(RequestHandlers):
         self._running: set[asyncio.Task[None]] = set()
         self._slow_batches: SlowBatches | None = None
         self._checks: TransactionChecks | None = None
+        self._schema_checks: SchemaChecks | None = None
 
     def start(self) -> None:
         """Starts listening to the data plane. Call on the control loop."""
@@ -111,6 +113,8 @@ class Dispatcher(RequestHandlers):
             await self._checks.stop()
         if self._slow_batches is not None:
             await self._slow_batches.stop()
+        if self._schema_checks is not None:
+            await self._schema_checks.stop()
         if self._looking_over is not None:
             self._looking_over.shutdown(wait=False)
 
@@ -224,8 +228,19 @@ class Dispatcher(RequestHandlers):
             # Imported late: few topics recompress, so few brokers need the codecs.
             from bowstring.engine.broker.slow_batches import SlowBatches, codec_level
 
-            self._slow_batches = SlowBatches(self._plane, bound(codec_level, self._part))
+            self._slow_batches = SlowBatches(
+                self._plane, bound(codec_level, self._part), self._resolve_schemas
+            )
         return self._slow_batches
+
+    async def _resolve_schemas(self, slow: SlowBatch) -> tuple[int, str | None] | None:
+        if self._schema_checks is None:
+            # Imported late: few brokers check schemas.
+            from bowstring.engine.broker.schema_checks import SchemaChecks, lookups_of, topic_strategies
+
+            lookups, strategies = bound(lookups_of, self._part)(), bound(topic_strategies, self._part)
+            self._schema_checks = SchemaChecks(self._plane, lookups, strategies)
+        return await self._schema_checks.resolve(slow)
 
     # ------------------------------------------------------------ one request
 

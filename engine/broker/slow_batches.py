@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.server.control_request import SlowBatch
 from bowstring._native.server.data_plane import DataPlane
-from bowstring._native.server.recompress import repack, working_bytes
-from bowstring.engine import event_log
+from bowstring._native.server.recompress import SCHEMAS_MISSING, repack, working_bytes
+from bowstring.engine import background, event_log
 from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
@@ -91,13 +91,20 @@ class SlowBatches:
     Args:
         plane: The data plane that hands over the batches.
         level_of: Returns the compression level of a batch; None for the default.
+        resolve: Finds out about the schemas that `repack` names as missing; it is called again after that.
         work: The work on a batch; runs on a thread.
     """
 
     def __init__(
-        self, plane: DataPlane, level_of: Callable[[SlowBatch], int | None], work: Work = work_on
+        self,
+        plane: DataPlane,
+        level_of: Callable[[SlowBatch], int | None],
+        resolve: Callable[[SlowBatch], Awaitable[Outcome | None]],
+        work: Work = work_on,
     ) -> None:
         self._plane = plane
+        self._resolve = resolve
+        self._resolving: dict[_Batch, asyncio.Task[None]] = {}
         self._level_of = level_of
         self._work = work
         self._loop = asyncio.get_running_loop()
@@ -147,6 +154,10 @@ class SlowBatches:
     async def stop(self, timeout_s: float = 2) -> None:
         """Answers every batch; batches in progress get their outcome if it arrives within `timeout_s`."""
         self._stopped = True
+        for batch, task in list(self._resolving.items()):
+            task.cancel()
+            self._answer(batch, _TRY_AGAIN)
+        self._resolving.clear()
         while self._waiting:
             self._answer(self._waiting.popleft(), _TRY_AGAIN)
         self._executor.shutdown(wait=False)
@@ -185,7 +196,12 @@ class SlowBatches:
         self._running.discard(batch)
         if batch.outcome is None:
             outcome = _TRY_AGAIN if future.exception() is not None else future.result()
-            if outcome is not None or self._stopped:
+            if outcome is not None and outcome[0] == SCHEMAS_MISSING and not self._stopped:
+                self._plane.suspend_batch(batch.slow)
+                self._resolving[batch] = background.spawn(self._find_schemas(batch), "schemas of a batch")
+            elif outcome is not None and outcome[0] == SCHEMAS_MISSING:
+                self._answer(batch, _TRY_AGAIN)
+            elif outcome is not None or self._stopped:
                 self._answer(batch, outcome or _TRY_AGAIN)
             else:  # larger than estimated: retry with more memory when that is free
                 batch.tries += 1
@@ -194,6 +210,21 @@ class SlowBatches:
         if not self._running:
             self._idle.set()
         self.begin()
+
+    async def _find_schemas(self, batch: _Batch) -> None:
+        """Works on a batch again once it is known which schemas its topic has."""
+        try:
+            outcome = await self._resolve(batch.slow)
+        except Exception:
+            outcome = _failed(batch.slow)
+        if self._resolving.pop(batch, None) is None:
+            return  # `stop` has answered it
+        if outcome is not None:
+            self._answer(batch, outcome)
+        else:
+            batch.room = None
+            self._waiting.appendleft(batch)
+            self.begin()
 
     def _answer(self, batch: _Batch, outcome: Outcome) -> None:
         """Records an outcome and answers the batches whose turn it is."""

@@ -182,6 +182,8 @@ class BrokerConfigs:
             "compacted": int("compact" in policies),
             "delete_enabled": int("delete" in policies),
             "compression": _CODECS[value("compression.type")],
+            "schemas": value("confluent.key.schema.validation")
+            + 2 * value("confluent.value.schema.validation"),
         }
 
     # ------------------------------------------------------------ checks

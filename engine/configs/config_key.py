@@ -74,6 +74,8 @@ def protects(lacking: str, *off: str) -> Effect:
 
 
 OWN_PREFIX: Final = "bowstring."
+NOT_KAFKAS: Final = (OWN_PREFIX, "confluent.")
+"""Prefixes of configs that Apache Kafka does not have: Bowstring's own, and of Confluent's brokers."""
 
 _BITS: Final = {SHORT: 15, INT: 31, LONG: 63}
 _SPACES: Final = bytes(range(33)).decode()  # what String.trim removes
@@ -140,8 +142,8 @@ class ConfigKey(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether the config is Bowstring's own and not Kafka's."""
-        return self.name.startswith(OWN_PREFIX)
+        """Whether Apache Kafka does not have the config."""
+        return self.name.startswith(NOT_KAFKAS)
 
     @property
     def is_sensitive(self) -> bool:

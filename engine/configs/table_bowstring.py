@@ -5,9 +5,11 @@ from bowstring.engine.configs.config_key import (
     BOOLEAN,
     HIGH,
     INT,
+    LIST,
     LONG,
     LOW,
     MEDIUM,
+    PASSWORD,
     READ_ONLY,
     SHORT,
     STRING,
@@ -38,6 +40,14 @@ BOWSTRING = _rows((
     ("bowstring.audit.topic.replication.factor", SHORT, "3", "1..", LOW, READ_ONLY, APPLIED,
      "Replication factor with which the audit topic is created. With fewer brokers it is not created, except "
      "by a broker that runs alone: with one replica."),
+    ("confluent.basic.auth.user.info", PASSWORD, None, "", MEDIUM, READ_ONLY, APPLIED,
+     "user:password for the schema registry of confluent.schema.registry.url."),
+    ("confluent.schema.registry.url", LIST, "", "", MEDIUM, READ_ONLY, APPLIED,
+     "Addresses of a schema registry, as http://registry:8081, for topics with "
+     "confluent.value.schema.validation or confluent.key.schema.validation."),
+    ("confluent.ssl.truststore.location", STRING, None, "", MEDIUM, READ_ONLY, APPLIED,
+     "File of PEM certificates that the broker trusts when it connects to the schema registry; without it, "
+     "the system's."),
     ("bowstring.local.instance", STRING, "", "", LOW, READ_ONLY, APPLIED,
      "Id that the broker chooses at each start, so that clients can verify its socket. Set by the broker "
      "itself.",

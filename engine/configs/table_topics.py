@@ -21,6 +21,11 @@ from bowstring.engine.configs.config_key import (
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 
+_STRATEGY: Final = "io.confluent.kafka.serializers.subject."
+_STRATEGIES: Final = "|".join(
+    f"{_STRATEGY}{each}" for each in ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+)
+
 # topic_config(name, type, default, valid values, doc, broker configs in order of precedence)
 # A broker config has the type, default and valid values of its topic config unless it says otherwise.
 _ROWS: Final = (
@@ -85,6 +90,38 @@ _ROWS: Final = (
         "-131072..22",
         "Compression level when the broker compresses with zstd.",
         broker_config("compression.zstd.level"),
+    ),
+    topic_config(
+        "confluent.key.schema.validation",
+        BOOLEAN,
+        "false",
+        "",
+        "Refuses records whose key has no schema, or one that is not registered under the topic's subject "
+        "for keys, in the registry at confluent.schema.registry.url; null is accepted. Confluent's brokers "
+        "have it.",
+    ),
+    topic_config(
+        "confluent.key.subject.name.strategy",
+        STRING,
+        f"{_STRATEGY}TopicNameStrategy",
+        _STRATEGIES,
+        "Which subject that is: the topic's name and -key, the name of the schema's record, or both.",
+    ),
+    topic_config(
+        "confluent.value.schema.validation",
+        BOOLEAN,
+        "false",
+        "",
+        "Refuses records whose value has no schema, or one that is not registered under the topic's subject "
+        "for values, in the registry at confluent.schema.registry.url; null is accepted. Confluent's brokers "
+        "have it.",
+    ),
+    topic_config(
+        "confluent.value.subject.name.strategy",
+        STRING,
+        f"{_STRATEGY}TopicNameStrategy",
+        _STRATEGIES,
+        "Which subject that is: the topic's name and -value, the name of the schema's record, or both.",
     ),
     topic_config(
         "delete.retention.ms",

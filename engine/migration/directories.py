@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.configs.broker_configs import why_unenforced
-from bowstring.engine.configs.config_key import OWN_PREFIX
+from bowstring.engine.configs.config_key import NOT_KAFKAS
 from bowstring.engine.configs.files import parse_properties
 from bowstring.engine.metadata.image import BROKER_RESOURCE
 from bowstring.engine.metadata.quorum import stored_voters
@@ -274,7 +274,7 @@ def _for_kafka(done: Migration, state: MetadataState) -> Iterator[MetadataRecord
     """Returns the records that remove what Kafka does not support and fence the registered broker."""
     for (kind, resource), configs in state.image.configs.items():
         for name in configs:
-            if name.startswith(OWN_PREFIX):
+            if name.startswith(NOT_KAFKAS):
                 done.changes.append(
                     f"removed {name} of {resource or 'all brokers'}, which Kafka does not support"
                 )

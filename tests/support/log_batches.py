@@ -29,6 +29,7 @@ CONFIG = {
     "compacted": 0,
     "delete_enabled": 1,
     "compression": -1,
+    "schemas": 0,
 }
 NOW_MS = 1_700_000_000_000
 TRANSACTIONAL = 0x10

@@ -21,6 +21,7 @@ def metadata_log_config(configs: BrokerConfigs) -> dict[str, int]:
         compacted=0,
         log_append_time=0,
         compression=-1,
+        schemas=0,
         # Nothing reads removed segments while the broker runs, so delete them at once.
         file_delete_delay_ms=0,
     )

@@ -31,6 +31,7 @@ CONFIG = {
     "compacted": 0,
     "delete_enabled": 1,
     "compression": -1,
+    "schemas": 0,
 }
 
 

@@ -187,7 +187,7 @@ def test_what_kafka_does_not_have_is_shown_where_it_is_set_or_asked_for(served):
     assert values(served, TOPIC, "plain", own) == {own: ("os", 5)}
     with bowstring.Admin(f"127.0.0.1:{served.broker.port}") as admin:
         assert admin.describe_configs("topic", "plain")[own].value == "os"
-        assert len(admin.describe_configs("topic", "plain")) == 38
+        assert len(admin.describe_configs("topic", "plain")) == 42
     assert alter(served, TOPIC, "plain", (own, SET, "commit"))[0] is Errors.NONE
     assert own in {each.name for each in describe(served, TOPIC, "plain").configs}
     assert set(OWN_TOPIC_CONFIGS) == {name for name, key in TOPIC_CONFIGS.items() if key.is_own}

@@ -21,6 +21,10 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 REQUEST_TIMED_OUT, MESSAGE_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION = 7, 10, 3
 
 
+async def unexpected(slow):
+    raise AssertionError("no batch here has a schema to look up")
+
+
 class Control:
     """A control thread that does nothing but finish slow batches."""
 
@@ -39,7 +43,7 @@ class Control:
         self.loop.run_forever()
 
     def _begin(self, work):
-        self.slow = SlowBatches(self.served.plane, lambda slow: None, work)
+        self.slow = SlowBatches(self.served.plane, lambda slow: None, unexpected, work)
         self.loop.add_reader(self.served.plane.control_fd, self._take)
         self._running.set()
 

@@ -260,7 +260,7 @@ def test_a_properties_file_may_hold_keys_of_plugins(tmp_path):
     unknown = []
     assert load(path, unknown) == {"metric.reporters": "com.example.Reporter"}
     assert [(each.name, each.value, each.nearest) for each in unknown] == [
-        ("confluent.telemetry.enabled", "true", None),
+        ("confluent.telemetry.enabled", "true", "confluent.schema.registry.url"),
         ("retention.ms", "5", "log.retention.ms"),
     ]
     assert unknown[0].where == f"{path}:4"

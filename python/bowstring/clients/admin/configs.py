@@ -35,7 +35,13 @@ CONFIG_SOURCES = {
 }
 
 # Bowstring's own topic configs. They are returned only if requested by name; Kafka ignores the request.
-OWN_TOPIC_CONFIGS = ("bowstring.durability",)
+OWN_TOPIC_CONFIGS = (
+    "bowstring.durability",
+    "confluent.key.schema.validation",
+    "confluent.key.subject.name.strategy",
+    "confluent.value.schema.validation",
+    "confluent.value.subject.name.strategy",
+)
 
 # IncrementalAlterConfigs operations (KIP-339).
 SET, DELETE, APPEND, SUBTRACT = range(4)
