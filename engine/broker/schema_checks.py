@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _PACE_S: Final = 0.1
 """A topic's batches make the broker look up unknown schemas at most so often."""
-_REFRESH_S: Final = 60.0
+REFRESH_S: Final = 60.0
 """So often, found schemas are looked up again: their subjects may have been deleted."""
 _TOPIC = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
 _RECORD = "io.confluent.kafka.serializers.subject.RecordNameStrategy"
@@ -181,7 +181,7 @@ class SchemaChecks:
     async def _refresh(self) -> None:
         """Looks up again what is known, so that schemas of deleted subjects are refused."""
         while True:
-            await asyncio.sleep(_REFRESH_S)
+            await asyncio.sleep(REFRESH_S)
             for name, topic in list(self._topics.items()):
                 try:
                     async with topic.lock:

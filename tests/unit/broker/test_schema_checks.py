@@ -255,7 +255,7 @@ def test_idempotent_and_transactional_batches_keep_their_order(broker, registry,
 
 
 def test_schemas_are_looked_up_again(registry, monkeypatch):
-    monkeypatch.setattr(schema_checks, "_REFRESH_S", 0.05)
+    monkeypatch.setattr(schema_checks, "REFRESH_S", 0.05)
     with Broker(config={"confluent.schema.registry.url": registry.url}) as broker:
         with Admin(broker.bootstrap_servers) as admin:
             admin.create_topic("again", 1, 1, {"confluent.value.schema.validation": "true"})
