@@ -48,7 +48,10 @@ def topic(broker, registry, request):
     def create(name, partitions=1, **configs):
         with Admin(broker.bootstrap_servers) as admin:
             admin.create_topic(
-                name, partitions, 1, {f"confluent.{key.replace('_', '.')}": value for key, value in configs.items()}
+                name,
+                partitions,
+                1,
+                {f"confluent.{key.replace('_', '.')}": value for key, value in configs.items()},
             )
         return name
 
@@ -140,7 +143,10 @@ def test_a_header_has_the_guid_or_the_id(broker, registry, topic, codec):
     with producer(broker, compression=codec) as sends:
         sends.send(name, b"payload", headers=header(b"\1" + GUID)).result(HANG_S)
         sends.send(name, b"payload", headers=header(framed(40, b""))).result(HANG_S)
-        refused(sends.send(name, b"payload", headers=header(b"\1" + other)), "guid in the header __value_schema_id")
+        refused(
+            sends.send(name, b"payload", headers=header(b"\1" + other)),
+            "guid in the header __value_schema_id",
+        )
         refused(sends.send(name, b"payload", headers=header(b"\1" + bytes(16))), "guid")
         refused(sends.send(name, b"payload", headers=header(b"\1" + GUID, "__key_schema_id")), "no schema id")
         refused(sends.send(name, framed(40), headers=header(b"")), "no schema id")
@@ -155,7 +161,9 @@ RECORDS = {
 }
 
 
-@pytest.mark.parametrize("strategy, subject", [("RecordNameStrategy", "{}"), ("TopicRecordNameStrategy", "{topic}-{}")])
+@pytest.mark.parametrize(
+    "strategy, subject", [("RecordNameStrategy", "{}"), ("TopicRecordNameStrategy", "{topic}-{}")]
+)
 def test_subjects_by_the_name_of_the_record(broker, registry, topic, strategy, subject):
     name = topic(strategy, value_schema_validation="true", value_subject_name_strategy=STRATEGY + strategy)
     registry.texts |= RECORDS | {54: ('"string"', "AVRO"), 55: RECORDS[50]}
@@ -194,7 +202,13 @@ def test_known_schemas_are_accepted_while_the_registry_is_away(broker, registry,
         sends.send(name, framed(60), partition=0).result(HANG_S)
         registry.spoilt = (503, b"away")
         waits = sends.send(name, framed(61), partition=1)
-        for spoilt in ((503, b"away"), (200, b"[1]"), (200, b"{"), (200, b'[{"version":1}]'), (200, b"[" * 100_000)):
+        for spoilt in (
+            (503, b"away"),
+            (200, b"[1]"),
+            (200, b"{"),
+            (200, b'[{"version":1}]'),
+            (200, b"[" * 100_000),
+        ):
             registry.spoilt = spoilt
             registry.asked.clear()
             sends.send(name, framed(60), partition=0).result(HANG_S)
@@ -246,7 +260,9 @@ def test_idempotent_and_transactional_batches_keep_their_order(broker, registry,
             sent = [sends.send(name, framed(each)) for each in range(first, first + 5)]
             sends.commit_transaction()
             assert all(each.done() for each in sent)
-    with Consumer(broker.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed") as reads:
+    with Consumer(
+        broker.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed"
+    ) as reads:
         reads.assign([(name, 0)])
         found = []
         while len(found) < len(ids):
