@@ -55,9 +55,16 @@ def _distinct(comparison: Comparison, schemas: list[Node]) -> dict[_Shape, Node]
     comparison.spend(len(schemas))
     distinct: dict[_Shape, Node] = {}
     for node in schemas:
-        shape = shape_of(node.origin, comparison.shapes, comparison.known_shapes), node.part
+        shape = shape_of(node.origin, comparison.shapes, comparison.known_shapes), _part(node)
         distinct.setdefault(shape, node)
     return distinct
+
+
+def _part(node: Node) -> str:
+    """Returns which part of its JSON a schema is from."""
+    if isinstance(node.rules, CombinedRules):
+        return f"{node.rules.criterion} {node.rules.is_generated}"
+    return node.part
 
 
 def _match(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 from bowstring.schemas.json_schema.nodes import CombinedRules, Node, NodeKind
 
+_SMALLEST_TABLE = 16
 _MERGED = (NodeKind.ARRAY, NodeKind.NUMBER, NodeKind.OBJECT, NodeKind.STRING)
 
 
@@ -23,6 +27,23 @@ def joined(whole: Node | None, part: Node) -> Node:
     for each in (*_flat(whole), *_flat(part)):
         parts = _accumulated(parts, each)
     return _combined("allOf", parts, whole)
+
+
+def in_hash_order(names: Iterable[str]) -> list[str]:
+    """Returns names in the order in which Java's HashMap has them, to which they were added as they come."""
+    listed = list(names)
+    size = _SMALLEST_TABLE
+    while len(listed) > size * 3 // 4:
+        size *= 2
+    return sorted(listed, key=lambda name: _hash(name) & (size - 1))
+
+
+@lru_cache(maxsize=1024)
+def _hash(name: str) -> int:
+    value = 0
+    for unit in struct.iter_unpack(">H", name.encode("utf-16-be")):
+        value = (value * 31 + unit[0]) & 0xFFFFFFFF
+    return value ^ value >> 16
 
 
 def _merged(left: Node, right: Node) -> Node:

@@ -1,7 +1,7 @@
 """Loads schemas of drafts 2019-09 and 2020-12, with the meaning that Confluent's registry gives them.
 
 That registry loads them by json-sKema and joins keywords of one schema that are about one kind of value: what
-is joined and what stays an allOf depends on the order of keywords, here as there.
+is joined and what stays an allOf depends on the order of keywords in a hash table of Java, here as there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bowstring.schemas.json_schema.drafts import Draft, meta_schema
-from bowstring.schemas.json_schema.joining import joined
+from bowstring.schemas.json_schema.joining import in_hash_order, joined
 from bowstring.schemas.json_schema.json_text import write_json
 from bowstring.schemas.json_schema.loading import (
     Document,
@@ -94,8 +94,10 @@ class NewerDraftsLoader(SchemaLoader):
     def _fill_object(self, node: Node, raw: dict[str, Any], place: Place) -> None:
         place = self._scope(raw, place)
         whole: Node | None = None
-        for keyword, value in raw.items():
-            part = self._part(keyword, value, raw, place)
+        # Only where types are listed does the order decide what is joined.
+        keywords = in_hash_order(raw) if isinstance(raw.get("type"), list) else list(raw)
+        for keyword in keywords:
+            part = self._part(keyword, raw[keyword], raw, place)
             if part is not None:
                 whole = joined(whole, part)
         for part in self._last_parts(raw, place):
@@ -173,7 +175,7 @@ class NewerDraftsLoader(SchemaLoader):
             if not isinstance(name, str) or name not in _TYPES:
                 raise fault(place.inside("type"), f"has an unknown type: {str(name)[:100]}")
             kind, make = _TYPES[name]
-            nodes.append(self._node(kind, make(), raw))
+            nodes.append(Node(kind, make(), origin=raw, part=name))
         if isinstance(value, str):
             return nodes[0]
         return self._node(NodeKind.COMBINED, CombinedRules("anyOf", nodes, is_generated=True), raw)

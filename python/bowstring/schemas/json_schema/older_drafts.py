@@ -151,13 +151,15 @@ class OlderDraftsLoader(SchemaLoader):
         if not isinstance(names, list):
             raise fault(place.inside("type"), "must be a string or an array", names)
         schemas = [self._of_type(name, raw, left, place) for name in texts_at(raw, "type", place)]
-        return self._part(NodeKind.COMBINED, CombinedRules("anyOf", schemas), raw)
+        return self._part(NodeKind.COMBINED, CombinedRules("anyOf", schemas, is_generated=True), raw)
 
     def _of_type(self, name: str, raw: dict[str, Any], left: dict[str, Any], place: Place) -> Node:
         make = _TYPES.get(name)
         if make is None:
             raise fault(place.inside("type"), f"has an unknown type: {name[:100]}")
-        return make(self, raw, left, place)
+        node = make(self, raw, left, place)
+        node.part = name
+        return node
 
     def _boolean(self, raw: dict[str, Any], left: dict[str, Any], place: Place) -> Node:
         return self._part(NodeKind.BOOLEAN, None, raw)
