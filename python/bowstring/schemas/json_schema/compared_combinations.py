@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from bowstring.schemas.json_schema.changes import Changes
@@ -121,9 +121,10 @@ def _augment(end: int, first: int, came_from: dict[int, int], taken: dict[int, i
         end = before
 
 
-def _candidates(same: int | None, position: int, count: int) -> list[int]:
-    """Returns positions to try: of the schema that says the same, at the same place, and all others."""
-    found = [same] if same is not None else []
-    if position < count and position not in found:
-        found.append(position)
-    return found + [each for each in range(count) if each not in found]
+def _candidates(same: int | None, position: int, count: int) -> Iterator[int]:
+    """Yields positions to try: of the schema that says the same, at the same place, and all others."""
+    if same is not None:
+        yield same
+    if position < count:
+        yield position
+    yield from range(count)

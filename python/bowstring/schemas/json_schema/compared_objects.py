@@ -11,12 +11,30 @@ from typing import TYPE_CHECKING
 from bowstring.schemas.json_schema.changes import Changes
 from bowstring.schemas.json_schema.compared_values import compare_limits
 from bowstring.schemas.json_schema.nodes import ArrayRules, Node, NodeKind, ObjectRules
-from bowstring.schemas.json_schema.patterns import has_match
+from bowstring.schemas.json_schema.patterns import matcher
 
 if TYPE_CHECKING:
     from bowstring.schemas.json_schema.comparison import Comparison, Steps
 
 ANYTHING = (NodeKind.EMPTY, NodeKind.TRUE)
+
+
+class _Rest:
+    """What an object may have besides the properties that its schema lists.
+
+    Attributes:
+        is_open: Whether that is anything.
+    """
+
+    def __init__(self, rules: ObjectRules, is_asked: bool) -> None:
+        patterns = rules.patterns if is_asked else {}
+        self._matchers = [(matcher(pattern), schema) for pattern, schema in patterns.items()]
+        self._schema = schema_of_rest(rules)
+        self.is_open = not rules.patterns and is_unlimited(rules)
+
+    def schema_of(self, name: str) -> Node | None:
+        """Returns what the property may be; None if there is no rule for it."""
+        return next((schema for matches, schema in self._matchers if matches(name)), self._schema)
 
 
 def compare_objects(comparison: Comparison, changes: Changes, original: Node, update: Node) -> Steps:
@@ -53,29 +71,29 @@ def _compare_required(changes: Changes, old: ObjectRules, new: ObjectRules) -> N
 def _compare_properties(
     comparison: Comparison, changes: Changes, old: ObjectRules, new: ObjectRules
 ) -> Steps:
-    others = old.properties.keys() ^ new.properties.keys()
-    comparison.spend(len(others) * (len(old.patterns) + len(new.patterns)))
+    others = len(old.properties.keys() ^ new.properties.keys())
+    comparison.spend(others * (len(old.patterns) + len(new.patterns)))
+    old_rest, new_rest = (_Rest(rules, others > 0) for rules in (old, new))
     for name in old.properties | new.properties:
         path = f"properties/{name}"
         before, after = old.properties.get(name), new.properties.get(name)
         if after is None:
             assert before is not None
-            yield from _compare_removed(changes, before, new, name)
+            yield from _compare_removed(changes, before, new_rest, name)
         elif before is None:
-            yield from _compare_added(changes, after, old, new, name)
+            yield from _compare_added(changes, after, old_rest, new, name)
         else:
             inner = yield before, after
             changes.include(inner, path)
 
 
-def _compare_removed(changes: Changes, schema: Node, new: ObjectRules, name: str) -> Steps:
+def _compare_removed(changes: Changes, schema: Node, rest: _Rest, name: str) -> Steps:
     """Compares a property that only the original has with what the update says of any other."""
     path = f"properties/{name}"
-    if _is_open(new):
+    other = rest.schema_of(name)
+    if rest.is_open:
         changes.add("PROPERTY_REMOVED_FROM_OPEN_CONTENT_MODEL", path)
-        return
-    other = _schema_of_others(new, name)
-    if other is not None:
+    elif other is not None:
         yield from compare_covered(changes, schema, other, "PROPERTY_REMOVED", path)
     elif schema.kind is NodeKind.FALSE:
         changes.add("PROPERTY_WITH_FALSE_REMOVED_FROM_CLOSED_CONTENT_MODEL", path)
@@ -83,18 +101,16 @@ def _compare_removed(changes: Changes, schema: Node, new: ObjectRules, name: str
         changes.add("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", path)
 
 
-def _compare_added(changes: Changes, schema: Node, old: ObjectRules, new: ObjectRules, name: str) -> Steps:
+def _compare_added(changes: Changes, schema: Node, rest: _Rest, new: ObjectRules, name: str) -> Steps:
     """Compares a property that only the update has with what the original says of any other."""
     path = f"properties/{name}"
-    is_open = _is_open(old)
-    if is_open and schema.kind in ANYTHING:
+    if rest.is_open and schema.kind in ANYTHING:
         changes.add("PROPERTY_WITH_EMPTY_SCHEMA_ADDED_TO_OPEN_CONTENT_MODEL", path)
         return
-    if not is_open:
-        other = _schema_of_others(old, name)
-        if other is not None:
-            yield from compare_covered(changes, other, schema, "PROPERTY_ADDED", path)
-    model = "OPEN" if is_open else "UNOPEN"
+    other = rest.schema_of(name)
+    if other is not None:
+        yield from compare_covered(changes, other, schema, "PROPERTY_ADDED", path)
+    model = "OPEN" if rest.is_open else "UNOPEN"
     if name not in new.required:
         changes.add(f"OPTIONAL_PROPERTY_ADDED_TO_{model}_CONTENT_MODEL", path)
     elif schema.default is not None:
@@ -182,15 +198,3 @@ def schema_of_rest(rules: ObjectRules | ArrayRules) -> Node | None:
     if rules.has_additional and rest is not None and rest.kind not in (*ANYTHING, NodeKind.FALSE):
         return rest
     return None
-
-
-def _is_open(rules: ObjectRules) -> bool:
-    return not rules.patterns and is_unlimited(rules)
-
-
-def _schema_of_others(rules: ObjectRules, name: str) -> Node | None:
-    """Returns what a property may be that is not listed; None if there is no rule for it."""
-    for pattern, schema in rules.patterns.items():
-        if has_match(pattern, name):
-            return schema
-    return schema_of_rest(rules)

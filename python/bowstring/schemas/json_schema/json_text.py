@@ -9,7 +9,8 @@ from typing import Any
 
 from bowstring.schemas.errors import InvalidSchemaError
 
-LARGEST_TEXT = 10 << 20  # characters
+LARGEST_TEXT = 5 << 20  # characters
+MOST_DECIMALS = 100_000
 DEEPEST_NESTING = 500
 LONGEST_NUMBER = 1000  # characters, as Jackson's
 
@@ -29,13 +30,15 @@ def read_json(text: str) -> Any:
         raise InvalidSchemaError(f"the schema is longer than {LARGEST_TEXT:,} characters")
     try:
         # NaN and the infinities become strings, as Jackson writes them.
-        value = json.loads(text, parse_float=_decimal, parse_constant=str)
+        value = json.loads(text, parse_float=_Decimals().read, parse_constant=str)
     except RecursionError:
         raise _too_deep() from None
     except json.JSONDecodeError as error:
         raise InvalidSchemaError(
             f"line {error.lineno}, column {error.colno}: no valid JSON: {error.msg}"
         ) from None
+    except InvalidSchemaError:
+        raise
     except ValueError:
         raise InvalidSchemaError(f"a number is longer than {LONGEST_NUMBER:,} characters") from None
     if text.count("{") + text.count("[") > DEEPEST_NESTING:
@@ -99,17 +102,26 @@ def _shape(value: Any, shapes: dict[Any, int], known: dict[int, int]) -> int:
     return shapes.setdefault((type(value), str(value)), len(shapes))
 
 
-def _decimal(text: str) -> Decimal:
-    if len(text) > LONGEST_NUMBER:
-        raise InvalidSchemaError(f"a number is longer than {LONGEST_NUMBER:,} characters")
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        number = Decimal("Infinity")
-    exponent = number.as_tuple().exponent
-    if not isinstance(exponent, int) or abs(exponent) > _LARGEST_EXPONENT:
-        raise InvalidSchemaError(f"the exponent of {text[:40]} is too large")
-    return number if number else number.copy_abs()
+class _Decimals:
+    """Reads the decimal numbers of one text."""
+
+    def __init__(self) -> None:
+        self._left = MOST_DECIMALS
+
+    def read(self, text: str) -> Decimal:
+        self._left -= 1
+        if self._left < 0:
+            raise InvalidSchemaError(f"the schema has more than {MOST_DECIMALS:,} decimal numbers")
+        if len(text) > LONGEST_NUMBER:
+            raise InvalidSchemaError(f"a number is longer than {LONGEST_NUMBER:,} characters")
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            number = Decimal("Infinity")
+        exponent = number.as_tuple().exponent
+        if not isinstance(exponent, int) or abs(exponent) > _LARGEST_EXPONENT:
+            raise InvalidSchemaError(f"the exponent of {text[:40]} is too large")
+        return number if number else number.copy_abs()
 
 
 def _dump(value: Any, is_sorted: bool, default: Any = None) -> str:
@@ -128,7 +140,7 @@ def _dump_decimals(value: Any, is_sorted: bool) -> str:
 
 def _check_depth(value: Any) -> None:
     level = [value]
-    for _ in range(DEEPEST_NESTING + 1):
+    for _ in range(DEEPEST_NESTING):
         level = [
             child
             for container in level

@@ -18,10 +18,12 @@ from bowstring.schemas.json_schema.nodes import Node, NodeKind, Number
 from bowstring.schemas.json_schema.patterns import fault_of_pattern
 from bowstring.schemas.json_schema.uris import pointer_tokens, resolve, token_readings
 
-MOST_SCHEMAS = 200_000
+# Schemas, values of enums, steps of JSON pointers, patterns: a second or two.
+MOST_STEPS = 200_000
 LONGEST_URI = 4096
 
 _INT_LIMIT = 1 << 31
+_STEPS_OF_PATTERN = 20
 _NOTHING = object()
 # Path from the root of a document, the last step first.
 Path = tuple["Path", str] | None
@@ -68,7 +70,7 @@ class SchemaLoader(ABC):
 
     def __init__(self) -> None:
         self._pending: list[tuple[Node, Any, Place]] = []
-        self._count = 0
+        self._steps = 0
         self._targets: dict[str, Node] = {}
 
     def load(self, place: Place) -> Node:
@@ -87,8 +89,12 @@ class SchemaLoader(ABC):
         """Fills in `node`, whose schema is the object `raw`."""
 
     @abstractmethod
-    def _find(self, reference: str, place: Place) -> tuple[str, Any, Place]:
-        """Returns the key, the JSON and the place of what `reference` leads to from `place`."""
+    def _key(self, reference: str, place: Place) -> str:
+        """Returns what is the same for references to the same schema."""
+
+    @abstractmethod
+    def _find(self, reference: str, place: Place) -> tuple[Any, Place]:
+        """Returns the JSON and the place of what `reference` leads to from `place`."""
 
     def _fill(self, node: Node, raw: Any, place: Place) -> None:
         if isinstance(raw, bool):
@@ -100,28 +106,57 @@ class SchemaLoader(ABC):
 
     def _child(self, raw: Any, place: Place) -> Node:
         """Returns the node of a schema inside another, filled in later."""
-        self._count += 1
-        if self._count > MOST_SCHEMAS:
-            raise InvalidSchemaError(f"the schema has more than {MOST_SCHEMAS:,} schemas inside")
+        self._spend(1)
         node = Node(origin=raw)
         self._pending.append((node, raw, place))
         return node
 
+    def _spend(self, steps: int) -> None:
+        self._need_room(steps)
+        self._steps += steps
+
+    def _need_room(self, steps: int) -> None:
+        if self._steps + steps > MOST_STEPS:
+            raise InvalidSchemaError("the schema has too many parts: split it up by references")
+
     def _children(self, schemas: Any, place: Place) -> dict[str, Node]:
         if not isinstance(schemas, dict):
             raise fault(place, "must be an object", schemas)
+        self._need_room(len(schemas))
         return {name: self._child(raw, place.inside(name)) for name, raw in schemas.items()}
 
     def _list(self, schemas: Any, place: Place) -> list[Node]:
         if not isinstance(schemas, list):
             raise fault(place, "must be an array", schemas)
+        self._need_room(len(schemas))
         return [self._child(raw, place.inside(index)) for index, raw in enumerate(schemas)]
 
     def _patterns(self, schemas: Any, place: Place) -> dict[str, Node]:
         nodes = self._children(schemas, place)
         for pattern in nodes:
-            check_pattern(pattern, place)
+            self._check_pattern(pattern, place)
         return nodes
+
+    def _check_pattern(self, pattern: str, place: Place) -> None:
+        self._spend(_STEPS_OF_PATTERN + len(pattern) // 64)
+        cause = fault_of_pattern(pattern)
+        if cause is not None:
+            raise fault(place, f"has an invalid regular expression: {shortened(cause)}")
+
+    def _pattern_at(self, raw: dict[str, Any], key: str, place: Place) -> str | None:
+        """Returns a regular expression; None if there is no `key`."""
+        pattern = text_at(raw, key, place)
+        if pattern is not None:
+            self._check_pattern(pattern, place.inside(key))
+        return pattern
+
+    def _values_at(self, raw: dict[str, Any], key: str, place: Place) -> dict[str, None]:
+        """Returns the values of an enum as JSON, in their order."""
+        values = raw[key]
+        if not isinstance(values, list):
+            raise fault(place.inside(key), "must be an array", values)
+        self._spend(len(values))
+        return {write_json(value, is_sorted=True): None for value in values}
 
     def _target(self, reference: Any, place: Place) -> Node:
         """Returns the node that `reference` leads to; there is one for each target."""
@@ -130,13 +165,16 @@ class SchemaLoader(ABC):
         if len(reference) > LONGEST_URI or len(place.base) > LONGEST_URI:
             raise fault(place.inside("$ref"), f"must not be longer than {LONGEST_URI} characters")
         try:
-            key, raw, target = self._find(reference, place)
+            return self._known_target(reference, place)
         except ValueError as error:
             if isinstance(error, InvalidSchemaError):
                 raise
             raise fault(place.inside("$ref"), f"is no URI: {shortened(reference)}") from None
+
+    def _known_target(self, reference: str, place: Place) -> Node:
+        key = self._key(reference, place)
         if key not in self._targets:
-            self._targets[key] = self._child(raw, target)
+            self._targets[key] = self._child(*self._find(reference, place))
         return self._targets[key]
 
     def _scope(self, raw: Any, place: Place) -> Place:
@@ -167,7 +205,9 @@ class SchemaLoader(ABC):
     def _at_pointer(self, fragment: str, root: Any, place: Place, source: Place) -> tuple[Any, Place]:
         """Returns what a fragment such as "#/$defs/a" leads to from `root`; `source` has the reference."""
         raw = root
-        for token in pointer_tokens(fragment):
+        tokens = pointer_tokens(fragment)
+        self._spend(len(tokens))
+        for token in tokens:
             place = self._scope(raw, place)
             raw, step = self._step(raw, token, fragment, source)
             place = place.inside(step)
@@ -273,33 +313,6 @@ def texts_at(raw: dict[str, Any], key: str, place: Place) -> list[str]:
         if not isinstance(value, str):
             raise fault(place.inside(key, index), "must be a string", value)
     return values
-
-
-def pattern_at(raw: dict[str, Any], key: str, place: Place) -> str | None:
-    """Returns a regular expression; None if there is no `key`."""
-    pattern = text_at(raw, key, place)
-    if pattern is not None:
-        check_pattern(pattern, place.inside(key))
-    return pattern
-
-
-def check_pattern(pattern: str, place: Place) -> None:
-    """Checks that `pattern` may be a regular expression.
-
-    Raises:
-        InvalidSchemaError: No engine accepts it.
-    """
-    cause = fault_of_pattern(pattern)
-    if cause is not None:
-        raise fault(place, f"has an invalid regular expression: {shortened(cause)}")
-
-
-def values_at(raw: dict[str, Any], key: str, place: Place) -> dict[str, None]:
-    """Returns the values of an enum as JSON, in their order."""
-    values = raw[key]
-    if not isinstance(values, list):
-        raise fault(place.inside(key), "must be an array", values)
-    return {write_json(value, is_sorted=True): None for value in values}
 
 
 def _type_name(value: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bowstring.schemas.errors import InvalidSchemaError
 from bowstring.schemas.json_schema.drafts import Draft, meta_schema
 from bowstring.schemas.json_schema.joining import in_hash_order, joined
 from bowstring.schemas.json_schema.json_text import write_json
@@ -19,11 +20,9 @@ from bowstring.schemas.json_schema.loading import (
     boolean_at,
     fault,
     number_at,
-    pattern_at,
     read_references,
     text_at,
     texts_at,
-    values_at,
     with_bridged_definitions,
 )
 from bowstring.schemas.json_schema.nodes import (
@@ -74,6 +73,11 @@ class NewerDraftsLoader(SchemaLoader):
         super().__init__()
         self._draft = draft
         self._references = dict(references)
+        try:
+            resolved = {resolve(BASE_URI, name): text for name, text in references.items()}
+        except ValueError:
+            raise InvalidSchemaError("the name of a reference is no URI") from None
+        self._texts = resolved | self._references
         self._known: dict[str, tuple[Any, Place]] = {}
         self._root = Document(with_bridged_definitions(root), BASE_URI, draft)
         self._combined: list[Node] = []
@@ -196,13 +200,13 @@ class NewerDraftsLoader(SchemaLoader):
         return self._node(NodeKind.CONDITIONAL, None, raw)
 
     def _enum(self, keyword: str, value: Any, raw: dict[str, Any], place: Place) -> Node:
-        return self._node(NodeKind.ENUM, values_at(raw, "enum", place), raw)
+        return self._node(NodeKind.ENUM, self._values_at(raw, "enum", place), raw)
 
     def _const(self, keyword: str, value: Any, raw: dict[str, Any], place: Place) -> Node:
         return self._node(NodeKind.CONST, write_json(value, is_sorted=True), raw)
 
     def _pattern(self, keyword: str, value: Any, raw: dict[str, Any], place: Place) -> Node:
-        return self._node(NodeKind.STRING, StringRules(pattern=pattern_at(raw, keyword, place)), raw)
+        return self._node(NodeKind.STRING, StringRules(pattern=self._pattern_at(raw, keyword, place)), raw)
 
     def _required(self, keyword: str, value: Any, raw: dict[str, Any], place: Place) -> Node:
         return self._object(raw, required=set(texts_at(raw, "required", place)))
@@ -262,29 +266,28 @@ class NewerDraftsLoader(SchemaLoader):
     def _definitions(self, keyword: str, value: Any, raw: dict[str, Any], place: Place) -> None:
         self._children(value, place.inside(keyword))
 
-    def _find(self, reference: str, place: Place) -> tuple[str, Any, Place]:
-        name, _, fragment = reference.partition("#")
-        if name and (has_scheme(name) or name in self._references):
-            absolute = reference
-        else:
-            absolute = resolve(place.base, reference)
-        location = absolute.partition("#")[0]
+    def _key(self, reference: str, place: Place) -> str:
+        name = reference.partition("#")[0]
+        is_named = name and (has_scheme(name) or name in self._references)
+        return (reference if is_named else resolve(place.base, reference)).removesuffix("#")
+
+    def _find(self, reference: str, place: Place) -> tuple[Any, Place]:
+        absolute = self._key(reference, place)
+        location, _, fragment = absolute.partition("#")
         if location not in self._known:
             self._load_document(location, place)
-        absolute = absolute.removesuffix("#")
         named = self._known.get(absolute)
         if named is not None:
-            return absolute, *named
+            return named
         if not fragment.startswith("/"):
             raise fault(place.inside("$ref"), f"leads nowhere: {reference[:100]}")
         root, start = self._known[location]
-        return absolute, *self._at_pointer(f"#{fragment}", root, start, place)
+        return self._at_pointer(f"#{fragment}", root, start, place)
 
     def _load_document(self, location: str, source: Place) -> None:
         """Makes the schemas of a reference or of a meta-schema known."""
-        texts = {resolve(BASE_URI, name): text for name, text in self._references.items()} | self._references
-        if location in texts:
-            root = read_references({location: texts[location]})[location]
+        if location in self._texts:
+            root = read_references({location: self._texts[location]})[location]
         elif (root := meta_schema(location)) is None:
             action = "register that schema and name it in references"
             kind = "fetches nothing" if has_scheme(location) else "has no such reference"

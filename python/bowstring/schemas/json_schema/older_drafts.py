@@ -19,11 +19,9 @@ from bowstring.schemas.json_schema.loading import (
     fault,
     integer_at,
     number_at,
-    pattern_at,
     read_references,
     text_at,
     texts_at,
-    values_at,
     with_bridged_definitions,
 )
 from bowstring.schemas.json_schema.nodes import (
@@ -111,7 +109,7 @@ class OlderDraftsLoader(SchemaLoader):
         draft = place.document.draft
         parts = []
         if "enum" in left:
-            parts.append(self._part(NodeKind.ENUM, values_at(raw, "enum", place), raw))
+            parts.append(self._part(NodeKind.ENUM, self._values_at(raw, "enum", place), raw))
         for criterion in ("allOf", "anyOf", "oneOf"):
             if criterion in left:
                 schemas = self._list(raw[criterion], place.inside(criterion))
@@ -173,7 +171,7 @@ class OlderDraftsLoader(SchemaLoader):
         rules = StringRules(
             integer_at(raw, "minLength", place),
             integer_at(raw, "maxLength", place),
-            pattern_at(raw, "pattern", place),
+            self._pattern_at(raw, "pattern", place),
         )
         return self._part(NodeKind.STRING, rules, raw)
 
@@ -262,20 +260,20 @@ class OlderDraftsLoader(SchemaLoader):
             self._child(raw["contains"], place.inside("contains"))
         return self._part(NodeKind.ARRAY, rules, raw)
 
-    def _find(self, reference: str, place: Place) -> tuple[str, Any, Place]:
+    def _key(self, reference: str, place: Place) -> str:
+        return f"{place.document.uri} {resolve(place.base, reference)}"
+
+    def _find(self, reference: str, place: Place) -> tuple[Any, Place]:
         absolute = resolve(place.base, reference)
         named = self._by_id(place.document).get(absolute)
         if named is not None:
-            return f"{place.document.uri} {absolute}", *named
+            return named
         if reference.startswith("#"):
-            raw, target = self._in_document(place.document, reference, place)
-            return f"{place.document.uri} {absolute}", raw, target
+            return self._in_document(place.document, reference, place)
         location, _, fragment = absolute.partition("#")
         if absolute in self._texts:
             location, fragment = absolute, ""
-        document = self._document(location, place)
-        raw, target = self._in_document(document, f"#{fragment}", place)
-        return f"{document.uri} {absolute}", raw, target
+        return self._in_document(self._document(location, place), f"#{fragment}", place)
 
     def _in_document(self, document: Document, fragment: str, source: Place) -> tuple[Any, Place]:
         start = Place(document, document.uri)

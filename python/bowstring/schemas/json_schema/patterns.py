@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import Any
 
 # Errors of RE2 that Java and JavaScript share; others are of syntax that only RE2 lacks, such as (?=…).
 _SHARED_ERRORS = ("missing )", "missing ]", "unexpected )", "trailing \\", "no argument for repetition")
+# Enough for what people write; a larger pattern takes more than a millisecond to compile.
+_LARGEST_PROGRAM = 1 << 18  # bytes
 
 
 def fault_of_pattern(pattern: str) -> str | None:
@@ -17,20 +19,21 @@ def fault_of_pattern(pattern: str) -> str | None:
     return None
 
 
-def has_match(pattern: str, name: str) -> bool:
-    """Whether `pattern` matches somewhere in `name`, in linear time; False if RE2 lacks its syntax."""
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Returns what says whether a name has a match, in linear time; never, if RE2 lacks the syntax."""
     compiled = _compiled(pattern)
-    return not isinstance(compiled, str) and compiled.search(name) is not None
+    if isinstance(compiled, str):
+        return lambda name: False
+    return lambda name: compiled.search(name) is not None
 
 
-@lru_cache(maxsize=256)
 def _compiled(pattern: str) -> Any:
     """Returns the compiled pattern, or RE2's error as a string."""
     import re2
 
     options = re2.Options()
     options.log_errors = False
-    options.max_mem = 1 << 20
+    options.max_mem = _LARGEST_PROGRAM
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
