@@ -194,7 +194,8 @@ OUTER_PACKAGES = {
     "web": {"clients", "clients.admin", "clients.config", "protocol", "security"},
     "rest": {"clients", "clients.admin", "clients.producer", "protocol", "version", "web"},
     "rest.records": {
-        *("clients", "clients.consumer", "clients.producer", "protocol", "rest", "web", "_native.rest"),
+        *("clients", "clients.consumer", "clients.producer", "clients.registry", "protocol", "rest"),
+        *("schemas", "values", "web", "_native.rest"),
     },
     "rest.v3": {"clients", "clients.admin", "protocol", "rest", "rest.records", "web"},
     "console": {

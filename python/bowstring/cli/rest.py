@@ -21,6 +21,16 @@ def rest(
         str, typer.Option("--listen", metavar="ADDRESS", help="Address to listen on.")
     ] = "127.0.0.1",
     command_config: CommandConfig = None,
+    schema_registry: Annotated[
+        str | None,
+        typer.Option(
+            "--schema-registry",
+            metavar="URL",
+            envvar="BOWSTRING_SCHEMA_REGISTRY",
+            help="Schema registry of Avro, Protobuf and JSON Schema values; it gets the user of each caller, "
+            "unless the address has one.",
+        ),
+    ] = None,
     tls_certificate: Annotated[
         Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM certificate, for https.")
     ] = None,
@@ -61,6 +71,7 @@ def rest(
         "--port": port,
         "--listen": listen,
         "--command-config": command_config,
+        "--schema-registry": schema_registry,
         "--tls-certificate": tls_certificate,
         "--tls-key": tls_key,
         "--tls-client-authorities": tls_client_authorities,

@@ -70,6 +70,7 @@ class Caller:
         self._idle: list[Admin] = []
         self._producer: Producer | None = None
         self._closed = False
+        self._shared: dict[str, Any] = {}
         self._missing: dict[str, tuple[float, UnknownTopicError]] = {}
         self.cluster_id: str | None = None
         """Of the cluster, once it is known."""
@@ -145,6 +146,18 @@ class Caller:
                     request_timeout_ms=int(self._options.timeout_s * 1000),
                 )
             return self._producer
+
+    def shared(self, key: str, make: Callable[[], T]) -> T:
+        """Returns the object that requests of this caller share under a key; `make()` makes it once.
+
+        Args:
+            key: its name.
+            make: makes it, quickly.
+        """
+        with self._lock:
+            if key not in self._shared:
+                self._shared[key] = make()
+            return self._shared[key]  # type: ignore[no-any-return]
 
     def await_ready(self, topic: str, size: int) -> None:
         """Waits until the producer takes a record. Lets the broker create a missing topic, if it does that.

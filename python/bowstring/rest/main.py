@@ -40,6 +40,13 @@ def parser() -> ArgumentParser:
         help="properties file with settings of TLS and SASL; callers send their own user, or token",
     )
     made.add_argument(
+        "--schema-registry",
+        default=os.environ.get("BOWSTRING_SCHEMA_REGISTRY"),
+        metavar="URL",
+        help="schema registry of Avro, Protobuf and JSON Schema values; it gets the user of each caller, "
+        "unless the address has one (or BOWSTRING_SCHEMA_REGISTRY)",
+    )
+    made.add_argument(
         "--request-bytes", type=int, default=_DEFAULTS.request_bytes_max, help="size of a body at most"
     )
     made.add_argument(
@@ -66,6 +73,7 @@ def main(argv: Sequence[str]) -> int:
         options = RestOptions(
             bootstrap_servers=given.bootstrap_server,
             security=security_settings(given.command_config),
+            schema_registry=given.schema_registry,
             request_bytes_max=given.request_bytes,
             record_bytes_max=given.record_bytes,
             streams_max=given.streams,

@@ -3,7 +3,7 @@
 orders = bowstring.Json(pyarrow.schema({"id": pyarrow.int64(), "item": pyarrow.string()}))
 structs, errors = orders.decode(batch.column("value"))
 
-Imported by: cli, clients.arrow, clients.registry, spark, tables.
+Imported by: cli, clients.arrow, clients.registry, rest.records, spark, tables.
 May import: _native.base, _native.values, clients.
 """
 

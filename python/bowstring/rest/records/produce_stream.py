@@ -16,6 +16,7 @@ from bowstring._native.rest.produce_lines import ProduceLines
 from bowstring.clients.errors import ClientError
 from bowstring.rest.answer import JSON, Receive, Scope, Send, failure
 from bowstring.rest.client_failure import http_error
+from bowstring.rest.records.schema_encoding import schemas_of
 from bowstring.web.http_error import HttpError
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class ProduceStream:
 
     def __init__(self, call: Call, producer: Producer, topic: str, cluster_id: str):
         self._call, self._producer, self._topic = call, producer, topic
+        self._schemas = schemas_of(call.caller, call.options)
         self._loop = asyncio.get_running_loop()
         self._ready, self._posted = asyncio.Event(), False
         self._drained = asyncio.Event()
@@ -70,7 +72,12 @@ class ProduceStream:
         self._refusal: tuple[int, str] | None = None
         place = json.encode({"cluster_id": cluster_id, "topic_name": topic})[1:-1] + b","
         bytes_max = call.options.record_bytes_max * 4 // 3 + JSON_OVERHEAD_BYTES
-        self.lines = ProduceLines(producer, topic, place, explain, self._changed, refuse_schema, bytes_max)
+        self.lines = ProduceLines(producer, topic, place, explain, self._changed, self._encode, bytes_max)
+
+    def _encode(self, is_key: bool, text: bytes) -> tuple[bytes | None, bytes]:
+        if self._schemas is None:
+            return refuse_schema(is_key, text)
+        return self._schemas.encode(self._topic, is_key, text)
 
     def _changed(self) -> None:
         """Wakes the writer. In the producer's thread."""
@@ -129,7 +136,10 @@ class ProduceStream:
         while True:
             if self._refusal is None and self._producer.would_block(self._topic, size):
                 await self._await_ready(size)
-            taken = lines.take(SLICE_RECORDS, self._refusal)
+            if self._schemas is None:
+                taken = lines.take(SLICE_RECORDS, self._refusal)
+            else:  # which may ask the registry
+                taken = await self._call.caller.thread(lines.take, SLICE_RECORDS, self._refusal)
             if not taken:
                 self._ready.set()
                 return
