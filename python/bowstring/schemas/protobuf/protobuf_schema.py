@@ -122,10 +122,6 @@ class ProtobufSchema(ParsedSchema):
         assert isinstance(previous, ProtobufSchema)
         return FileComparison(previous._index, self._index).differences(previous._file, self._file)
 
-    def equivalent(self, other: ParsedSchema) -> bool:
-        """Whether both have one canonical text."""
-        return isinstance(other, ProtobufSchema) and self.canonical == other.canonical
-
     def has_top_level_field(self, name: str) -> bool:
         """Whether a message of the file has a field of this name, outside of oneofs."""
         return any(
