@@ -77,9 +77,7 @@ def parser() -> ArgumentParser:
         action="store_true",
         help="refuse unknown keys of a server.properties instead of warning",
     )
-    made.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="one config; may be repeated"
-    )
+    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one config; repeats")
     made.add_argument("--metrics-port", type=int, metavar="PORT", help="serve Prometheus text on this port")
     made.add_argument(
         "--console",
