@@ -13,7 +13,16 @@ from bowstring.schemas.errors import InvalidSchemaError
 from bowstring.schemas.json_schema.drafts import Draft, meta_schema
 from bowstring.schemas.json_schema.joining import in_hash_order, joined
 from bowstring.schemas.json_schema.json_text import write_json
-from bowstring.schemas.json_schema.loading import (
+from bowstring.schemas.json_schema.nodes import (
+    ArrayRules,
+    CombinedRules,
+    Node,
+    NodeKind,
+    NumberRules,
+    ObjectRules,
+    StringRules,
+)
+from bowstring.schemas.json_schema.schema_loader import (
     Document,
     Place,
     SchemaLoader,
@@ -24,15 +33,6 @@ from bowstring.schemas.json_schema.loading import (
     text_at,
     texts_at,
     with_bridged_definitions,
-)
-from bowstring.schemas.json_schema.nodes import (
-    ArrayRules,
-    CombinedRules,
-    Node,
-    NodeKind,
-    NumberRules,
-    ObjectRules,
-    StringRules,
 )
 from bowstring.schemas.json_schema.uris import has_scheme, resolve
 

@@ -11,7 +11,16 @@ from typing import Any
 from bowstring.schemas.errors import InvalidSchemaError
 from bowstring.schemas.json_schema.drafts import Draft, draft_of, meta_schema
 from bowstring.schemas.json_schema.json_text import write_json
-from bowstring.schemas.json_schema.loading import (
+from bowstring.schemas.json_schema.nodes import (
+    ArrayRules,
+    CombinedRules,
+    Node,
+    NodeKind,
+    NumberRules,
+    ObjectRules,
+    StringRules,
+)
+from bowstring.schemas.json_schema.schema_loader import (
     Document,
     Place,
     SchemaLoader,
@@ -23,15 +32,6 @@ from bowstring.schemas.json_schema.loading import (
     text_at,
     texts_at,
     with_bridged_definitions,
-)
-from bowstring.schemas.json_schema.nodes import (
-    ArrayRules,
-    CombinedRules,
-    Node,
-    NodeKind,
-    NumberRules,
-    ObjectRules,
-    StringRules,
 )
 from bowstring.schemas.json_schema.uris import has_scheme, resolve
 

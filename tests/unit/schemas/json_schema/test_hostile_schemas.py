@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bowstring.schemas.errors import InvalidSchemaError
-from bowstring.schemas.json_schema import comparison, loading, parse
+from bowstring.schemas.json_schema import comparison, parse, schema_loader
 from bowstring.schemas.json_schema.changes import LONGEST_PATH
 from bowstring.schemas.json_schema.json_schema import MOST_DIFFERENCES
 
@@ -152,7 +152,7 @@ def test_comparisons_that_take_too_many_steps_are_refused(monkeypatch):
     ],
 )
 def test_schemas_with_too_many_parts_are_refused(value, monkeypatch):
-    monkeypatch.setattr(loading, "MOST_STEPS", MOST_STEPS)
+    monkeypatch.setattr(schema_loader, "MOST_STEPS", MOST_STEPS)
     with pytest.raises(InvalidSchemaError):
         schema(value)
 
