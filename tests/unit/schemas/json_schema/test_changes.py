@@ -12,8 +12,9 @@ NEW = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 OPEN = {"type": "object"}
 CLOSED = {"type": "object", "additionalProperties": False}
 PARTIAL = {"type": "object", "additionalProperties": {"type": "string"}}
-A = {"properties": {"a": {"type": "string"}}}
-B = {"properties": {"b": {"type": "integer"}}}
+A = {"type": "object", "properties": {"a": {"type": "string"}}}
+B = {"type": "object", "properties": {"b": {"type": "integer"}}}
+ARRAY = {"type": "array"}
 TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 
 
@@ -46,8 +47,8 @@ CASES = [
     ({"title": "a"}, {"title": "b"}, ["TITLE_CHANGED #/"]),
     ({"description": "a"}, {}, ["DESCRIPTION_CHANGED #/"]),
     ({"default": 1}, {"default": 2}, ["DEFAULT_CHANGED #/"]),
-    ({"items": TEXT}, {"type": "array"}, ["SCHEMA_REMOVED #/items"]),
-    ({"type": "array"}, {"items": TEXT}, ["SCHEMA_ADDED #/items"]),
+    ({**ARRAY, "items": TEXT}, ARRAY, ["SCHEMA_REMOVED #/items"]),
+    (ARRAY, {**ARRAY, "items": TEXT}, ["SCHEMA_ADDED #/items"]),
     ({"type": "integer"}, NUMBER, ["TYPE_EXTENDED #/"]),
     (NUMBER, {"type": "integer"}, ["TYPE_NARROWED #/"]),
     (NUMBER, TEXT, ["TYPE_CHANGED #/"]),
@@ -60,8 +61,8 @@ CASES = [
     *limits("minimum", "MINIMUM", 1, 2.5, False, type="number"),
     *limits("exclusiveMaximum", "EXCLUSIVE_MAXIMUM", 1, 2, True, type="number"),
     *limits("exclusiveMinimum", "EXCLUSIVE_MINIMUM", 1, 2, False, type="number"),
-    (NUMBER, {"multipleOf": 2}, ["MULTIPLE_OF_ADDED #/multipleOf"]),
-    ({"multipleOf": 2}, NUMBER, ["MULTIPLE_OF_REMOVED #/multipleOf"]),
+    (NUMBER, {**NUMBER, "multipleOf": 2}, ["MULTIPLE_OF_ADDED #/multipleOf"]),
+    ({**NUMBER, "multipleOf": 2}, NUMBER, ["MULTIPLE_OF_REMOVED #/multipleOf"]),
     ({"multipleOf": 0.1}, {"multipleOf": 0.3}, ["MULTIPLE_OF_EXPANDED #/multipleOf"]),
     ({"multipleOf": 4}, {"multipleOf": 2}, ["MULTIPLE_OF_REDUCED #/multipleOf"]),
     ({"multipleOf": 4}, {"multipleOf": 3}, ["MULTIPLE_OF_CHANGED #/multipleOf"]),
@@ -77,8 +78,8 @@ CASES = [
     *limits("minProperties", "MIN_PROPERTIES", 1, 2, False, type="object"),
     *rests("additionalProperties", "ADDITIONAL_PROPERTIES", type="object"),
     *rests("unevaluatedProperties", "UNEVALUATED_PROPERTIES", type="object", **NEW),
-    (OPEN, {"dependencies": {"a": ["b"]}}, ["DEPENDENCY_ARRAY_ADDED #/dependencies/a"]),
-    ({"dependencies": {"a": ["b"]}}, OPEN, ["DEPENDENCY_ARRAY_REMOVED #/dependencies/a"]),
+    (OPEN, {**OPEN, "dependencies": {"a": ["b"]}}, ["DEPENDENCY_ARRAY_ADDED #/dependencies/a"]),
+    ({**OPEN, "dependencies": {"a": ["b"]}}, OPEN, ["DEPENDENCY_ARRAY_REMOVED #/dependencies/a"]),
     (
         {"dependencies": {"a": ["b"]}},
         {"dependencies": {"a": ["b", "c"]}},
@@ -94,9 +95,9 @@ CASES = [
         {"dependencies": {"a": ["c"]}},
         ["DEPENDENCY_ARRAY_CHANGED #/dependencies/a"],
     ),
-    (OPEN, {"dependencies": {"a": TEXT}}, ["DEPENDENCY_SCHEMA_ADDED #/dependencies/a"]),
+    (OPEN, {**OPEN, "dependencies": {"a": TEXT}}, ["DEPENDENCY_SCHEMA_ADDED #/dependencies/a"]),
     (
-        {**NEW, "dependentSchemas": {"a": TEXT}},
+        {**NEW, **OPEN, "dependentSchemas": {"a": TEXT}},
         {**NEW, **OPEN},
         ["DEPENDENCY_SCHEMA_REMOVED #/dependencies/a"],
     ),
@@ -109,7 +110,7 @@ CASES = [
     ),
     (
         OPEN,
-        {"properties": {"a": {}}},
+        {**OPEN, "properties": {"a": {}}},
         ["PROPERTY_WITH_EMPTY_SCHEMA_ADDED_TO_OPEN_CONTENT_MODEL #/properties/a"],
     ),
     (
@@ -163,10 +164,12 @@ CASES = [
     *limits("maxItems", "MAX_ITEMS", 1, 2, True, type="array"),
     *limits("minItems", "MIN_ITEMS", 1, 2, False, type="array"),
     *limits("maxContains", "MAX_CONTAINS", 1, 2, True, contains=TEXT, **NEW),
-    *limits("minContains", "MIN_CONTAINS", 1, 2, False, type="array"),
-    ({"type": "array"}, {"uniqueItems": True}, ["UNIQUE_ITEMS_ADDED #/uniqueItems"]),
-    ({"uniqueItems": True}, {"type": "array"}, ["UNIQUE_ITEMS_REMOVED #/uniqueItems"]),
-    *rests("additionalItems", "ADDITIONAL_ITEMS", type="array"),
+    *limits("minContains", "MIN_CONTAINS", 0, 2, False, contains=TEXT, **NEW)[2:],
+    ({**NEW, **ARRAY}, {**NEW, **ARRAY, "contains": TEXT}, ["MIN_CONTAINS_ADDED #/minContains"]),
+    ({**NEW, **ARRAY, "contains": TEXT}, {**NEW, **ARRAY}, ["MIN_CONTAINS_REMOVED #/minContains"]),
+    (ARRAY, {**ARRAY, "uniqueItems": True}, ["UNIQUE_ITEMS_ADDED #/uniqueItems"]),
+    ({**ARRAY, "uniqueItems": True}, ARRAY, ["UNIQUE_ITEMS_REMOVED #/uniqueItems"]),
+    *rests("additionalItems", "ADDITIONAL_ITEMS", type="array", items=[TEXT]),
     *rests("unevaluatedItems", "UNEVALUATED_ITEMS", type="array", **NEW),
     ({"items": [TEXT]}, {"items": [TEXT, NUMBER]}, ["ITEM_ADDED_TO_OPEN_CONTENT_MODEL #/items/1"]),
     (
@@ -179,16 +182,16 @@ CASES = [
         {"items": [TEXT, NUMBER], "additionalItems": False},
         ["ITEM_ADDED_TO_CLOSED_CONTENT_MODEL #/items/1"],
     ),
-    ({"items": [TEXT]}, {"items": []}, ["ITEM_REMOVED_FROM_OPEN_CONTENT_MODEL #/items/0"]),
+    ({"items": [TEXT, TEXT]}, {"items": [TEXT]}, ["ITEM_REMOVED_FROM_OPEN_CONTENT_MODEL #/items/1"]),
     (
         {**NEW, "prefixItems": [TEXT, False], "items": False},
         {**NEW, "prefixItems": [TEXT], "items": False},
         ["ITEM_WITH_FALSE_REMOVED_FROM_CLOSED_CONTENT_MODEL #/items/1"],
     ),
     (
+        {"items": [TEXT, TEXT], "additionalItems": False},
         {"items": [TEXT], "additionalItems": False},
-        {"items": [], "additionalItems": False},
-        ["ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL #/items/0"],
+        ["ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL #/items/1"],
     ),
     (
         {**NEW, "prefixItems": [TEXT, TEXT], "items": TEXT},
@@ -215,7 +218,7 @@ CASES = [
     ({"enum": [1]}, {"enum": [2]}, ["ENUM_ARRAY_CHANGED #/enum"]),
     ({"const": None}, {"const": 2}, ["ENUM_ARRAY_CHANGED #/const"]),
     ({"oneOf": [TEXT, NUMBER]}, {"anyOf": [TEXT, NUMBER]}, ["COMBINED_TYPE_EXTENDED #/"]),
-    ({"anyOf": [TEXT, NUMBER]}, {"oneOf": [TEXT, NUMBER]}, ["COMBINED_TYPE_CHANGED #/"]),
+    ({"anyOf": [{"enum": [1]}, NUMBER]}, {"oneOf": [{"enum": [1]}, NUMBER]}, ["COMBINED_TYPE_CHANGED #/"]),
     (
         {"allOf": [TEXT, {"enum": ["a"]}]},
         {"allOf": [TEXT, {"enum": ["a"]}, OPEN]},
