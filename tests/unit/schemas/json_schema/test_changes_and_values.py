@@ -25,6 +25,7 @@ VALUES = [
         [None],
         ["a", {}],
         ["a", "b", 1],
+        ["a", "b", "c"],
     ),
     *({"a": a} for a in (1, "x", None)),
     *({"b": b} for b in (1, "x")),
