@@ -74,7 +74,7 @@ def _compare_properties(
     others = len(old.properties.keys() ^ new.properties.keys())
     comparison.spend(others * (len(old.patterns) + len(new.patterns)))
     old_rest, new_rest = (_Rest(rules, others > 0) for rules in (old, new))
-    for name in old.properties | new.properties:
+    for name in {**old.properties, **new.properties}:
         path = f"properties/{name}"
         before, after = old.properties.get(name), new.properties.get(name)
         if after is None:
@@ -131,7 +131,7 @@ def _compare_dependencies(
     comparison: Comparison, changes: Changes, old: ObjectRules, new: ObjectRules
 ) -> Steps:
     comparison.spend(len(old.needed_properties) + len(new.needed_properties))
-    for name in old.needed_properties | new.needed_properties:
+    for name in {**old.needed_properties, **new.needed_properties}:
         before, after = old.needed_properties.get(name), new.needed_properties.get(name)
         path = f"dependencies/{name}"
         if before is None or after is None:
@@ -139,7 +139,7 @@ def _compare_dependencies(
         elif before != after:
             what = "EXTENDED" if before < after else "NARROWED" if after < before else "CHANGED"
             changes.add(f"DEPENDENCY_ARRAY_{what}", path)
-    for name in old.needed_schemas | new.needed_schemas:
+    for name in {**old.needed_schemas, **new.needed_schemas}:
         first, second = old.needed_schemas.get(name), new.needed_schemas.get(name)
         path = f"dependencies/{name}"
         if first is None or second is None:

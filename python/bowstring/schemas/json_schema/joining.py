@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import fields
 from functools import lru_cache
 from typing import Any
@@ -22,11 +22,11 @@ def joined(whole: Node | None, part: Node) -> Node:
         return _merged(whole, part)
     for choice, other in ((whole, part), (part, whole)):
         if _is_generated(choice, "anyOf") and any(each.kind is other.kind for each in choice.rules.schemas):
-            return _combined("anyOf", _accumulated(list(choice.rules.schemas), other), whole)
+            return _combined("anyOf", _accumulated(list(choice.rules.schemas), other))
     parts: list[Node] = []
     for each in (*_flat(whole), *_flat(part)):
         parts = _accumulated(parts, each)
-    return _combined("allOf", parts, whole)
+    return _combined("allOf", parts)
 
 
 def in_hash_order(names: Iterable[str]) -> list[str]:
@@ -52,14 +52,14 @@ def _merged(left: Node, right: Node) -> Node:
     for field in fields(rules):
         old, new, unsaid = (getattr(each, field.name) for each in (left.rules, right.rules, rules))
         value: Any = old if new == unsaid else new
-        if isinstance(unsaid, dict):
-            value = {**old, **new}
-        elif isinstance(unsaid, set):
+        if isinstance(unsaid, Mapping):
+            value = {**old, **new} if old and new else old or new
+        elif isinstance(unsaid, Set):
             value = old | new
-        elif isinstance(unsaid, list):
+        elif isinstance(unsaid, Sequence):
             value = [*old, *new]
         setattr(rules, field.name, value)
-    return Node(left.kind, rules, origin=left.origin, part=left.part)
+    return Node(left.kind, rules, part=left.part)
 
 
 def _accumulated(parts: list[Node], other: Node) -> list[Node]:
@@ -82,6 +82,5 @@ def _is_generated(node: Node, criterion: str) -> bool:
     return isinstance(rules, CombinedRules) and rules.is_generated and rules.criterion == criterion
 
 
-def _combined(criterion: str, parts: list[Node], source: Node) -> Node:
-    rules = CombinedRules(criterion, parts, is_generated=True)
-    return Node(NodeKind.COMBINED, rules, origin=source.origin, part=NodeKind.COMBINED.name)
+def _combined(criterion: str, parts: list[Node]) -> Node:
+    return Node(NodeKind.COMBINED, CombinedRules(criterion, parts, is_generated=True))

@@ -35,10 +35,14 @@ class JsonSchema(ParsedSchema):
     kind: ClassVar[str] = "JSON"
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
-        self._value = read_json(text)
+        value = read_json(text)
         self._references = references
-        self._canonical = write_json(self._value)
-        self._node = _node_of(self._value, references)
+        self._canonical = write_json(value)
+        self._node = _node_of(value, references)
+        members = value if isinstance(value, dict) else {}
+        self._name = members.get("title")
+        properties = members.get("properties", {})
+        self._fields = tuple(properties) if isinstance(properties, dict) else ()
 
     @property
     def canonical(self) -> str:
@@ -48,17 +52,11 @@ class JsonSchema(ParsedSchema):
     @property
     def name(self) -> str | None:
         """The title; None if there is none."""
-        title = self._value.get("title") if isinstance(self._value, dict) else None
-        return title if isinstance(title, str) else None
-
-    @property
-    def draft(self) -> Draft:
-        """The draft that it is written in."""
-        return draft_of(self._value)
+        return self._name
 
     def normalized(self) -> JsonSchema:
         """The same schema with the members of all objects in order of their names."""
-        return JsonSchema(write_json(self._value, is_sorted=True), self._references)
+        return JsonSchema(write_json(read_json(self._canonical), is_sorted=True), self._references)
 
     def formatted(self, format: str) -> str:
         """The canonical text: there is no other format.
@@ -95,8 +93,7 @@ class JsonSchema(ParsedSchema):
 
     def has_top_level_field(self, name: str) -> bool:
         """Whether `properties` of the schema has this name."""
-        properties = self._value.get("properties") if isinstance(self._value, dict) else None
-        return isinstance(properties, dict) and name in properties
+        return name in self._fields
 
 
 def _node_of(value: Any, references: Mapping[str, str]) -> Node:

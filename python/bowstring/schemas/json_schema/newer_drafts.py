@@ -109,6 +109,8 @@ class NewerDraftsLoader(SchemaLoader):
         if whole is not None:
             rules = whole.rules
             if isinstance(rules, CombinedRules) and rules.is_generated and rules.criterion == "allOf":
+                for part in rules.schemas:
+                    part.origin = raw
                 if len(rules.schemas) == 1:
                     whole = rules.schemas[0]
                 elif not rules.schemas:
@@ -159,7 +161,7 @@ class NewerDraftsLoader(SchemaLoader):
 
     @staticmethod
     def _node(kind: NodeKind, rules: Any, raw: dict[str, Any]) -> Node:
-        return Node(kind, rules, origin=raw, part=kind.name)
+        return Node(kind, rules, part=kind.name)
 
     def _object(self, raw: dict[str, Any], **rules: Any) -> Node:
         return self._node(NodeKind.OBJECT, ObjectRules(**rules), raw)
@@ -209,7 +211,7 @@ class NewerDraftsLoader(SchemaLoader):
         return self._node(NodeKind.STRING, StringRules(pattern=self._pattern_at(raw, keyword, place)), raw)
 
     def _required(self, keyword: str, value: Any, raw: dict[str, Any], place: Place) -> Node:
-        return self._object(raw, required=set(texts_at(raw, "required", place)))
+        return self._object(raw, required=frozenset(texts_at(raw, "required", place)))
 
     def _additional(self, keyword: str, value: Any, raw: dict[str, Any], place: Place) -> Node:
         child = self._child(value, place.inside(keyword))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import Any
 
 Number = int | Decimal
+
+# Most rules say little: what they do not say takes no memory.
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class NodeKind(Enum):
@@ -44,7 +49,7 @@ class Node:
     identifier: str | None = None
     default: str | None = None  # as JSON
     connect_type: str | None = None
-    # The JSON that the node is from, and which of its parts: equal ones in an anyOf count once.
+    # In lists of schemas, the JSON that it is from, and which part of that: equal ones count once.
     origin: Any = None
     part: str = ""
 
@@ -53,6 +58,10 @@ class Node:
         self.kind = other.kind
         self.rules = other.rules
         self.part = other.part
+
+
+def _no_names() -> Mapping[str, Any]:
+    return _NONE
 
 
 @dataclass(slots=True, eq=False)
@@ -80,16 +89,16 @@ class NumberRules:
 class ObjectRules:
     """What a schema says of objects."""
 
-    properties: dict[str, Node] = field(default_factory=dict)
-    required: set[str] = field(default_factory=set)
-    patterns: dict[str, Node] = field(default_factory=dict)
+    properties: Mapping[str, Node] = field(default_factory=_no_names)
+    required: Set[str] = frozenset()
+    patterns: Mapping[str, Node] = field(default_factory=_no_names)
     has_additional: bool = True
     additional: Node | None = None
     unevaluated: Node | None = None
     min_properties: int | None = None
     max_properties: int | None = None
-    needed_properties: dict[str, set[str]] = field(default_factory=dict)
-    needed_schemas: dict[str, Node] = field(default_factory=dict)
+    needed_properties: Mapping[str, Set[str]] = field(default_factory=_no_names)
+    needed_schemas: Mapping[str, Node] = field(default_factory=_no_names)
 
 
 @dataclass(slots=True, eq=False)
@@ -97,7 +106,7 @@ class ArrayRules:
     """What a schema says of arrays."""
 
     items: Node | None = None
-    prefix: list[Node] = field(default_factory=list)
+    prefix: Sequence[Node] = ()
     has_additional: bool = True
     additional: Node | None = None
     unevaluated: Node | None = None

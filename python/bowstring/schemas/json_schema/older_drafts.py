@@ -80,6 +80,8 @@ class OlderDraftsLoader(SchemaLoader):
             if len(parts) == 1:
                 node.become(parts[0])
             elif parts:
+                for part in parts:
+                    part.origin = raw
                 node.kind = NodeKind.COMBINED
                 node.rules = CombinedRules("allOf", parts, is_generated=True)
             self._add_left_over(node, left)
@@ -140,7 +142,7 @@ class OlderDraftsLoader(SchemaLoader):
 
     @staticmethod
     def _part(kind: NodeKind, rules: Any, raw: dict[str, Any]) -> Node:
-        return Node(kind, rules, origin=raw, part=kind.name)
+        return Node(kind, rules, part=kind.name)
 
     def _typed(self, raw: dict[str, Any], left: dict[str, Any], place: Place) -> Node:
         names = left.pop("type")
@@ -156,7 +158,7 @@ class OlderDraftsLoader(SchemaLoader):
         if make is None:
             raise fault(place.inside("type"), f"has an unknown type: {name[:100]}")
         node = make(self, raw, left, place)
-        node.part = name
+        node.origin, node.part = raw, name
         return node
 
     def _boolean(self, raw: dict[str, Any], left: dict[str, Any], place: Place) -> Node:
@@ -199,7 +201,7 @@ class OlderDraftsLoader(SchemaLoader):
         rules = ObjectRules(
             min_properties=integer_at(raw, "minProperties", place),
             max_properties=integer_at(raw, "maxProperties", place),
-            required=set(texts_at(raw, "required", place)),
+            required=frozenset(texts_at(raw, "required", place)),
         )
         if "properties" in raw:
             rules.properties = self._properties(raw["properties"], place.inside("properties"))
@@ -231,14 +233,17 @@ class OlderDraftsLoader(SchemaLoader):
     def _add_dependencies(self, rules: ObjectRules, dependencies: Any, place: Place) -> None:
         if not isinstance(dependencies, dict):
             raise fault(place, "must be an object", dependencies)
+        names: dict[str, set[str]] = {}
+        schemas: dict[str, Node] = {}
         for name, value in dependencies.items():
             if isinstance(value, list):
                 if value:
-                    rules.needed_properties[name] = set(texts_at(dependencies, name, place))
+                    names[name] = set(texts_at(dependencies, name, place))
             elif _is_schema(value, place):
-                rules.needed_schemas[name] = self._child(value, place.inside(name))
+                schemas[name] = self._child(value, place.inside(name))
             else:
                 raise fault(place.inside(name), "must be a schema or an array", value)
+        rules.needed_properties, rules.needed_schemas = names, schemas
 
     def _array(self, raw: dict[str, Any], left: dict[str, Any], place: Place) -> Node:
         _take(left, _array_keywords(place.document.draft))

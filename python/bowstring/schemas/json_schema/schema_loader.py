@@ -107,7 +107,7 @@ class SchemaLoader(ABC):
     def _child(self, raw: Any, place: Place) -> Node:
         """Returns the node of a schema inside another, filled in later."""
         self._spend(1)
-        node = Node(origin=raw)
+        node = Node()
         self._pending.append((node, raw, place))
         return node
 
@@ -129,7 +129,10 @@ class SchemaLoader(ABC):
         if not isinstance(schemas, list):
             raise fault(place, "must be an array", schemas)
         self._need_room(len(schemas))
-        return [self._child(raw, place.inside(index)) for index, raw in enumerate(schemas)]
+        nodes = [self._child(raw, place.inside(index)) for index, raw in enumerate(schemas)]
+        for node, raw in zip(nodes, schemas, strict=True):
+            node.origin = raw
+        return nodes
 
     def _patterns(self, schemas: Any, place: Place) -> dict[str, Node]:
         nodes = self._children(schemas, place)
