@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from bowstring.registry.qualified_subject import (
     CONTEXT_PREFIX,
     DEFAULT_CONTEXT,
     GLOBAL_CONTEXT,
+    WILDCARD,
     context_of,
     parse,
 )
@@ -119,8 +121,8 @@ class RegistryImage:
             raise ValueError(f"id {record.id} is of another schema")
         if old is not None:
             self._unlink_references(old)
-        if context.put(record):
-            self._subject_names = None
+        if context.put(record) and self._subject_names is not None:
+            insort(self._subject_names, record.subject)
         for target in referenced(record):
             self._referrers.setdefault(target, []).append(record)
 
@@ -129,7 +131,8 @@ class RegistryImage:
         record = context.remove(subject, version) if context is not None else None
         if record is not None:
             self._unlink_references(record)
-            self._subject_names = None
+            if self._subject_names is not None and not self.versions(subject):
+                del self._subject_names[bisect_left(self._subject_names, subject)]
 
     def _unlink_references(self, record: SchemaRecord) -> None:
         for target in referenced(record):
@@ -219,6 +222,8 @@ class RegistryImage:
 
     def with_prefix(self, prefix: str) -> Iterator[str]:
         """The subjects that `has_prefix`, sorted."""
+        if prefix == WILDCARD:
+            return iter(self.subject_names())
         return (subject for subject in self.subject_names() if has_prefix(subject, prefix))
 
     def max_ids(self) -> dict[str, int]:

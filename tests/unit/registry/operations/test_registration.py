@@ -2,6 +2,7 @@
 
 import pytest
 
+from bowstring.registry.operations.compatibility import check_subject
 from bowstring.registry.operations.configs import decide_set_config
 from bowstring.registry.operations.deletion import decide_delete_subject, decide_delete_version
 from bowstring.registry.operations.modes import decide_set_mode
@@ -298,3 +299,28 @@ def test_the_lenient_policy_bears_more_changes_of_json_schemas(log):
     assert caught.value.status == 409
     log.do(decide_set_config, "a", {"compatibilityPolicy": "LENIENT"})
     assert log.do(decide_register, "a", smaller)["version"] == 2
+
+
+def nested(kind, depth):
+    match kind:
+        case "AVRO":
+            return '{"type":"array","items":' * depth + '"int"' + "}" * depth
+        case "JSON":
+            return '{"type":"object","properties":{"a":' * depth + "{}" + "}}" * depth
+    opened = "".join(f"message M{i} {{" for i in range(depth))
+    return f'syntax="proto3"; {opened} int32 a = 1; {"}" * depth}'
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "JSON", "PROTOBUF"])
+@pytest.mark.parametrize("depth", [20, 100, 150, 250, 400, 1000, 20_000])
+def test_deep_schemas_are_registered_and_read_or_refused(log, kind, depth):
+    body = {"schemaType": kind, "schema": nested(kind, depth)}
+    try:
+        log.do(decide_register, "a", body, normalize=True)
+    except RegistryError as error:
+        assert error.code == 42201
+        return
+    assert log.do(decide_register, "b", body)["version"] == 1
+    for format in ("resolved", "serialized", "ignore_extensions"):
+        schema_by_version(log.image, "a", "1", format=format)
+    check_subject(log.image, "a", {"schemaType": kind, "schema": nested(kind, depth - 1)})
