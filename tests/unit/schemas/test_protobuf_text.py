@@ -390,6 +390,7 @@ HOSTILE = {
     "deep options": "option (a) = " + "{a:" * 50_000,
     "deep lists": "option (a) = " + "[" * 50_000,
     "long paths": "option (a)" + ".b" * 50_000 + " = 1;",
+    "long scopes": f"message {'a' * 100} {{" * 20,
     "many fields": "message A {" + "optional int32 a=1;" * 3_000 + "}",
     "many values": "option (a) = {" + "a:1 " * 3_000 + "};",
     "many reserved numbers": "message A { reserved " + "1," * 3_000 + "2; }",

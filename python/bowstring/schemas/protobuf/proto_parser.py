@@ -64,13 +64,15 @@ class ProtoParser:
         text: the .proto text.
     """
 
-    __slots__ = ("_depth", "_has_bare_fields", "_options", "_reader", "_result")
+    __slots__ = ("_depth", "_has_bare_fields", "_options", "_reader", "_result", "_scope_length")
 
     def __init__(self, text: str):
         self._reader = ProtoReader(text.removeprefix("\ufeff"))
         self._options = OptionReader(self._reader)
         self._result = ProtoFile()
         self._depth = 0
+        # Of the package and the messages around: every type inside has their names in its full name.
+        self._scope_length = 0
         # Whether fields may go without a label.
         self._has_bare_fields = False
 
@@ -128,6 +130,7 @@ class ProtoParser:
         if package.count(".") >= PACKAGE_PARTS_MAX:
             raise self._reader.error(f"the package has more than {PACKAGE_PARTS_MAX} parts")
         self._reader.require(";")
+        self._scope_length += len(package)
         return package
 
     def _import(self) -> None:
@@ -153,8 +156,11 @@ class ProtoParser:
         reader = self._reader
         result = Message(reader.name())
         self._depth += 1
+        self._scope_length += len(result.name) + 1
         if self._depth > DEPTH_MAX:
             raise reader.error(f"messages are nested more than {DEPTH_MAX} deep")
+        if self._scope_length > WORD_MAX:
+            raise reader.error(f"the full name of the message has more than {WORD_MAX} characters")
         reader.require("{")
         while True:
             self._plain_fields(result.fields)
@@ -162,6 +168,7 @@ class ProtoParser:
                 break
             self._member(result)
         self._depth -= 1
+        self._scope_length -= len(result.name) + 1
         return result
 
     def _plain_fields(self, fields: list[Field]) -> None:

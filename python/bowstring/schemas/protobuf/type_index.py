@@ -10,8 +10,12 @@ from bowstring.schemas.protobuf.elements import Enum, Extend, Field, Message, Pr
 # With the dot behind each.
 WELL_KNOWN_PACKAGES = ("google.protobuf.", "google.type.", "confluent.")
 
+# What the scopes around these packages have inside; those of the packages may have anything.
+_WELL_KNOWN = {"": {"google", "confluent"}, "google": {"protobuf", "type"}}
+_WELL_KNOWN_SCOPES = {"google.protobuf", "google.type", "confluent", "confluent.type"}
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bowstring.schemas.resolved_reference import ResolvedReference
 
@@ -53,11 +57,14 @@ class DeclaredTypes:
     Attributes:
         types: messages and enums.
         extensions: fields that `extend` declares.
+        inside: what each package and message has directly inside: the names of types and extensions, and the
+            next parts of packages.
     """
 
-    __slots__ = ("extensions", "types")
+    __slots__ = ("extensions", "inside", "types")
 
     def __init__(self) -> None:
+        self.inside: dict[str, set[str]] = {}
         self.types: dict[str, IndexedType] = {}
         self.extensions: dict[str, Field] = {}
 
@@ -66,10 +73,15 @@ class DeclaredTypes:
     ) -> None:
         """Adds what a file declares; it replaces what has the same name."""
         package = file.package or ""
+        around = ""
+        for part in package.split(".") if package else ():
+            self.inside.setdefault(around, set()).add(part)
+            around = f"{around}.{part}" if around else part
         self._add_extensions(file.extends, package)
         pending = [(package, declared) for declared in reversed(file.types)]
         while pending:
             around, declared = pending.pop()
+            self.inside.setdefault(around, set()).add(declared.name)
             name = f"{around}.{declared.name}" if around else declared.name
             is_map = isinstance(declared, Message) and is_map_entry(declared)
             self.types[name] = IndexedType(name, package, declared, reference, is_local, is_map)
@@ -80,6 +92,7 @@ class DeclaredTypes:
     def _add_extensions(self, extends: list[Extend], scope: str) -> None:
         for extend in extends:
             for field in extend.fields:
+                self.inside.setdefault(scope, set()).add(field.name)
                 self.extensions[f"{scope}.{field.name}" if scope else field.name] = field
 
 
@@ -99,6 +112,8 @@ class TypeIndex:
         for reference, dependency in dependencies:
             self._declared.add_file(dependency, reference)
         self._declared.add_file(file, is_local=True)
+        # The last scope with those around it: names of one message are resolved one after the other.
+        self._last = "", [""]
 
     def type_named(self, full_name: str) -> IndexedType | None:
         """Returns the type with a full name, which may begin with a dot."""
@@ -123,25 +138,44 @@ class TypeIndex:
             name: as the text has it; one with a leading dot is a full name.
             scope: the full name of the message around, or the package.
         """
-        return next((found for each in candidates(name, scope) if (found := self.type_named(each))), None)
+        for full_name in self._candidates(name, scope):
+            if (found := self.type_named(full_name)) is not None:
+                return found
+        return None
 
     def find_extension(self, name: str, scope: str) -> tuple[str, Field] | None:
         """Returns the full name of the extension that a name means in a scope, and the extension."""
-        for each in candidates(name, scope):
-            if (found := self.extension_named(each)) is not None:
-                return each, found
+        for full_name in self._candidates(name, scope):
+            if (found := self.extension_named(full_name)) is not None:
+                return full_name, found
         return None
 
+    def _candidates(self, name: str, scope: str) -> Iterator[str]:
+        """Yields the full names that a name may mean in a scope, innermost first."""
+        if name.startswith("."):
+            yield name[1:]
+            return
+        # Most scopes do not have the first part of the name; only for the others is it worth a long name.
+        first = name.partition(".")[0]
+        inside = self._declared.inside
+        for around in self._enclosing(scope):
+            if (
+                first in inside.get(around, ())
+                or first in _WELL_KNOWN.get(around, ())
+                or around in _WELL_KNOWN_SCOPES
+            ):
+                yield f"{around}.{name}" if around else name
 
-def candidates(name: str, scope: str) -> list[str]:
-    """Returns the full names that a name may mean in a scope, innermost first."""
-    if name.startswith("."):
-        return [name[1:]]
-    found = []
-    while scope:
-        found.append(f"{scope}.{name}")
-        scope = scope.rpartition(".")[0]
-    return [*found, name]
+    def _enclosing(self, scope: str) -> list[str]:
+        """Returns a scope and all around it, innermost first."""
+        last, scopes = self._last
+        if scope != last:
+            scopes = [scope]
+            while scopes[-1]:
+                scopes.append(scopes[-1].rpartition(".")[0])
+            # One assignment: threads may share an index.
+            self._last = scope, scopes
+        return scopes
 
 
 def well_known_types(name: str, replaced: frozenset[str]) -> DeclaredTypes:
