@@ -455,6 +455,7 @@ class SimulatedReader:
 
     def __init__(self, life: Life, deliver: Callable[[ReadRecords], None]):
         self._life, self._deliver = life, deliver
+        self.trouble = None
         self._world = life.world
         self._to_loop = Mailbox(life)
         self._ahead = AHEAD_MAX

@@ -122,6 +122,7 @@ class RegistryNode:
         self._identity = identity_of(settings.url, eligible=settings.eligible)
         self._leadership = Leadership(settings.takeover_wait_s)
         self._elected = Elected()
+        self._claim_error: ClientError | None = None
         self._waiting: deque[_Write] = deque()
         self._writing: list[_Write] = []
         self._written: Sequence[TopicRecord] = ()
@@ -165,9 +166,10 @@ class RegistryNode:
             await asyncio.wait_for(asyncio.shield(self._loaded), max(1.0, left_s))
         except TimeoutError:
             await self.stop()
+            cause = self._reader.trouble
             raise ClientError(
-                f"topic {settings.target.topic!r} was not read within {settings.init_timeout_s:g} s; check "
-                "the brokers, or raise the timeout"
+                f"topic {settings.target.topic!r} was not read within {settings.init_timeout_s:g} s; "
+                + (str(cause) if cause is not None else "check the brokers, or raise the timeout")
             ) from None
 
     async def stop(self) -> None:
@@ -229,7 +231,7 @@ class RegistryNode:
         Raises:
             NotLeader: another registry leads, or none does; nothing was written.
             RegistryError: 50002: the records were not committed in time, and may be later; 50001: the broker
-                refused them; 42209: they are too large.
+                refused them, or does not let this registry lead; 42209: they are too large.
         """
         if self._stopping or self._leads_elsewhere():
             raise NotLeader(None if self._stopping else self._elected.url)
@@ -251,6 +253,8 @@ class RegistryNode:
         if write not in self._waiting:
             return _unknown_outcome()
         self._waiting.remove(write)
+        if self._elected.leads and self._claim_error is not None:
+            return store_failed(f"This registry cannot lead: {self._claim_error}")
         if self._elected.leads:
             return timed_out("The broker did not answer in time; nothing was written.")
         return NotLeader(self._elected.url)
@@ -334,11 +338,13 @@ class RegistryNode:
 
     def claimed(self, term: int, producer_id: int, epoch: int) -> None:
         """See StoreEvents."""
+        self._claim_error = None
         self._leadership.claimed(term, producer_id, epoch, self._connections.now())
         self._advance()
 
     def claim_failed(self, term: int, error: ClientError) -> None:
         """See StoreEvents."""
+        self._claim_error = error
         self._leadership.claim_failed(term, self._connections.now())
         self._advance()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bowstring import Broker
+from bowstring.clients.admin.acls import AclBinding
 from bowstring.clients.admin.admin import Admin
 from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import ConfigError
@@ -293,6 +294,28 @@ def test_decisions_without_records_stand_and_callers_that_left_are_forgotten(bro
         await node.stop()
 
     asyncio.run(life())
+
+
+def test_a_registry_that_may_not_fence_says_what_it_needs():
+    standard = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    config = {"authorizer.class.name": standard, "allow.everyone.if.no.acl.found": "true", **CONFIG}
+
+    async def life(broker: Broker) -> None:
+        chosen = settings(broker, "denied", write_timeout_s=1.0)
+        name = chosen.target.transactional_id
+        acl = AclBinding("transactional_id", name, "literal", "User:other", "*", "write", "allow")
+        with Admin(broker.bootstrap_servers) as admin:
+            admin.create_acls([acl])
+        node = RegistryNode(chosen)
+        await node.start()
+        await wait_until_async(lambda: node.leader_url)
+        with pytest.raises(RegistryError, match=f"write to '{name}'") as refused:
+            await register(node, "a")
+        assert refused.value.code == 50001
+        await node.stop()
+
+    with Broker(config=config) as broker:
+        asyncio.run(life(broker))
 
 
 def test_urls_are_checked():

@@ -49,6 +49,9 @@ class TopicReader:
         target: the cluster and the topic.
         deliver: gets the records on the loop, and calls `done` once it has applied them.
         post: calls a function with arguments on the event loop.
+
+    Attributes:
+        trouble: why the topic could not be read the last time; None once it was.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class TopicReader:
         self._stopping = False
         self._logged_at = -LOG_EVERY_S
         self._consumer: Consumer | None = None
+        self.trouble: ClientError | None = None
         self._thread = threading.Thread(target=self._run, name="bowstring-registry-reader", daemon=True)
 
     # ------------------------------------------------------------ calls of the loop
@@ -147,10 +151,12 @@ class TopicReader:
                 self._pass_on(ReadRecords(self._reading, records, position, end))
 
     def _pass_on(self, read: ReadRecords) -> None:
+        self.trouble = None
         self._ahead.acquire()
         self._post(self._deliver, read)
 
     def _note(self, error: ClientError) -> None:
+        self.trouble = error
         now = time.monotonic()
         if now >= self._logged_at + LOG_EVERY_S:
             self._logged_at = now
