@@ -6,6 +6,8 @@ from bowstring.schemas.avro.avro_type import DEPTH_MAX
 from bowstring.schemas.avro.reader_writer import PROMOTIONS, Kind
 from bowstring.schemas.compatibility import LEVELS, CompatibilityLevel
 from bowstring.schemas.json_schema.change_kinds import CHANGE_KINDS, Borne
+from bowstring.schemas.json_schema.json_text import DEEPEST_NESTING, LARGEST_TEXT
+from bowstring.schemas.json_schema.schema_loader import MOST_STEPS
 from bowstring.schemas.protobuf.file_comparison import DESCRIPTIONS, SCALAR_KINDS
 from docs.generate.markdown import code, plain, table
 
@@ -57,6 +59,20 @@ schema lists, *closed* if not, and *partially open* if a pattern or a schema lim
 JSON_AFTER = """\
 Changes that no policy forbids: new titles, descriptions, ids and defaults, wider limits, and those below.
 """
+JSON_LIMITS = f"""\
+As in Confluent's registry, `if`, `then` and `else`, `format`, `propertyNames`, and the schemas of `contains`
+and `patternProperties` are not compared, and numbers are compared as doubles. Different from it:
+
+- Nothing is fetched: a `$ref` leads into the schema, to one of `references`, or to a meta-schema of the
+  drafts above. Everything else is refused.
+- References to references are followed to their end; Confluent's registry follows one.
+- From draft 2019-09, `contains`, `unevaluatedItems` and `unevaluatedProperties` count beside `$defs` and
+  unknown keywords, too.
+- Schemas that say the same in an `anyOf` count once if their JSON is equal but for the order of members.
+- A schema has up to {LARGEST_TEXT >> 20} Mi characters, {DEEPEST_NESTING} levels and {MOST_STEPS:,} parts,
+  with those it refers to. Regular expressions run in linear time, by RE2: one that needs more, such as
+  `(?=a)`, is compared as text, but matches no property.
+"""
 PROTOBUF_HEAD = """\
 ## Protobuf
 
@@ -85,6 +101,7 @@ def render() -> str:
             *_json_table(incompatible=True),
             JSON_AFTER,
             *_json_table(incompatible=False),
+            JSON_LIMITS,
             PROTOBUF_HEAD,
             *table(
                 ("change", "what is incompatible"),
