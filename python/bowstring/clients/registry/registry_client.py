@@ -20,7 +20,7 @@ from bowstring.clients.errors import ConfigError
 from bowstring.clients.registry.registered_schema import RegisteredSchema, SchemaReference
 from bowstring.clients.registry.registry_errors import SchemaNotFoundError, SchemaRegistryError
 
-TIMEOUT_S = 3.0
+TIMEOUT_S = 10.0
 # A registry that is away is not asked again for so long, so that polls do not wait each time.
 FAILURE_KEPT_S = 5.0
 ANSWER_BYTES_MAX = 64 << 20

@@ -32,8 +32,12 @@ CHOICES_MAX = 100
 
 
 @functools.cache
+# A page shows values as bytes rather than wait longer.
+REGISTRY_TIMEOUT_S = 3.0
+
+
 def _decoder(registry: str | None) -> ValueDecoder:
-    return ValueDecoder(RegistryClient(registry) if registry is not None else None)
+    return ValueDecoder(RegistryClient(registry, timeout_s=REGISTRY_TIMEOUT_S) if registry is not None else None)
 
 
 def decoder_of(request: Request) -> ValueDecoder:

@@ -21,8 +21,8 @@ public final class OptionNames {
       "kafkaConsumer.pollTimeoutMs", "local", "maxOffsetsPerTrigger", "maxRecordsPerPartition", "maxTriggerDelay",
       "minOffsetsPerTrigger", "minPartitions", "mode", "pushDownAggregate", "startingOffsets",
       "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "startingTimestamp", "subscribe",
-      "subscribePattern", "topic", "value.format", "value.framing", "value.message", "value.mode", "value.schema",
-      "value.schemas");
+      "subscribePattern", "topic", "value.format", "value.framing", "value.message", "value.mode",
+      "value.registry", "value.schema", "value.schemas", "value.subject");
 
   /** Options that Spark's readers, writers and catalogs add; names with a leading underscore are also Spark's. */
   private static final Set<String> SPARKS = Set.of(

@@ -72,6 +72,17 @@ final class ProtobufTypes {
     return types.struct(types.message(message), new HashSet<>());
   }
 
+  /** The full name of the first message of the last file of a set. */
+  static String firstMessage(byte[] set) {
+    List<byte[]> files = new Parsed(set).all(1);
+    Parsed last = new Parsed(files.get(files.size() - 1));
+    if (last.all(4).isEmpty()) {
+      throw new IllegalArgumentException("the newest schema of the subject has no message");
+    }
+    String name = new Parsed(last.all(4).get(0)).text(1);
+    return last.text(2).isEmpty() ? name : last.text(2) + "." + name;
+  }
+
   /** The message with a full name. */
   Message message(String name) {
     Message found = name == null ? null : messages.get(name.startsWith(".") ? name : "." + name);

@@ -1,10 +1,12 @@
 package bowstring.spark.values;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.util.DateTimeUtils;
@@ -17,7 +19,9 @@ import org.apache.spark.sql.types.StructType;
  * How values are encoded, from the options of a source; made on the driver, sent to the tasks.
  *
  * <ul>
- *   <li>{@code value.format}: json, avro or protobuf
+ *   <li>{@code value.format}: json, avro, protobuf, or registry: what the newest schema of a subject in a registry is
+ *   <li>{@code value.registry}: for registry, its address; may have a user and a password
+ *   <li>{@code value.subject}: for registry; by default that of the only topic, such as orders-value
  *   <li>{@code value.schema}: for json a DDL string, Spark's JSON of a type, or a JSON Schema; for avro the schema's
  *       JSON; for protobuf the file of a FileDescriptorSet ({@code protoc --include_imports -o}); text, or a file's path
  *   <li>{@code value.message}: for protobuf, the message's full name
@@ -47,7 +51,7 @@ public final class ValueFormat implements Serializable {
   private final AvroSchemas writers;
   private final StructType schema;
 
-  private ValueFormat(String kind, Map<String, String> options) {
+  private ValueFormat(String kind, Map<String, String> options, byte[] registered) {
     this.kind = kind;
     this.mode = ErrorMode.of(option(options, "mode", "PERMISSIVE"));
     this.flat = choice(options, "value.mode", "struct", "flatten");
@@ -64,7 +68,7 @@ public final class ValueFormat implements Serializable {
           "option value.schemas is for value.format=avro with value.framing=confluent: other values do not name a schema");
     }
     this.writers = AvroSchemas.of(writerSchemas);
-    this.definition = kind.equals("protobuf") ? file(text) : inline(text);
+    this.definition = registered != null ? registered : kind.equals("protobuf") ? file(text) : inline(text);
     this.schema = switch (kind) {
       case "json" -> JsonTypes.parse(text());
       case "avro" -> AvroTypes.struct(text());
@@ -84,10 +88,65 @@ public final class ValueFormat implements Serializable {
       return null;
     }
     kind = kind.toLowerCase(Locale.ROOT);
-    if (!kind.equals("json") && !kind.equals("avro") && !kind.equals("protobuf")) {
-      throw new IllegalArgumentException("option value.format=" + kind + ": it must be json, avro or protobuf");
+    if (kind.equals("registry")) {
+      return registered(options);
     }
-    return new ValueFormat(kind, options);
+    if (!kind.equals("json") && !kind.equals("avro") && !kind.equals("protobuf")) {
+      throw new IllegalArgumentException(
+          "option value.format=" + kind + ": it must be json, avro, protobuf or registry");
+    }
+    return new ValueFormat(kind, options, null);
+  }
+
+  /** The format of the newest schema of a subject in a registry. */
+  private static ValueFormat registered(Map<String, String> options) {
+    String address = option(options, "value.registry", null);
+    if (address == null) {
+      throw new IllegalArgumentException(
+          "option value.format=registry needs value.registry, such as http://registry:8081");
+    }
+    for (String name : new String[] {"framing", "message", "schema", "schemas"}) {
+      if (option(options, "value." + name, null) != null) {
+        throw new IllegalArgumentException(
+            "option value." + name + " is not for value.format=registry, which has the schema");
+      }
+    }
+    String subject = option(options, "value.subject", null);
+    if (subject == null) {
+      String topic = option(options, "subscribe", "").trim();
+      if (topic.isEmpty() || topic.contains(",")) {
+        throw new IllegalArgumentException(
+            "option value.format=registry needs value.subject where subscribe does not name one topic");
+      }
+      subject = topic + "-value";
+    }
+    SchemaRegistry registry = new SchemaRegistry(address);
+    JsonNode newest = registry.newest(subject);
+    if (newest == null) {
+      throw new IllegalArgumentException("option value.registry: it has no subject " + subject
+          + "; register a schema, or set value.subject");
+    }
+    Map<String, String> known = new HashMap<>(options);
+    known.put("value.framing", "confluent");
+    known.put("value.schema", "");
+    switch (SchemaRegistry.kind(newest)) {
+      case "AVRO":
+        known.put("value.schemas", address);
+        return new ValueFormat("avro", known, registry.avro(newest).toString().getBytes(StandardCharsets.UTF_8));
+      case "JSON":
+        if (!newest.path("references").isEmpty()) {
+          throw new IllegalArgumentException("the newest schema of " + subject
+              + " refers to others, which this engine does not support: use option engine=python");
+        }
+        return new ValueFormat("json", known, newest.path("schema").asText().getBytes(StandardCharsets.UTF_8));
+      case "PROTOBUF":
+        byte[] files = registry.files(newest);
+        known.put("value.message", ProtobufTypes.firstMessage(files));
+        return new ValueFormat("protobuf", known, files);
+      default:
+        throw new IllegalArgumentException("the newest schema of " + subject + " is " + SchemaRegistry.kind(newest)
+            + ", which is none of AVRO, JSON and PROTOBUF");
+    }
   }
 
   private static String option(Map<String, String> options, String name, String otherwise) {
