@@ -31,13 +31,15 @@ EXPORT_LIMITS = SearchLimits(kept_bytes=1 << 20, total_kept_bytes=64 << 20)
 CHOICES_MAX = 100
 
 
-@functools.cache
 # A page shows values as bytes rather than wait longer.
 REGISTRY_TIMEOUT_S = 3.0
 
 
+@functools.cache
 def _decoder(registry: str | None) -> ValueDecoder:
-    return ValueDecoder(RegistryClient(registry, timeout_s=REGISTRY_TIMEOUT_S) if registry is not None else None)
+    return ValueDecoder(
+        RegistryClient(registry, timeout_s=REGISTRY_TIMEOUT_S) if registry is not None else None
+    )
 
 
 def decoder_of(request: Request) -> ValueDecoder:
