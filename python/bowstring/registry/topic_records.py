@@ -95,14 +95,16 @@ def decode_key(key: bytes) -> TopicKey:
 def encode_key(key: TopicKey) -> bytes:
     """Writes a key with its members in Confluent's order."""
     kind, name, version = key
-    if kind == SCHEMA and name is not None:  # written out: every record of a topic that is loaded comes here
+    if kind == SCHEMA and name:  # written out: every record of a topic that is loaded comes here
         subject = _as_jackson(_quoted(name))
         return f'{{"keytype":"SCHEMA","subject":{subject},"version":{version},"magic":1}}'.encode()
     members: dict[str, object] = {"keytype": kind}
     if kind == CONTEXT:
         members |= {"tenant": TENANT, "context": name}
-    elif name is not None:
+    elif name:  # Confluent's writer leaves an empty subject out
         members["subject"] = name
+    if kind == SCHEMA:
+        return _dumped(members | {"version": version, "magic": 1})
     return _dumped(members | {"magic": 0})
 
 
@@ -226,7 +228,7 @@ def decode_delete_subject(value: bytes) -> int:
 
 def encode_delete_subject(subject: str, version: int) -> bytes:
     """Writes the value of a DELETE_SUBJECT record."""
-    return _dumped({"subject": subject, "version": version})
+    return _dumped(_with_subject(subject) | {"version": version})
 
 
 def encode_clear_subject(subject: str | None) -> bytes:
@@ -281,7 +283,7 @@ def _as_jackson(text: str) -> str:
 
 
 def _with_subject(subject: str | None) -> dict[str, object]:
-    return {} if subject is None else {"subject": subject}
+    return {"subject": subject} if subject else {}
 
 
 def _text(members: Mapping[str, object], name: str) -> str:
@@ -292,7 +294,8 @@ def _text(members: Mapping[str, object], name: str) -> str:
 
 
 def _subject(members: Mapping[str, object]) -> str:
-    return normalized(_text(members, "subject"))
+    """The subject of a schema; the empty one is not written."""
+    return "" if members.get("subject") is None else normalized(_text(members, "subject"))
 
 
 def _number(members: Mapping[str, object], name: str) -> int:

@@ -17,6 +17,8 @@ KEYS = [
         TopicKey("SCHEMA", "\x1f\n\\u001f", 1),
         rb'{"keytype":"SCHEMA","subject":"\u001F\n\\u001f","version":1,"magic":1}',
     ),
+    (TopicKey("SCHEMA", "", 1), b'{"keytype":"SCHEMA","version":1,"magic":1}'),
+    (TopicKey("DELETE_SUBJECT", ""), b'{"keytype":"DELETE_SUBJECT","magic":0}'),
     (TopicKey("CONFIG"), b'{"keytype":"CONFIG","magic":0}'),
     (TopicKey("CONFIG", "a"), b'{"keytype":"CONFIG","subject":"a","magic":0}'),
     (TopicKey("MODE", ":.c:"), b'{"keytype":"MODE","subject":":.c:","magic":0}'),
@@ -51,6 +53,7 @@ def test_other_spellings_are_read(written, key):
     "written",
     [
         *(b"", b"x", b"[]", b"{}", b"\xff", b'{"keytype":"ASSOC"}', b'{"keytype":"SCHEMA","magic":1}'),
+        b'{"keytype":"CONTEXT"}',
         b'{"keytype":"SCHEMA","subject":"a","version":1,"magic":2}',
         b'{"keytype":"SCHEMA","subject":"a","version":"1","magic":1}',
         b'{"keytype":"SCHEMA","subject":"a","version":2147483648,"magic":1}',
