@@ -142,8 +142,8 @@ class Caller:
                     buffer_memory=self._options.buffer_memory,
                     max_request_size=self._options.record_bytes_max,
                     max_block_ms=self._options.timeout_s * 1000,
-                    delivery_timeout_ms=max(30_000, int(self._options.timeout_s * 1000)),
-                    request_timeout_ms=int(self._options.timeout_s * 1000),
+                    delivery_timeout_ms=int(self._options.delivery_s * 1000),
+                    request_timeout_ms=int(min(self._options.timeout_s, self._options.delivery_s) * 1000),
                 )
             return self._producer
 

@@ -28,6 +28,7 @@ class RestOptions:
         fetch_bytes: bytes that a stream of read records fetches ahead.
         idle_s: clients of a caller that was silent for so long are closed.
         linger_ms: how long the producer waits for more records.
+        delivery_s: a record that is not stored by then fails.
         timeout_s: how long a request to the cluster may take.
     """
 
@@ -44,4 +45,5 @@ class RestOptions:
     fetch_bytes: int = 16 << 20
     idle_s: float = 600.0
     linger_ms: float = 2.0
+    delivery_s: float = 30.0
     timeout_s: float = 15.0
