@@ -9,6 +9,8 @@ from bowstring.schemas.json_schema.change_kinds import CHANGE_KINDS, Borne
 from bowstring.schemas.json_schema.json_text import DEEPEST_NESTING, LARGEST_TEXT
 from bowstring.schemas.json_schema.schema_loader import MOST_STEPS
 from bowstring.schemas.protobuf.file_comparison import DESCRIPTIONS, SCALAR_KINDS
+from bowstring.schemas.protobuf.proto_parser import DEPTH_MAX as PROTOBUF_DEPTH_MAX
+from bowstring.schemas.protobuf.proto_reader import PARTS_MAX, WORD_MAX
 from docs.generate.markdown import code, plain, table
 
 HEAD = """\
@@ -83,6 +85,20 @@ compared by name, also those of imported files.
 PROTOBUF_AFTER = """\
 Types that read each other, because they are encoded in one way:
 """
+PROTOBUF_LIMITS = f"""\
+As in Confluent's registry, some changes that lose data are compatible: a number without a label that becomes
+repeated, or the reverse, in proto3; bytes that are no UTF-8 and become a string; a large number in a smaller
+type; groups, which are not compared. `normalize=true` writes numbers of options, defaults among them, with
+three decimals. A type is found in every file of `references`, imported or not. Google's well-known and
+common types and Confluent's metadata need no reference. Different from it:
+
+- A message that contains itself and moves to another file is compared there, too.
+- A new schema must keep protoc's rules for numbers, names and what is reserved, besides declaring all types.
+- Defaults of bytes keep their quotes where they need them, texts keep `edition`, and `format=serialized`
+  keeps groups and editions.
+- The names of a message and of its package have {WORD_MAX} characters together. There are up to
+  {PROTOBUF_DEPTH_MAX} messages in each other, and {PARTS_MAX:,} declarations, options and values in a file.
+"""
 
 
 def render() -> str:
@@ -109,6 +125,7 @@ def render() -> str:
             ),
             PROTOBUF_AFTER,
             *table(("encoding", "types"), map(_encoding, dict.fromkeys(SCALAR_KINDS.values()))),
+            PROTOBUF_LIMITS,
         ]
     )
 
