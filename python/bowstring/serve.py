@@ -327,7 +327,7 @@ class Children:
         if ports is not None:
             self._running.append(ports.start(broker.listeners, broker.configs))
             event_log.info(
-                "HTTP services", registry=ports.registry_url or "none", rest=ports.rest_url or "none"
+                "serving HTTP", registry=ports.registry_url or "none", rest=ports.rest_url or "none"
             )
 
     async def stop(self) -> None:

@@ -2,16 +2,14 @@
 
 import json
 import os
-import re
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 
 import pytest
 
 import bowstring
+from tests.support.registry_command import RegistryCommand
 from tests.support.registry_double import record_schema
 from tests.support.serving import Process
 from tests.support.waiting import HANG_S, wait_until
@@ -48,7 +46,8 @@ def test_a_broker_without_them_says_so():
 def test_serve_runs_them_and_starts_them_again(tmp_path):
     process = Process("--data", str(tmp_path), "--port", "0", "--registry-port", "0", "--rest-port", "0")
     try:
-        line = process.wait_for("HTTP services")
+        process.wait_for_text("serving HTTP")
+        line = next(each for each in process.lines if each["message"] == "serving HTTP")
         registry, rest = line["registry"], line["rest"]
         assert register(registry, "kept") == 1
         assert ask(f"{rest}/v3/clusters")["kind"] == "KafkaClusterList"
@@ -79,34 +78,11 @@ def test_serve_names_a_port_in_use(tmp_path):
         assert process.stop() == 1
 
 
-class Registry:
-    """`bowstring registry` as a process."""
-
-    def __init__(self, *options):
-        self.text = ""
-        command = [sys.executable, "-m", "bowstring", "registry", "--port", "0", *options]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        self.url = ""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.text += line
-            if found := re.match(r"registry on (\S+)", line):
-                self.url = found[1]
-                break
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-        _, rest = self.process.communicate(timeout=HANG_S)
-        self.text += rest
-        return self.process.returncode
-
-
 def test_two_registries_share_schemas_and_forward_writes():
     with bowstring.Broker() as broker:
-        first = Registry("-b", broker.bootstrap_servers)
+        first = RegistryCommand("-b", broker.bootstrap_servers)
         assert register(first.url, "one") == 1
-        second = Registry("-b", broker.bootstrap_servers, "--follower")
+        second = RegistryCommand("-b", broker.bootstrap_servers, "--follower")
         try:
             assert ask(f"{second.url}/subjects") == ["one"]
             assert register(second.url, "two") == 2
@@ -134,7 +110,7 @@ def test_two_registries_share_schemas_and_forward_writes():
     ],
 )
 def test_wrong_options_are_named(options, words):
-    registry = Registry(*options)
+    registry = RegistryCommand(*options)
     assert registry.stop() == 1
     assert words in registry.text
     assert "Traceback" not in registry.text

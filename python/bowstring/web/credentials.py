@@ -77,9 +77,7 @@ def credentials_of(scope: Mapping[str, Any]) -> Credentials | None:
                 raise unauthorized("the request has two headers Authorization; send one")
             found = value
     if found is None:
-        tls = (scope.get("extensions") or {}).get("tls") or {}
-        name = tls.get("client_cert_name")
-        return Credentials(CERTIFICATE, name) if name else None
+        return certificate_of(scope)
     if len(found) > AUTHORIZATION_BYTES_MAX:
         raise unauthorized(f"the header Authorization exceeds {AUTHORIZATION_BYTES_MAX} bytes")
     scheme, _, rest = found.strip().partition(b" ")
@@ -94,6 +92,17 @@ def credentials_of(scope: Mapping[str, Any]) -> Credentials | None:
         if colon and user:
             return Credentials(BASIC, user, password)
     raise unauthorized("the header Authorization is neither Basic with user:password nor Bearer with a token")
+
+
+def certificate_of(scope: Mapping[str, Any]) -> Credentials | None:
+    """Returns who a client is by its certificate, which TLS has verified; None without one.
+
+    Args:
+        scope: of ASGI.
+    """
+    tls = (scope.get("extensions") or {}).get("tls") or {}
+    name = tls.get("client_cert_name")
+    return Credentials(CERTIFICATE, name) if name else None
 
 
 def unauthorized(message: str) -> HttpError:

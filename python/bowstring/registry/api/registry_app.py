@@ -32,7 +32,7 @@ from bowstring.registry.qualified_subject import in_context_of, normalized
 from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.registry.registry_node import NotLeader, RegistryNode
-from bowstring.web.credentials import LogIns, credentials_of, unauthorized
+from bowstring.web.credentials import LogIns, certificate_of, credentials_of, unauthorized
 from bowstring.web.http_error import HttpError, error_body
 from bowstring.web.limits import DisconnectedError, RateLimit, read_body
 from bowstring.web.observed import ROUTE, USER
@@ -58,8 +58,9 @@ class ApiSettings:
             that return status, content type and body.
         body_bytes_max: of a request.
         rate_limit: of each user, or of each address where nobody logs in.
-        log_ins: checks users; None where nobody logs in.
-        needs_user: whether requests without credentials are refused.
+        log_ins: checks users; None where nobody logs in: then certificates alone say who clients are.
+        identifies: whether clients may say who they are.
+        needs_user: whether those that do not are refused.
         rules: what users may do; None: everything.
     """
 
@@ -68,6 +69,7 @@ class ApiSettings:
     body_bytes_max: int = BODY_BYTES_MAX
     rate_limit: RateLimit = field(default_factory=lambda: RateLimit(0))
     log_ins: LogIns | None = None
+    identifies: bool = False
     needs_user: bool = False
     rules: AccessRules | None = None
 
@@ -143,7 +145,7 @@ class RegistryApp:
         if page is not None and method in ("GET", "HEAD"):
             status, kind, body = page(request.accept)
             return make_answer(status, kind, body, scope["raw_path"].decode())
-        if settings.log_ins is not None or settings.needs_user:
+        if settings.identifies:
             request.user = scope[USER] = await self._user(request)
         settings.rate_limit.take(request.user or request.address)
         if settings.rules is not None and settings.rules.refresh():
@@ -217,13 +219,14 @@ class RegistryApp:
 
     async def _user(self, request: _Request) -> str:
         """Returns the name of the user; empty without credentials, where these may be missing."""
-        credentials = credentials_of(request.scope)
-        if credentials is None:
+        log_ins = self._settings.log_ins
+        # Without a check, a name in a header says nothing.
+        found = certificate_of(request.scope) if log_ins is None else credentials_of(request.scope)
+        if found is None:
             if self._settings.needs_user:
                 raise unauthorized("this registry needs a log-in; send user and password, or a token")
             return ""
-        log_ins = self._settings.log_ins
-        return credentials.user if log_ins is None else await log_ins.user(credentials, request.address)
+        return found.user if log_ins is None else await log_ins.user(found, request.address)
 
     def _authorize(self, user: str, route: Route, subject: str) -> None:
         rules = self._settings.rules

@@ -123,6 +123,7 @@ class RegistryProgram:
             body_bytes_max=options.body_bytes_max,
             rate_limit=RateLimit(options.requests_per_s),
             log_ins=self._log_ins,
+            identifies=options.sign_in or options.listening.client_certificates != "none",
             needs_user=options.knows_users,
             rules=self._rules,
         )

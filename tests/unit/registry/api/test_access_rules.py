@@ -1,5 +1,7 @@
 """bowstring.registry.api.access_rules: who may do what; and the API that holds to it."""
 
+import base64
+import json
 import os
 
 import pytest
@@ -104,14 +106,14 @@ class Users:
 
 
 def as_user(name):
-    import base64
-
     return [("authorization", "Basic " + base64.b64encode(f"{name}:x".encode()).decode())]
 
 
 @pytest.fixture
 def registry(rules_file):
-    registry = RegistryDouble(rules=AccessRules(rules_file), log_ins=Users(), needs_user=True)
+    registry = RegistryDouble(
+        rules=AccessRules(rules_file), log_ins=Users(), identifies=True, needs_user=True
+    )
     for number, subject in enumerate(("orders-value", "payments", "public", ":.dev:orders")):
         body = {"schema": record(f"f{number}")}
         assert registry.json("POST", f"/subjects/{subject}/versions", body, as_user("root"))[0] == 200
@@ -188,6 +190,18 @@ def test_no_way_around_by_contexts_aliases_and_references(registry):
 
 def test_a_log_in_is_no_matter_for_pages_of_operators(rules_file):
     pages = {b"/health": lambda accept: (503, b"application/json", b"{}")}
-    registry = RegistryDouble(rules=AccessRules(rules_file), log_ins=Users(), needs_user=True, pages=pages)
+    registry = RegistryDouble(
+        rules=AccessRules(rules_file), log_ins=Users(), identifies=True, needs_user=True, pages=pages
+    )
     assert registry.ask("GET", "/health")[0] == 503
     assert registry.ask("POST", "/health", b"{}", as_user("root"))[0] == 404
+
+
+def test_where_nobody_logs_in_only_certificates_say_who_clients_are(rules_file):
+    registry = RegistryDouble(rules=AccessRules(rules_file), identifies=True)
+    body = json.dumps({"schema": record("a")}).encode()
+    path = "/subjects/orders-value/versions"
+    certificate = {"extensions": {"tls": {"client_cert_name": "CN=orders,O=x"}}}
+    assert registry.ask("POST", path, body, as_user("root"))[0] == 403
+    assert registry.ask("POST", path, body, as_user("root"), certificate)[0] == 200
+    assert registry.ask("GET", "/config", headers=as_user("root"), scope=certificate)[0] == 403
