@@ -22,6 +22,7 @@ from bowstring.engine.broker.registry_lookups import (
     RegistryUnavailable,
     SchemaKey,
 )
+from bowstring.engine.configs import REGISTRY_CONFIG
 from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def lookups_of(*, configs: "BrokerConfigs") -> RegistryLookups:
         ValueError: an address is not one of HTTP.
     """
     return RegistryLookups(
-        configs.value("confluent.schema.registry.url"),
+        configs.value(REGISTRY_CONFIG),
         user_info=configs.value("confluent.basic.auth.user.info") or "",
         trusted=configs.value("confluent.ssl.truststore.location") or "",
     )

@@ -14,9 +14,11 @@ from bowstring.engine.configs.broker_configs import (
 )
 from bowstring.engine.configs.config_key import ConfigError, ConfigKey, ConfigType
 from bowstring.engine.configs.table import BROKER_CONFIGS, TOPIC_CONFIGS, broker_key
+from bowstring.engine.configs.table_bowstring import REGISTRY_CONFIG
 
 __all__ = [
     "BROKER_CONFIGS",
+    "REGISTRY_CONFIG",
     "TOPIC_CONFIGS",
     "BrokerConfigs",
     "ConfigError",

@@ -1,5 +1,7 @@
 """Lists the broker configs that Kafka does not have."""
 
+from typing import Final
+
 from bowstring.engine.configs.config_key import (
     APPLIED,
     BOOLEAN,
@@ -15,6 +17,8 @@ from bowstring.engine.configs.config_key import (
     STRING,
 )
 from bowstring.engine.configs.config_key import rows as _rows
+
+REGISTRY_CONFIG: Final = "confluent.schema.registry.url"
 
 # (name, type, default, valid values, importance, how it changes, whether it is acted on, doc[, internal])
 # fmt: off
@@ -42,7 +46,7 @@ BOWSTRING = _rows((
      "by a broker that runs alone: with one replica."),
     ("confluent.basic.auth.user.info", PASSWORD, None, "", MEDIUM, READ_ONLY, APPLIED,
      "user:password for the schema registry of confluent.schema.registry.url."),
-    ("confluent.schema.registry.url", LIST, "", "", MEDIUM, READ_ONLY, APPLIED,
+    (REGISTRY_CONFIG, LIST, "", "", MEDIUM, READ_ONLY, APPLIED,
      "Addresses of a schema registry, as http://registry:8081, for topics with "
      "confluent.value.schema.validation or confluent.key.schema.validation."),
     ("confluent.ssl.truststore.location", STRING, None, "", MEDIUM, READ_ONLY, APPLIED,

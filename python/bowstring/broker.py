@@ -18,7 +18,7 @@ from bowstring.clients.errors import ConfigError
 from bowstring.engine import background, event_log
 from bowstring.engine.broker.broker import Broker as _Broker
 from bowstring.engine.broker.node import NodeLostError
-from bowstring.engine.configs import BrokerConfigs
+from bowstring.engine.configs import REGISTRY_CONFIG, BrokerConfigs
 from bowstring.engine.configs import ConfigError as EngineConfigError
 from bowstring.engine.storage.descriptor_reserve import make_room
 
@@ -44,7 +44,8 @@ class Broker:
         config: Broker configs by Kafka's names, such as ``{"num.partitions": 3}``.
         host: Address to listen on. One that other machines can reach needs
             ``config={"bowstring.listen.unauthenticated": True}``, because clients are not authenticated.
-        registry: Whether a schema registry runs beside it, in a process of its own: see `registry_url`.
+        registry: Whether a schema registry runs beside it, in a process of its own: see `registry_url`. The
+            broker checks with it the schemas of topics with `confluent.value.schema.validation`.
         rest: Whether a REST proxy does: see `rest_url`.
 
     Raises:
@@ -245,18 +246,23 @@ class Broker:
             self._started.set()
 
     async def _serve(self, settings: dict[str, str]) -> None:
-        broker = _Broker(settings)
+        self._http = self._bound_ports()
+        try:
+            if self._http is not None and self._http.registry_url is not None:
+                settings.setdefault(REGISTRY_CONFIG, self._http.registry_url)
+            await self._serve_broker(_Broker(settings))
+        finally:
+            if self._http is not None:
+                self._http.close()
+
+    async def _serve_broker(self, broker: _Broker) -> None:
         broker.open()
         try:
-            self._http = self._bound_ports()
             await self._until_asked(broker)
         except BaseException:
             with suppress(LogError, OSError):  # of the same cause
                 await broker.stop()
             raise
-        finally:
-            if self._http is not None:
-                self._http.close()
         await broker.stop()
 
     def _bound_ports(self) -> "HttpPorts | None":

@@ -18,7 +18,7 @@ from bowstring._native.log.partition_log import LogError
 from bowstring.engine import background, event_log
 from bowstring.engine.broker.broker import Broker
 from bowstring.engine.broker.node import NodeLostError
-from bowstring.engine.configs import BrokerConfigs, ConfigError
+from bowstring.engine.configs import REGISTRY_CONFIG, BrokerConfigs, ConfigError
 from bowstring.engine.configs.files import UnknownConfig, load, with_places
 from bowstring.engine.configs.listener_configs import listener_protocol
 from bowstring.engine.quorum.settings import BROKER
@@ -230,6 +230,9 @@ def main(argv: Sequence[str], *, may_dump_core: bool = False) -> int:
             )
             if not may_dump_core:
                 _protect(configs)
+            children = Children(arguments.console, arguments.registry_port, arguments.rest_port)
+            if children.registry_url is not None:
+                settings.configs.setdefault(REGISTRY_CONFIG, children.registry_url)
             broker = node_of(settings.configs)
             notify(STATUS="opening the logs")
             broker.open()
@@ -241,7 +244,6 @@ def main(argv: Sequence[str], *, may_dump_core: bool = False) -> int:
         asyncio.set_event_loop(loop)
         background.log_failures(loop)
         try:
-            children = Children(arguments.console, arguments.registry_port, arguments.rest_port)
             loop.run_until_complete(run(broker, signals, children))
         except (ConfigError, DataDirectoryError) as error:
             print(f"bowstring: {with_places(str(error), arguments.config)}", file=sys.stderr)
@@ -308,6 +310,11 @@ class Children:
         self._console = console
         self._running: list[SupervisedChild] = []
         self._ports = None if registry is None and rest is None else _bound_ports(registry, rest)
+
+    @property
+    def registry_url(self) -> str | None:
+        """The address of the registry; None for none."""
+        return None if self._ports is None else self._ports.registry_url
 
     def start(self, broker: "Broker | ControllerNode") -> None:
         """Starts them. A node without listeners for clients has none."""
