@@ -29,8 +29,8 @@ PROMOTIONS = {
     "bytes": frozenset({"string"}),
     "string": frozenset({"bytes"}),
 }
-# Pairs of types, fields and branches that one check looks at, besides one for every few characters of text.
-# Only schemas made for it, with thousands of types of one name in two unions, have more.
+# Types, fields, branches, symbols and aliases that one check looks at, besides one for every few characters
+# of text. Only schemas made for it, with thousands of types of one name in two unions, have more.
 STEPS_MAX = 100_000
 CHARACTERS_PER_STEP = 4
 # More differences than anyone reads; types that are used often would multiply theirs.
@@ -119,6 +119,7 @@ class _Comparer:
             here = (place, "items" if reader.kind == "array" else "values")
             found = _at_once(reader.items, writer.items, here)
             return (yield reader.items, writer.items, here) if found is None else found
+        self._steps -= len(reader.aliases) + len(reader.symbols) + len(writer.symbols)
         found = _names(reader, writer, (place, "name"))
         found += _sizes(reader, writer, (place, "size"))
         found += _symbols(reader, writer, (place, "symbols"))
@@ -161,7 +162,7 @@ class _Comparer:
     def _fields(self, reader: AvroType, writer: AvroType, place: Place) -> Comparison:
         found: Found = []
         for position, field in enumerate(reader.fields.values()):
-            self._steps -= 1
+            self._steps -= 1 + len(field.aliases)
             here = (place, str(position))
             matching = _matching(writer, field)
             if len(matching) > 1:

@@ -156,6 +156,9 @@ def test_unions_made_to_take_long_are_incompatible():
         return [fixed(size, f"{space}{i}.X") for i in range(450)]
 
     assert found(same_names("a", 1), same_names("b", 2)) == ["COMPARISON_TOO_LARGE /"]
+    reader = [record(field("f", "int", aliases=[f"a{i}" for i in range(4000)]), name="R")]
+    writer = [record(field("f", "int"), name=f"n{i}.R") for i in range(400)]
+    assert found(reader, writer) == ["COMPARISON_TOO_LARGE /"]
     distinct = [fixed(1, f"X{i}") for i in range(2000)]
     assert found(distinct, distinct) == []
 
