@@ -16,6 +16,10 @@ Answering = Callable[[Scope, Receive, Send], Awaitable[None]]
 JSON = (b"content-type", b"application/json")
 
 
+class BrokenStreamError(Exception):
+    """An answer could not be sent to its end, and its form has no way to say so: the connection is cut."""
+
+
 class Answer:
     """An answer whose body is known.
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from bowstring.clients.errors import AuthenticationError, ClientError
-from bowstring.rest.answer import Answer, Answering, Receive, Scope, Send, failure
+from bowstring.rest.answer import Answer, Answering, BrokenStreamError, Receive, Scope, Send, failure
 from bowstring.rest.call import Call
 from bowstring.rest.callers import Caller, Callers
 from bowstring.rest.client_failure import http_error
@@ -108,7 +108,13 @@ class RestApp:
         except Exception as error:
             _log.exception("%s %s failed", scope["method"], scope.get(ROUTE, "an unknown path"))
             answering = failure(http_error(error))
-        await answering(scope, receive, send)
+        try:
+            await answering(scope, receive, send)
+        except BrokenStreamError:
+            raise  # is logged; the server cuts the connection
+        except Exception:
+            _log.exception("%s %s broke off", scope["method"], scope.get(ROUTE, "an unknown path"))
+            raise
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answering:
         raw: str = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").partition("?")[0]

@@ -68,6 +68,8 @@ def _operation(each: Operation) -> dict[str, Any]:
         "responses": {str(each.status): _success(each)}
         | {code: _failure(text) for code, text in _ERRORS.items()},
     }
+    if each.streams:
+        found["x-streaming"] = True
     if each.body is not None:
         found["requestBody"] = {
             "required": True,

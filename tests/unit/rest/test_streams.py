@@ -118,6 +118,24 @@ def test_callers_that_leave_free_their_streams(bootstrap, new_topic, monkeypatch
     run(bootstrap, program)
 
 
+def test_a_stream_too_many_sends_nothing(bootstrap, new_topic):
+    topic = new_topic()
+
+    async def program(app, cluster):
+        requests = [Request(app, "POST", f"{cluster}/topics/{topic}/records") for _ in range(2)]
+        running = []
+        for each in requests:
+            running.append(asyncio.ensure_future(each.run()))
+            each.put(RECORD % 1)
+            await wait_until_async(lambda each=each: each.status)
+        assert [each.status for each in requests] == [200, 429]
+        requests[0].put(RECORD % 2, more=False)
+        await asyncio.gather(*running)
+        assert [each["offset"] for each in requests[0].answers] == [0, 1]
+
+    run(bootstrap, program, streams_of_one=1)
+
+
 def test_a_stream_without_records_ends(bootstrap, new_topic):
     topic = new_topic()
 

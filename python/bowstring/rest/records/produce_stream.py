@@ -70,6 +70,7 @@ class ProduceStream:
         self._read_all = False
         self._started = False
         self._refusal: tuple[int, str] | None = None
+        self._failure = EMPTY  # of a request without a record
         place = json.encode({"cluster_id": cluster_id, "topic_name": topic})[1:-1] + b","
         bytes_max = call.options.record_bytes_max * 4 // 3 + JSON_OVERHEAD_BYTES
         self.lines = ProduceLines(producer, topic, place, explain, self._changed, self._encode, bytes_max)
@@ -123,6 +124,8 @@ class ProduceStream:
                     return
         except TimeoutError:
             self.lines.refuse(408, f"no record came for {self._call.options.idle_s:g} s; the stream ends")
+        except HttpError as error:
+            self._failure = error
         except Exception as error:
             self.lines.refuse(*explain(error))
         finally:
@@ -182,7 +185,7 @@ class ProduceStream:
         if self._started:
             await send({"type": "http.response.body", "body": b""})
         else:
-            await failure(EMPTY)(scope, self._call.receive, send)
+            await failure(self._failure)(scope, self._call.receive, send)
 
     async def _send(self, send: Send, body: bytes) -> None:
         if not self._started:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import json
 
 from bowstring.clients.errors import ClientError
-from bowstring.rest.answer import Receive, Scope, Send
+from bowstring.rest.answer import BrokenStreamError, Receive, Scope, Send
 from bowstring.rest.client_failure import http_error
 from bowstring.rest.records.content_coding import coding_of
 from bowstring.rest.records.record_query import EVENTS, MEDIA, NDJSON, RecordQuery
@@ -29,10 +29,6 @@ _log = logging.getLogger("bowstring.rest")
 KEEP_ALIVE_S = 15.0
 _END = b"\0"
 """Stands for the end of a reading: no piece is this."""
-
-
-class BrokenStreamError(Exception):
-    """Records could not be read to their end, and the form has no way to say so: the connection is cut."""
 
 
 class RecordStream:
