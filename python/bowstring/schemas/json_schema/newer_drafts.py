@@ -312,12 +312,10 @@ class NewerDraftsLoader(SchemaLoader):
 
 
 def _whole(raw: dict[str, Any], keyword: str, place: Place) -> int:
-    """Returns a length; digits behind the point do not count."""
+    """Returns a length, at most the largest integer of 32 bits; digits behind the point do not count."""
     length = number_at(raw, keyword, place)
     assert length is not None
-    if not -_MOST_ITEMS <= length <= _MOST_ITEMS:
-        raise fault(place.inside(keyword), "must be an integer of 32 bits")
-    return int(length)
+    return int(min(max(length, -_MOST_ITEMS), _MOST_ITEMS))
 
 
 def _without_all_of(node: Node) -> list[Node]:

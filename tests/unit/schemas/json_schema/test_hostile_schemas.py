@@ -1,6 +1,7 @@
 """Schemas that are made to take forever, and such that refer to themselves."""
 
 import json
+import random
 
 import pytest
 
@@ -207,3 +208,114 @@ def test_deep_combinations_are_compared():
 
     assert kinds(deep("{}"), deep("{}")) == []
     assert kinds(deep("{}"), deep('{"type":"string"}')) == ["COMBINED_TYPE_SUBSCHEMAS_CHANGED"]
+
+
+KEYWORDS = [
+    "$schema",
+    "$id",
+    "id",
+    "$ref",
+    "$anchor",
+    "$dynamicRef",
+    "$dynamicAnchor",
+    "$recursiveRef",
+    "$defs",
+    "definitions",
+    "title",
+    "description",
+    "default",
+    "type",
+    "enum",
+    "const",
+    "not",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "then",
+    "else",
+    "format",
+    "pattern",
+    "minLength",
+    "multipleOf",
+    "minimum",
+    "exclusiveMaximum",
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "propertyNames",
+    "required",
+    "minProperties",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "unevaluatedProperties",
+    "items",
+    "prefixItems",
+    "additionalItems",
+    "unevaluatedItems",
+    "contains",
+    "minContains",
+    "maxContains",
+    "maxItems",
+    "uniqueItems",
+    "readOnly",
+    "deprecated",
+    "connect.type",
+    "examples",
+]
+SCRAPS = [
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1.5,
+        1e300,
+        1 << 70,
+        "",
+        "a",
+        "#",
+        "#/",
+        "#a",
+        "#/definitions/a",
+        "#/%",
+        "a:",
+        "//[",
+    ),
+    *(
+        "string",
+        ["string", "null"],
+        [],
+        [1],
+        ["a"],
+        [{}],
+        [[]],
+        {},
+        {"a": {}},
+        {"a": 1},
+        {"a": ["b"]},
+        {"": False},
+    ),
+    *({"$ref": "#"}, {"a": {"$ref": "#/definitions/a"}}, {"$id": "b", "$ref": "c"}, "(", "^a", "(?=a)"),
+]
+
+
+@pytest.mark.parametrize("draft", [{}, {"$schema": "http://json-schema.org/draft-04/schema#"}, NEW])
+def test_scraps_of_schemas_are_compared_or_refused(draft):
+    source = random.Random(29)
+    accepted = [schema({})]
+    for _ in range(1500):
+        value = {keyword: source.choice(SCRAPS) for keyword in source.sample(KEYWORDS, source.randint(1, 3))}
+        if source.random() < 0.5:
+            value = {source.choice(["items", "not"]): value, "definitions": {"a": source.choice(SCRAPS)}}
+        try:
+            parsed = schema({**draft, **value})
+        except InvalidSchemaError as error:
+            assert len(str(error).splitlines()) == 1
+            continue
+        assert parsed.normalized().differences(parsed) == []
+        parsed.differences(source.choice(accepted))
+        accepted.append(parsed)
+    assert len(accepted) > 200

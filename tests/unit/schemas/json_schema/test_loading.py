@@ -53,7 +53,7 @@ def test_a_schema_says_its_name_and_fields():
         ({"properties": []}, "#/properties"),
         ({"required": [1]}, "#/required/0"),
         ({"minimum": "1"}, "#/minimum"),
-        ({"minItems": 1e10}, "#/minItems"),
+        ({"minItems": "1"}, "#/minItems"),
         ({"allOf": {}}, "#/allOf"),
         ({"anyOf": [1]}, "#/anyOf/0"),
         ({"enum": "a"}, "#/enum"),
@@ -91,6 +91,14 @@ def test_a_root_of_another_type_is_refused(text):
 def test_what_a_draft_does_not_have_is_refused(value):
     with pytest.raises(InvalidSchemaError):
         schema(value)
+
+
+def test_lengths_of_later_drafts_may_be_of_any_size():
+    one, large = ({**DRAFT_2020, "minItems": length} for length in (1.9, 1e300))
+    assert changes(one, {**DRAFT_2020, "minItems": 1}) == []
+    assert changes(one, large) == ["MIN_ITEMS_INCREASED"]
+    with pytest.raises(InvalidSchemaError, match="32 bits"):
+        schema({"minItems": 1 << 31})
 
 
 def test_keywords_of_other_drafts_are_not_compared():
@@ -213,3 +221,13 @@ def test_chains_of_references_are_followed(draft):
 
     assert changes(chained({"type": "string"}), chained({"type": "null"})) == ["TYPE_CHANGED"]
     assert changes(chained({"type": "string"}), {**draft, "items": {"type": "string"}}) == []
+
+
+def test_schemas_of_different_drafts_are_compared():
+    older = {"items": [{"type": "string"}], "additionalItems": False, "definitions": {"x": {}}}
+    newer = {**DRAFT_2020, "prefixItems": [{"type": "string"}], "items": False}
+    assert changes(older, newer) == changes(newer, older) == []
+    assert (
+        changes({**DRAFT_4, "dependencies": {"a": ["b"]}}, {**DRAFT_2019, "dependentRequired": {"a": ["b"]}})
+        == []
+    )
