@@ -75,7 +75,7 @@ def test_serve_names_a_port_in_use(tmp_path):
         port = broker.registry_url.rpartition(":")[2]
         process = Process("--data", str(tmp_path), "--port", "0", "--registry-port", port, wait=False)
         process.wait_for_text("choose another port")
-        assert process.stop() == 1
+        assert process.process.wait(HANG_S) == 1
 
 
 def test_two_registries_share_schemas_and_forward_writes():
