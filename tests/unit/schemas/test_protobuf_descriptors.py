@@ -273,6 +273,12 @@ def test_hostile_descriptors_are_refused():
         parse(in_base64(file))
 
 
+def test_strings_of_descriptors_are_utf_8():
+    file = descriptor_pb2.FileDescriptorProto(package="aaaa").SerializeToString()
+    with pytest.raises(InvalidSchemaError, match="package of the descriptor is not UTF-8"):
+        parse(in_base64(file.replace(b"aaaa", b"a\xffaa")))
+
+
 def test_text_is_parsed_without_loading_protobuf():
     code = (
         "import sys; from bowstring.schemas.protobuf import parse\n"

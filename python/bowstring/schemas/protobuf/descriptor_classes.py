@@ -65,9 +65,23 @@ def parse_file(serialized: bytes) -> Any:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
-        return kind.FromString(serialized)
+        found = kind.FromString(serialized)
     except DecodeError as error:
         raise InvalidSchemaError(f"the bytes are not a FileDescriptorProto: {error}") from None
+    _check_strings(found)
+    return found
+
+
+def _check_strings(descriptor: Any) -> None:
+    """Checks that strings are UTF-8: protobuf returns bytes for those of proto2 that are not."""
+    pending = [descriptor]
+    while pending:
+        for field, value in pending.pop().ListFields():
+            values = value if is_repeated(field) else (value,)
+            if field.message_type is not None:
+                pending.extend(values)
+            elif field.type == field.TYPE_STRING and any(isinstance(each, bytes) for each in values):
+                raise InvalidSchemaError(f"the {field.name} of the descriptor is not UTF-8")
 
 
 def metadata_of(options: Any, name: str) -> Any:
