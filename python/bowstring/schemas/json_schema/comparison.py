@@ -68,10 +68,18 @@ class Comparison:
         Raises:
             InvalidSchemaError: The comparison takes too many steps.
         """
+        changes: Changes | None = None
         while True:
             self._done = {}
+            self._underway = set()
             self._has_assumed = False
-            changes = self._run(original, update)
+            try:
+                changes = self._run(original, update)
+            except InvalidSchemaError:
+                # What is incompatible in spite of all assumptions remains so.
+                if changes is None or changes.is_compatible:
+                    raise
+                return changes
             incompatible = {key: each for key, each in self._done.items() if not each.is_compatible}
             if not self._has_assumed or incompatible.keys() == self._incompatible.keys():
                 return changes

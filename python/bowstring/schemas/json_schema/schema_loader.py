@@ -5,6 +5,7 @@ Nothing here recurses: a chain of references may be as long as it likes.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ LONGEST_URI = 4096
 _INT_LIMIT = 1 << 31
 _STEPS_OF_PATTERN = 20
 _NOTHING = object()
+_UNPRINTABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]")
 # Path from the root of a document, the last step first.
 Path = tuple["Path", str] | None
 
@@ -250,14 +252,15 @@ def read_references(references: Mapping[str, str]) -> dict[str, Any]:
         try:
             documents[name] = with_bridged_definitions(read_json(text))
         except InvalidSchemaError as error:
-            raise InvalidSchemaError(f"reference {shortened(name)}: {error}") from None
+            raise InvalidSchemaError(f"reference {shortened(name)!r}: {error}") from None
     return documents
 
 
 def fault(place: Place, rule: str, value: Any = _NOTHING) -> InvalidSchemaError:
     """Returns the error that names `place`, its rule and the type of what is there instead."""
     instead = "" if value is _NOTHING else f", not {_type_name(value)}"
-    return InvalidSchemaError(f"{place} {rule}{instead}")
+    text = f"{place} {rule}{instead}"
+    return InvalidSchemaError(_UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def shortened(text: str) -> str:

@@ -185,8 +185,15 @@ def test_references_to_nowhere_are_refused_and_nothing_is_fetched(draft, referen
         schema({**draft, "type": "object", "properties": {"a": {"$ref": reference}}})
 
 
+def test_errors_have_one_line():
+    for value in ({"properties": {"a\nb\u2028": {"type": "c\rd"}}}, {"$ref": "#/\n"}, {"pattern": "(\n"}):
+        with pytest.raises(InvalidSchemaError) as caught:
+            schema(value)
+        assert len(str(caught.value).splitlines()) == 1
+
+
 def test_a_bad_reference_is_named():
-    with pytest.raises(InvalidSchemaError, match=r"reference other\.json: line 1"):
+    with pytest.raises(InvalidSchemaError, match=r"reference 'other\.json': line 1"):
         parse('{"$ref": "other.json"}', [ResolvedReference("other.json", "s", 1, "{")])
     with pytest.raises(InvalidSchemaError, match=r"^other\.json#/type "):
         parse('{"$ref": "other.json"}', [ResolvedReference("other.json", "s", 1, '{"type": "x"}')])
