@@ -13,7 +13,7 @@ from bowstring.schemas.resolved_reference import ResolvedReference
 if TYPE_CHECKING:
     from bowstring.schemas.parsed_schema import ParsedSchema
 
-_CHARS_MAX = 32 << 20  # of the texts; what is parsed takes several times as much
+_CHARS_MAX = 8 << 20  # of the texts; what is parsed takes up to ten times as much
 _COUNT_MAX = 2000  # a text in a request, and the canonical one
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import tracemalloc
 
 import pytest
 
@@ -9,7 +10,7 @@ from bowstring.registry import topic_records as records
 from bowstring.registry.operations import configs, contexts, deletion, modes, registration
 from bowstring.registry.operations.schemas import schema_by_id
 from bowstring.registry.registry_error import RegistryError
-from bowstring.registry.registry_image import has_prefix
+from bowstring.registry.registry_image import RegistryImage, has_prefix
 from bowstring.registry.schema_record import SchemaRecord
 from bowstring.registry.topic_records import TopicKey
 from tests.support.registry_log import RegistryLog, compacted, said
@@ -83,6 +84,24 @@ def test_the_highest_id_survives_compaction():
         log.do(deletion.decide_delete_subject, 's-"string"', permanent=permanent)
     log.image = log.again(compacted(log.records))
     assert log.do(registration.decide_register, "b", {"schema": '"long"'})["id"] == 3
+
+
+def test_a_schema_takes_little_more_memory_than_its_text():
+    """100,000 schemas of 1 KB are to stay below 300 MiB."""
+    count, text = 2000, "x" * 1000
+    entries = []
+    for i in range(count):
+        key = records.encode_key(TopicKey("SCHEMA", f"topic-{i}-value", 1))
+        entries.append((key, schema_value(i + 1, f"{i}{text}", f"topic-{i}-value")))
+    image = RegistryImage()
+    tracemalloc.start()
+    try:
+        for offset, (key, value) in enumerate(entries):
+            image.apply(key, value, offset, 1000)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < count * (len(text) + 1000)
 
 
 @pytest.mark.parametrize(
