@@ -25,11 +25,11 @@ cdef int64_t key_size(const uint8_t *at, int64_t size, bint indexed) noexcept no
     at += head
     if not get_uvarint64(&at, end, False, VARLONG_MAX_BYTES, &count):
         return 0
-    count >>= 1                 # zig-zag; a negative count becomes a large one
-    if count > INDEXES_MAX:
+    if count & 1 or count >> 1 > INDEXES_MAX:            # zig-zag: odd numbers are negative
         return 0
+    count >>= 1
     while count > 0:
-        if not get_uvarint64(&at, end, False, VARLONG_MAX_BYTES, &index):
+        if not get_uvarint64(&at, end, False, VARLONG_MAX_BYTES, &index) or index & 1:
             return 0
         count -= 1
     return at - begin

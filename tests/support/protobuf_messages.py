@@ -126,3 +126,18 @@ def person_classes() -> tuple[Any, Any]:
     pool.Add(file)
     names = ("shop.Customer", "shop.Cart.Order")
     return tuple(message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in names)  # type: ignore[return-value]
+
+
+def linked_class() -> Any:
+    """Returns a message class whose file imports another one, besides one of Google's."""
+    customer = descriptor_pb2.FileDescriptorProto(name="shop/customer.proto", package="shop", syntax="proto3")
+    customer.message_type.add(name="Buyer").field.add(name="name", number=1, type=9, label=OPTIONAL)
+    file = descriptor_pb2.FileDescriptorProto(name="shop/linked.proto", package="shop", syntax="proto3")
+    file.dependency.append(customer.name)
+    message = file.message_type.add(name="Linked")
+    message.field.add(name="id", number=1, type=3, label=OPTIONAL)
+    message.field.add(name="customer", number=2, type=11, label=OPTIONAL, type_name=".shop.Buyer")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(customer)
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Linked"))
