@@ -285,6 +285,7 @@ def test_editions_are_kept():
         ("/* message A {}", "the comment has no end"),
         ('import "a.proto', "the string has no end"),
         ("message A { reserved 1 bis 2; }", "expected `to`"),
+        ('import "\\xg";', "line 1, column 8: the string has \\x without"),
         ("message A { optional int32 a = 1 [default = {a: 1}]; }", "default must be one value"),
         ('{"type": "record"}', "expected a word"),
         ("message A { extensions 4 to 5 [x = [1 2]]; }", "in the list"),
@@ -382,6 +383,29 @@ def test_parts_of_an_option_are_merged():
   };"""
         in normal
     )
+
+
+def test_types_of_options_are_those_of_the_place():
+    text = """
+    package acme.common;
+    import "google/protobuf/descriptor.proto";
+    message Rules { optional Range range = 1; message Other { } }
+    message Range { optional int64 min = 1; optional int64 max = 2; }
+    extend google.protobuf.FieldOptions { optional Rules rules = 50001; }
+    message A { optional string a = 1 [(rules).range.min = 1, (rules).range.max = 9]; }"""
+    written = """
+  optional string a = 1 [(acme.common.rules) = {
+    range: {
+      max: 9,
+      min: 1
+    }
+  }];"""
+    assert written in parse(text).normalized().canonical
+
+
+def test_sections_that_the_normal_form_empties_leave_a_blank_line():
+    text = "message A { oneof o { group G = 1 { } } } extend A { } service S { }"
+    assert parse(text).normalized().canonical == "\nmessage A {\n}\n\n\nservice S {}\n"
 
 
 # What costs a client little and would cost the registry much.

@@ -59,7 +59,7 @@ class NormalPrinter(ProtoPrinter):
             if each.parenthesized and (found := self._index.find_extension(each.name, scope)) is not None:
                 option = as_map(Option(found[0], each.kind, each.value, parenthesized=True))
             named.setdefault(option.name, []).append(option)
-        return [each for name in sorted(named) for each in self._merging.merged(name, named[name])]
+        return [each for name in sorted(named) for each in self._merging.merged(name, named[name], scope)]
 
     def _types_of(self, types: list[Message | Enum], scope: str) -> list[Message | Enum]:
         kept = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from decimal import ROUND_HALF_EVEN, Context, Decimal
-from math import isinf
+from math import inf, isinf
 
 _DECIMAL = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]-?[0-9]{1,3})?")
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9A-Fa-f]+)|([0-9]+))")
@@ -62,7 +62,10 @@ def _rounded(number: Decimal) -> Decimal:
 
 
 def _single(number: float) -> float:
-    found: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    try:
+        found: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    except OverflowError:
+        return inf
     return found
 
 

@@ -22,40 +22,48 @@ class OptionMerging:
     def __init__(self, index: TypeIndex):
         self._index = index
 
-    def merged(self, name: str, options: list[Option]) -> list[Option]:
-        """Returns options of one name, merged if the extension of this name is not repeated."""
+    def merged(self, name: str, options: list[Option], scope: str) -> list[Option]:
+        """Returns options of one name, merged if the extension of this name is not repeated.
+
+        Args:
+            name: of the options.
+            options: all of this name.
+            scope: where they stand. As in Confluent's registry, types of their fields are resolved there.
+        """
         extension = self._index.extension_named(name)
         if extension is None or extension.label == "repeated" or len(options) == 1:
             return options
         last = options[-1]
-        value = self._singular(extension, [option.value for option in options])
+        value = self._singular(extension, [option.value for option in options], scope)
         return [Option(name, "map" if isinstance(value, dict) else last.kind, value, last.parenthesized)]
 
-    def _singular(self, field: Field, values: list[OptionValue]) -> OptionValue:
+    def _singular(self, field: Field, values: list[OptionValue], scope: str) -> OptionValue:
         """Returns the value of a field that is set more than once: the last, or messages merged."""
         start = max((at + 1 for at, value in enumerate(values) if not isinstance(value, dict)), default=0)
         merged = [value for value in values[start:] if isinstance(value, dict)]
         if not merged:
             return values[-1]
-        message = self._message_of(field)
+        message = self._message_of(field, scope)
         named: dict[str, list[OptionValue]] = {}
         for each in merged:
             for name, value in each.items():
                 named.setdefault(name, []).append(value)
-        return {name: self._merged_values(message, name, found) for name, found in named.items()}
+        return {name: self._merged_values(message, name, found, scope) for name, found in named.items()}
 
-    def _merged_values(self, message: Message | None, name: str, values: list[OptionValue]) -> OptionValue:
+    def _merged_values(
+        self, message: Message | None, name: str, values: list[OptionValue], scope: str
+    ) -> OptionValue:
         if len(values) == 1:
             return values[0]
         field = None if message is None else _field_named(message, name)
         if field is None or field.label == "repeated":
             return _distinct(values)
-        if self._message_of(field) is None:
+        if self._message_of(field, scope) is None:
             return values[-1]
-        return self._singular(field, values)
+        return self._singular(field, values, scope)
 
-    def _message_of(self, field: Field) -> Message | None:
-        found = self._index.find_type(field.type, "")
+    def _message_of(self, field: Field, scope: str) -> Message | None:
+        found = self._index.find_type(field.type, scope)
         return found.declared if found is not None and isinstance(found.declared, Message) else None
 
 

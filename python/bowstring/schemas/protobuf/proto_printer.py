@@ -33,6 +33,8 @@ _ESCAPES = str.maketrans(
     | {character: f"\\{character}" for character in "\\'\""}
 )
 _CONFLUENT = "confluent."
+# A section without lines that has its blank line all the same: the normal form leaves out what is in it.
+EMPTY = [""]
 
 
 class ProtoPrinter:
@@ -71,7 +73,7 @@ class ProtoPrinter:
         ]
         for section in sections:
             if section:
-                lines += ["", *section]
+                lines += ["", *(section if section is not EMPTY else [])]
         return "".join(f"{line}\n" for line in lines)
 
     # What the normalized form does otherwise.
@@ -165,7 +167,7 @@ class ProtoPrinter:
             [self._reserved(each, inner) for each in self._reserveds_of(message.reserveds)],
             self._option_lines(message.options, scope, inner),
             self._fields(message.fields, scope, inner),
-            [line for each in self._oneofs_of(message.oneofs) for line in self._oneof(each, scope, inner)],
+            self._oneofs(message.oneofs, scope, inner),
             [line for each in self._groups_of(message.groups) for line in self._group(each, scope, inner)],
         ]
         if not self._ignore_extensions:
@@ -188,6 +190,10 @@ class ProtoPrinter:
             return [f"{outer}enum {enum.name} {{}}"]
         return [f"{outer}enum {enum.name} {{", *lines, f"{outer}}}"]
 
+    def _oneofs(self, oneofs: list[OneOf], scope: str, level: int) -> list[str]:
+        lines = [line for each in self._oneofs_of(oneofs) for line in self._oneof(each, scope, level)]
+        return lines or (EMPTY if oneofs else [])
+
     def _oneof(self, oneof: OneOf, scope: str, level: int) -> list[str]:
         sections = [
             self._option_lines(oneof.options, scope, level + 1),
@@ -202,11 +208,12 @@ class ProtoPrinter:
         return block(header, [self._fields(group.fields, scope, level + 1)], level)
 
     def _extends(self, extends: list[Extend], scope: str, level: int) -> list[str]:
+        if self._ignore_extensions or not extends:
+            return []
         lines: list[str] = []
-        if not self._ignore_extensions:
-            for each in self._extends_of(extends, scope):
-                lines += block(f"extend {each.name}", [self._fields(each.fields, scope, level + 1)], level)
-        return lines
+        for each in self._extends_of(extends, scope):
+            lines += block(f"extend {each.name}", [self._fields(each.fields, scope, level + 1)], level)
+        return lines or EMPTY
 
     def _service(self, service: Service, scope: str) -> list[str]:
         rpcs = [line for each in service.rpcs for line in self._rpc(each, scope)]
@@ -311,10 +318,13 @@ def block(header: str, sections: list[list[str]], level: int) -> list[str]:
     """Returns the lines of a declaration with braces: a blank line stands between its sections."""
     pad = "  " * level
     lines: list[str] = []
+    is_open = False
     for section in sections:
         if section:
-            lines += [pad, *section] if lines else section
-    return [f"{pad}{header} {{", *lines, f"{pad}}}"] if lines else [f"{pad}{header} {{}}"]
+            lines += [pad] if is_open else []
+            lines += section if section is not EMPTY else []
+            is_open = True
+    return [f"{pad}{header} {{", *lines, f"{pad}}}"] if is_open else [f"{pad}{header} {{}}"]
 
 
 def escaped(text: str) -> str:

@@ -156,7 +156,10 @@ class ProtoReader:
             if found is None:
                 raise self.error("the string has no end; add the quote", start)
             raw = found.group()[:-1]
-            parts.append(unescape(raw))
+            try:
+                parts.append(unescape(raw))
+            except ValueError as error:
+                raise self.error(str(error), start) from None
             if len(parts) > _STRINGS_MAX:
                 raise self.error(f"a string has more than {_STRINGS_MAX:,} parts")
             self.position = found.end()
@@ -164,7 +167,11 @@ class ProtoReader:
 
 
 def unescape(text: str) -> str:
-    """Returns the text that stands between quotes without its escapes."""
+    """Returns the text that stands between quotes without its escapes.
+
+    Raises:
+        InvalidSchemaError: an escape lacks its digits.
+    """
     return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
 
 
@@ -174,6 +181,8 @@ def _unescaped(found: re.Match[str]) -> str:
         return chr(int(hexadecimal, 16))
     if octal is not None:
         return chr(int(octal, 8))
+    if character in "xX":
+        raise InvalidSchemaError("the string has \\x without hexadecimal digits")
     return _NAMED_ESCAPES.get(character, character)
 
 
