@@ -9,10 +9,10 @@ from google.protobuf import descriptor_pb2
 import bowstring
 from bowstring.rest.app import RestApp
 from bowstring.rest.options import RestOptions
+from tests.support.rest_client import RestClient
 from tests.support.schema_registry_double import schema_registry
 from tests.support.served_site import served
 from tests.support.waiting import HANG_S
-from tests.unit.rest.test_v3 import Client
 
 AVRO = json.dumps(
     {
@@ -37,7 +37,7 @@ def registry():
 @pytest.fixture(scope="module")
 def rest(bootstrap, registry):
     with served(RestApp(RestOptions(bootstrap, schema_registry=registry.url))) as site:
-        yield Client(site.port)
+        yield RestClient(site.port)
 
 
 def produce(rest, topic, *values):

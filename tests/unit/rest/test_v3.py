@@ -16,43 +16,15 @@ from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
 from bowstring.rest.app import RestApp
 from bowstring.rest.options import RestOptions
+from tests.support.rest_client import RestClient
 from tests.support.served_site import served
 from tests.support.waiting import HANG_S, wait_until
-
-
-class Client:
-    """Asks one proxy."""
-
-    def __init__(self, port):
-        self.port = port
-        self.cluster = self.ask("GET", "/v3/clusters")[1]["data"][0]["cluster_id"]
-
-    def raw(self, method, path, body=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG_S)
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, body, given)
-        answer = connection.getresponse()
-        return answer, answer.read()
-
-    def ask(self, method, path, body=None, **headers):
-        """(status, JSON) of a request; paths without /v3 are below the cluster."""
-        if not path.startswith("/v3"):
-            path = f"/v3/clusters/{self.cluster}{path}"
-        if body is not None and not isinstance(body, str | bytes):
-            body = json.dumps(body)
-        answer, data = self.raw(method, path, body, **headers)
-        return answer.status, json.loads(data) if data else None
-
-    def lines(self, method, path, body=None, **headers):
-        answer, data = self.raw(method, f"/v3/clusters/{self.cluster}{path}", body, **headers)
-        assert answer.status == 200, data
-        return [json.loads(line) for line in data.splitlines()]
 
 
 @pytest.fixture(scope="module")
 def rest(bootstrap):
     with served(RestApp(RestOptions(bootstrap, record_bytes_max=100_000))) as site:
-        yield Client(site.port)
+        yield RestClient(site.port)
 
 
 def test_the_cluster_and_its_brokers(rest):
@@ -390,7 +362,7 @@ def test_a_tail_shows_new_records_and_goes_on_after_a_break(rest, new_topic):
 def test_streams_are_bounded(bootstrap, new_topic):
     topic = new_topic()
     with served(RestApp(RestOptions(bootstrap, streams_max=2, streams_of_one=2))) as site:
-        rest = Client(site.port)
+        rest = RestClient(site.port)
         produced(rest, topic, 1)
         tails = [Events(rest, f"/topics/{topic}/records?from=earliest") for _ in range(2)]
         assert [tail.next()[1]["offset"] for tail in tails] == [0, 0]

@@ -1,0 +1,1 @@
+"""Measures the REST proxy beside a broker: produce streams, single records, and reads in every format."""
