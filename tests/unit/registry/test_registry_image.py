@@ -51,6 +51,26 @@ def test_an_id_of_another_schema_is_ignored():
     assert [record.text for record in log.image.context(".").of_id(1)] == ['"int"']
 
 
+def test_karapace_deletes_by_empty_values():
+    log = RegistryLog()
+    log.append(SCHEMA_KEY, schema_value(1))
+    log.append(SCHEMA_KEY, b"")
+    log.append(b'{"keytype":"CONFIG","subject":"a","magic":0}', b'{"compatibilityLevel":"FULL"}')
+    log.append(b'{"keytype":"CONFIG","subject":"a","magic":0}', b"")
+    assert (log.image.schema_count(), log.image.configs) == (0, {})
+
+
+def test_texts_that_other_registries_space_in_two_ways_share_an_id():
+    log = RegistryLog()
+    texts = ('{"type":"array","items":"int"}', '{"items": "int", "type": "array"}')
+    for subject, text in zip("ab", texts, strict=True):
+        key = records.encode_key(TopicKey("SCHEMA", subject, 1))
+        log.append(key, schema_value(1, text, subject))
+    assert [record.text for record in log.image.context(".").of_id(1)] == list(texts)
+    assert log.do(registration.decide_register, "c", {"schema": texts[0]})["id"] == 1
+    assert log.do(registration.decide_register, "b", {"schema": texts[0]})["version"] == 1
+
+
 def test_equal_texts_are_kept_once():
     log = RegistryLog()
     log.append(SCHEMA_KEY, schema_value(1))

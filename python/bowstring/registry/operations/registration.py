@@ -165,11 +165,11 @@ def _new_record(image: RegistryImage, request: SchemaRequest, schema_id: int, ve
         metadata=request.metadata,
         rule_set=request.rule_set,
     )
-    for other in context.of_id(schema_id)[:1]:
-        if other.md5 != record.md5 or other.kind != record.kind:
-            raise refusals.not_permitted(
-                f"Id {schema_id} of context '{context.name}' is of another schema; ids never change."
-            )
+    others = context.of_id(schema_id)
+    if others and not any(each.md5 == record.md5 and each.kind == record.kind for each in others):
+        raise refusals.not_permitted(
+            f"Id {schema_id} of context '{context.name}' is of another schema; ids never change."
+        )
     return record
 
 
