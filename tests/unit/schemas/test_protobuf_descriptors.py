@@ -256,6 +256,19 @@ def test_serialized_form_keeps_groups_and_editions():
     assert not fields["a"].has_presence and fields["b"].has_presence
 
 
+def test_editions_go_and_come_back():
+    """Confluent's registry drops the edition from the text, so the features say that there was one."""
+    file = descriptor_pb2.FileDescriptorProto(name="e.proto", syntax="editions", edition=1000)
+    message = file.message_type.add(name="E")
+    message.field.add(name="a", number=1, label=1, type=Field.TYPE_INT32).options.features.field_presence = 2
+    message.field.add(name="b", number=2, label=3, type=Field.TYPE_INT32)
+    schema = parse(in_base64(file))
+    assert schema.canonical.startswith("\nmessage E {\n  optional int32 a = 1 [features = {")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(described(schema))
+    assert not pool.FindMessageTypeByName("E").fields_by_name["a"].has_presence
+
+
 def test_text_that_is_neither_is_refused_as_text():
     for text in ("AAAA", "bm90IGEgZGVzY3JpcHRvcg==", "int32"):
         with pytest.raises(InvalidSchemaError, match="line 1, column"):

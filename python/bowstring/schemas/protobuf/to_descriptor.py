@@ -97,6 +97,9 @@ class _FileWriter:
             self._service(target.service.add(), service)
         self._extends(target.extension, file.extends, scope)
         set_options(target, file.options, "confluent.file_meta")
+        if not file.syntax and not file.edition and _has_features(target):
+            # The text of a descriptor of an edition, which it does not name.
+            target.syntax, target.edition = "editions", _EDITIONS["2023"]
 
     def _message(self, target: Any, message: Message, around: str) -> None:
         scope = f"{around}.{message.name}" if around else message.name
@@ -208,6 +211,18 @@ def _reserve(target: Any, values: Sequence[object], *, after_last: int) -> None:
             target.reserved_range.add(start=value, end=value + after_last)
         elif isinstance(value, tuple):
             target.reserved_range.add(start=value[0], end=value[1] + after_last)
+
+
+def _has_features(target: Any) -> bool:
+    """Whether a descriptor has options that only editions have."""
+    pending = [target]
+    while pending:
+        for field, value in pending.pop().ListFields():
+            if field.name == "features":
+                return True
+            if field.message_type is not None:
+                pending.extend(value if descriptor_classes.is_repeated(field) else (value,))
+    return False
 
 
 def _extension_ranges(target: Any, extensions: Extensions) -> None:
