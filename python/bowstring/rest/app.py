@@ -125,7 +125,7 @@ class RestApp:
         operation, path = self._router.find(scope["method"], raw)
         scope[ROUTE] = operation.path
         caller, fingerprint = await self._caller(scope)
-        self._rate.take(fingerprint)
+        self._rate.take(fingerprint or (scope.get("client") or ("",))[0])
         call = Call(scope, receive, path, caller, self.callers)
         try:
             return await operation.handler(call)

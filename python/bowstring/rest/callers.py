@@ -29,6 +29,8 @@ MISSING_S = 10.0
 MISSING_MAX = 1_000
 CALLS_OF_ONE = 8
 """Calls of one caller at a time; others wait."""
+CALLS_OF_ALL = 32
+"""The same where nobody logs in."""
 
 
 class Caller:
@@ -65,7 +67,7 @@ class Caller:
         self.streams = 0
         self._options = options
         self._threads = threads
-        self._slots = asyncio.Semaphore(CALLS_OF_ONE)
+        self._slots = asyncio.Semaphore(CALLS_OF_ALL if user is None else CALLS_OF_ONE)
         self._lock = threading.Lock()
         self._idle: list[Admin] = []
         self._producer: Producer | None = None
@@ -248,7 +250,8 @@ class Callers:
         Raises:
             HttpError: 429; there are too many.
         """
-        if self.streams >= self.options.streams_max or caller.streams >= self.options.streams_of_one:
+        most, of_one = self.options.streams_max, self.options.streams_of_one
+        if self.streams >= most or (caller.user is not None and caller.streams >= of_one):
             raise HttpError(
                 429, 42901, "too many streams of records are open; end some, or send this again later"
             )

@@ -152,6 +152,8 @@ OBJECTS: dict[str, dict[str, str]] = {
     "UpdateConfigRequestData": {"value": "string"},
     "UpdatePartitionCountRequestData": {"partitions_count": "integer"},
     "AlterConfigBatchRequestData": {"data": "AlterConfigData[]", "validate_only": "~?boolean"},
+    "AlterTopicsConfigBatchRequestData": {"data": "AlterTopicConfigsData[]", "validate_only": "~?boolean"},
+    "AlterTopicConfigsData": {"topic_name": "string", "configs": "AlterConfigData[]"},
     "AlterConfigData": {"name": "string", "value": "~?string", "operation": "~?string"},
     "CreateAclRequestData": _ACL,
     "CreateAclRequestDataList": {"data": "CreateAclRequestData[]"},

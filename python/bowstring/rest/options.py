@@ -23,7 +23,7 @@ class RestOptions:
         batch_entries_max: records of a batch (`records:batch`) at most.
         callers_max: callers whose clients are kept.
         streams_max: streams of records open at a time.
-        streams_of_one: of one caller.
+        streams_of_one: of one caller; without log-ins all are one, and only streams_max counts.
         buffer_memory: bytes of records that a caller's producer holds at most.
         fetch_bytes: bytes that a stream of read records fetches ahead.
         idle_s: clients of a caller that was silent for so long are closed.
@@ -42,7 +42,7 @@ class RestOptions:
     streams_max: int = 100
     streams_of_one: int = 20
     buffer_memory: int = 32 << 20
-    fetch_bytes: int = 16 << 20
+    fetch_bytes: int = 4 << 20
     idle_s: float = 600.0
     linger_ms: float = 2.0
     delivery_s: float = 30.0

@@ -133,7 +133,7 @@ def test_a_stream_too_many_sends_nothing(bootstrap, new_topic):
         await asyncio.gather(*running)
         assert [each["offset"] for each in requests[0].answers] == [0, 1]
 
-    run(bootstrap, program, streams_of_one=1)
+    run(bootstrap, program, streams_max=1)
 
 
 def test_a_stream_without_records_ends(bootstrap, new_topic):

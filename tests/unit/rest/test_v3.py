@@ -88,6 +88,23 @@ def test_configs_of_a_topic(rest, new_topic):
     assert rest.ask("GET", "/topics/no-such/configs")[1]["error_code"] == 40403
 
 
+def test_configs_of_several_topics(rest, new_topic):
+    names = [new_topic(), new_topic(), "no-such-topic"]
+    changes = [{"name": "retention.ms", "value": "88000"}]
+    wanted = {"data": [{"topic_name": name, "configs": changes} for name in names[:2]]}
+    assert rest.ask("POST", "/topics/-/configs:alter", wanted) == (204, None)
+    wanted["data"].append({"topic_name": names[2], "configs": changes})
+    status, found = rest.ask("POST", "/topics/-/configs:alter", wanted)
+    assert status == 207
+    assert [(each["topic_name"], each["error_code"]) for each in found["failures"]] == [(names[2], 40403)]
+    values = [
+        each["value"]
+        for each in rest.ask("GET", "/topics/-/configs")[1]["data"]
+        if each["topic_name"] in names and each["name"] == "retention.ms"
+    ]
+    assert values == ["88000"] * 2
+
+
 def test_configs_of_brokers(rest):
     id = rest.ask("GET", "/brokers")[1]["data"][0]["broker_id"]
     found = rest.ask("GET", f"/brokers/{id}/configs/num.partitions")[1]

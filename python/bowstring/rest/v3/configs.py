@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from bowstring.clients.admin.results import ConfigEntry
+from bowstring.clients.errors import BrokerError
 from bowstring.rest.answer import Answering
 from bowstring.rest.call import Call
-from bowstring.rest.client_failure import bad_request, not_found
+from bowstring.rest.client_failure import bad_request, http_error, not_found
 from bowstring.rest.links import resource_name
 from bowstring.rest.operation import Operations
 
@@ -144,9 +145,14 @@ async def reset_config(call: Call) -> Answering:
 async def alter_configs(call: Call) -> Answering:
     """Changes configs together."""
     wanted = await call.body(AlterConfigsData)
+    return await _alter(call, *_changes(wanted.data), bool(wanted.validate_only))
+
+
+def _changes(wanted: list[AlterConfigData]) -> tuple[dict[str, str], list[str]]:
+    """Returns the configs that get a value, and those that get their default again."""
     set_to: dict[str, str] = {}
     delete: list[str] = []
-    for each in wanted.data:
+    for each in wanted:
         if each.operation == "DELETE":
             delete.append(each.name)
         elif each.operation in (None, "SET"):
@@ -155,7 +161,7 @@ async def alter_configs(call: Call) -> Answering:
             set_to[each.name] = each.value
         else:
             raise bad_request(f"operation of {each.name} is {each.operation!r}; it must be SET or DELETE")
-    return await _alter(call, set_to, delete, bool(wanted.validate_only))
+    return set_to, delete
 
 
 async def _alter(call: Call, set_to: dict[str, str], delete: Iterable[str], validate_only: bool) -> Answering:
@@ -175,6 +181,50 @@ async def _alter(call: Call, set_to: dict[str, str], delete: Iterable[str], vali
 
 def _missing(owner: Owner, name: str) -> Exception:
     return not_found(f"Config {name} cannot be found for {owner.kind} {owner.id}.".replace(" .", "."))
+
+
+class AlterTopicData(Struct):
+    """Changes of the configs of one topic."""
+
+    topic_name: str
+    configs: list[AlterConfigData]
+
+
+class AlterTopicsData(Struct):
+    """Changes of the configs of topics."""
+
+    data: list[AlterTopicData]
+    validate_only: bool | None = None
+
+
+@operations.add(
+    "POST",
+    f"{_CLUSTER}/topics/-/configs:alter",
+    "updateKafkaTopicsConfigBatch",
+    "Changes configs of several topics; answers 207 with the topics that were refused, if any.",
+    body="AlterTopicsConfigBatchRequestData",
+    status=204,
+)
+async def alter_topics_configs(call: Call) -> Answering:
+    """Changes configs of several topics; one refusal does not keep the others."""
+    wanted = await call.body(AlterTopicsData)
+    if len(wanted.data) > TOPICS_MAX:
+        raise bad_request(f"a request changes the configs of at most {TOPICS_MAX} topics")
+    changes = [(_topic(each.topic_name), *_changes(each.configs)) for each in wanted.data]
+    validate_only = bool(wanted.validate_only)
+
+    def alter(admin: Admin) -> list[dict[str, Any]]:
+        failures = []
+        for owner, set_to, delete in changes:
+            try:
+                admin.alter_configs("topic", owner.id, set=set_to, delete=delete, validate_only=validate_only)
+            except BrokerError as error:
+                found = http_error(error)
+                failures.append({"topic_name": owner.id, "error_code": found.code, "message": found.message})
+        return failures
+
+    failures = await call.admin(alter)
+    return call.json({"failures": failures}, 207) if failures else call.nothing()
 
 
 @operations.add(
