@@ -176,6 +176,7 @@ def test_serializers_write_and_read_records(broker, client):
 
 
 def test_operators_see_health_and_metrics(broker, client):
+    client.register_schema("watched", Schema('"int"', "AVRO"))
     client.get_subjects()
     with urllib.request.urlopen(f"{broker.registry_url}/health", timeout=WAIT_S) as answer:
         health = json.load(answer)

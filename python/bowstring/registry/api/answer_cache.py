@@ -58,6 +58,10 @@ class AnswerCache:
         self._answers: dict[Hashable, Answer] = {}
         self._size = 0
 
+    def __len__(self) -> int:
+        """Returns how many answers are kept."""
+        return len(self._answers)
+
     def get(self, image: RegistryImage, key: Hashable) -> Answer | None:
         """Returns the answer to a request; None if there is none for this state of the image."""
         if image is not self._image or image.offset != self._offset:

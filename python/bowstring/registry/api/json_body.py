@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NoReturn
 
 from bowstring.web.http_error import HttpError
+
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_json(body: bytes) -> Any:
@@ -24,7 +27,19 @@ def read_json(body: bytes) -> Any:
         raise HttpError(400, 400, f"the body is no JSON: {_shortened(str(error))}") from error
     if found is None:
         raise HttpError(422, 422, "the body is null; send a JSON object")
+    if _HALF_PAIR.search(body) is not None:
+        _check_text(found)
     return found
+
+
+def _check_text(value: object) -> None:
+    """Refuses texts that are no Unicode: they could be neither stored nor sent."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise HttpError(400, 400, "the body is nested too deeply") from None
+    except UnicodeEncodeError as error:
+        raise HttpError(400, 400, "the body has half of a surrogate pair (\\ud800 to \\udfff)") from error
 
 
 def _refuse_constant(name: str) -> NoReturn:
