@@ -98,7 +98,8 @@ class RegistryProcess:
 
     def register(self, subject: str, schema: str, timeout_s: float) -> tuple[str, Any]:
         """Registers a schema; the kind is "gone" when the process ended, or did not answer."""
-        answered, answer = threading.Event(), []
+        answered = threading.Event()
+        answer: list[Any] = []
         with self._lock:
             self._number += 1
             number = self._number

@@ -14,6 +14,12 @@ from bowstring.clients.consumer.consumer import Consumer
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.producer.producer import Producer
 from bowstring.clients.records import TopicPartition
+from bowstring.protocol.acls import (
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+    ResourcePatternType,
+)
 from bowstring.registry.operations.deletion import decide_delete_subject, decide_delete_version
 from bowstring.registry.operations.registration import decide_register
 from bowstring.registry.registry_error import RegistryError
@@ -303,7 +309,15 @@ def test_a_registry_that_may_not_fence_says_what_it_needs():
     async def life(broker: Broker) -> None:
         chosen = settings(broker, "denied", write_timeout_s=1.0)
         name = chosen.target.transactional_id
-        acl = AclBinding("transactional_id", name, "literal", "User:other", "*", "write", "allow")
+        acl = AclBinding(
+            AclResourceType.TRANSACTIONAL_ID,
+            name,
+            ResourcePatternType.LITERAL,
+            "User:other",
+            "*",
+            AclOperation.WRITE,
+            AclPermissionType.ALLOW,
+        )
         with Admin(broker.bootstrap_servers) as admin:
             admin.create_acls([acl])
         node = RegistryNode(chosen)

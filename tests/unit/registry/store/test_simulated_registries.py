@@ -13,7 +13,7 @@ from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_node import NotLeader
 from tests.support.registry_world import GROUP, LOG, READING, SimulatedLoop, World, note, register
 
-SEEDS, TESTS = 40, 4
+SEEDS, TESTS = 32, 4
 URLS = [f"http://registry-{number}:8081" for number in (1, 2, 3)]
 STEPS = 60
 CALM_S = 120.0
