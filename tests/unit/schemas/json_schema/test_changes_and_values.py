@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 
 from bowstring.schemas.json_schema import parse
-from tests.unit.schemas.json_schema.test_changes import CASES
+from tests.support.json_schema_cases import CASES
 
 VALUES = [
     *(None, True, False, 0, 1, 2, 3, 4, 6, -1, 0.1, 0.2, 1.5, 2.5, 3.5),
