@@ -56,9 +56,10 @@ def normalized(name: str) -> str:
 def in_context_of(parent: str, name: str) -> str:
     """The full name of a subject that is named in a schema, or an alias, of the subject `parent`."""
     own = parse(name)
-    if own.context != DEFAULT_CONTEXT:
+    around = context_of(parent)
+    if own.context != DEFAULT_CONTEXT or around == DEFAULT_CONTEXT:
         return own.name
-    return QualifiedSubject(context_of(parent), name).name
+    return QualifiedSubject(around, name).name
 
 
 def normalized_context(context: str) -> str:
