@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from bowstring.schemas.json_schema.changes import Changes
 from bowstring.schemas.json_schema.compared_values import compare_limits
 from bowstring.schemas.json_schema.nodes import ArrayRules, Node, NodeKind, ObjectRules
-from bowstring.schemas.json_schema.patterns import matcher
 
 if TYPE_CHECKING:
     from bowstring.schemas.json_schema.comparison import Comparison, Steps
@@ -26,9 +25,9 @@ class _Rest:
         is_open: Whether that is anything.
     """
 
-    def __init__(self, rules: ObjectRules, is_asked: bool) -> None:
+    def __init__(self, comparison: Comparison, rules: ObjectRules, is_asked: bool) -> None:
         patterns = rules.patterns if is_asked else {}
-        self._matchers = [(matcher(pattern), schema) for pattern, schema in patterns.items()]
+        self._matchers = [(comparison.matcher(pattern), schema) for pattern, schema in patterns.items()]
         self._schema = schema_of_rest(rules)
         self.is_open = not rules.patterns and is_unlimited(rules)
 
@@ -73,7 +72,7 @@ def _compare_properties(
 ) -> Steps:
     others = len(old.properties.keys() ^ new.properties.keys())
     comparison.spend(others * (len(old.patterns) + len(new.patterns)))
-    old_rest, new_rest = (_Rest(rules, others > 0) for rules in (old, new))
+    old_rest, new_rest = (_Rest(comparison, rules, others > 0) for rules in (old, new))
     for name in {**old.properties, **new.properties}:
         path = f"properties/{name}"
         before, after = old.properties.get(name), new.properties.get(name)

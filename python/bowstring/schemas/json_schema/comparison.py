@@ -26,6 +26,7 @@ from bowstring.schemas.json_schema.compared_values import (
     compare_strings,
 )
 from bowstring.schemas.json_schema.nodes import Node, NodeKind, resolved
+from bowstring.schemas.json_schema.patterns import matcher
 
 # Pairs of schemas and of properties: about a second.
 MOST_STEPS = 250_000
@@ -61,6 +62,7 @@ class Comparison:
         self._incompatible: dict[_Key, Changes] = {}
         self._has_assumed = False
         self._steps = 0
+        self._matchers: dict[str, Callable[[str], bool]] = {}
 
     def compare(self, original: Node, update: Node) -> Changes:
         """Returns what readers of `update` find changed in data of `original`.
@@ -84,6 +86,12 @@ class Comparison:
             if not self._has_assumed or incompatible.keys() == self._incompatible.keys():
                 return changes
             self._incompatible = incompatible
+
+    def matcher(self, pattern: str) -> Callable[[str], bool]:
+        """Returns what says whether a name has a match of `pattern`; compiles each pattern once."""
+        if pattern not in self._matchers:
+            self._matchers[pattern] = matcher(pattern)
+        return self._matchers[pattern]
 
     def spend(self, steps: int) -> None:
         """Counts steps.

@@ -11,7 +11,7 @@ from bowstring.schemas.json_schema.change_kinds import BORNE_BY_LENIENT, BORNE_B
 from bowstring.schemas.json_schema.changes import Changes, described
 from bowstring.schemas.json_schema.comparison import Comparison
 from bowstring.schemas.json_schema.drafts import Draft, draft_of
-from bowstring.schemas.json_schema.json_text import read_json, write_json
+from bowstring.schemas.json_schema.json_text import LARGEST_TEXT, read_json, write_json
 from bowstring.schemas.json_schema.newer_drafts import NewerDraftsLoader
 from bowstring.schemas.json_schema.nodes import Node, NodeKind
 from bowstring.schemas.json_schema.older_drafts import OlderDraftsLoader
@@ -35,6 +35,11 @@ class JsonSchema(ParsedSchema):
     kind: ClassVar[str] = "JSON"
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
+        length = len(text) + sum(map(len, references.values()))
+        if length > LARGEST_TEXT:
+            raise InvalidSchemaError(
+                f"the schema and its references are longer than {LARGEST_TEXT:,} characters together"
+            )
         value = read_json(text)
         self._references = references
         self._canonical = write_json(value)
