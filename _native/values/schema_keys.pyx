@@ -3,6 +3,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp
+from bowstring._native.base.bigendian cimport load_be32
 from bowstring._native.base.varint cimport VARLONG_MAX_BYTES, get_uvarint64
 from bowstring._native.values.column cimport Input, memory_of, rows_get
 
@@ -59,6 +60,10 @@ def schema_groups(Input values not None, bint indexed):
         with nogil:
             for row in range(rows):
                 if rows_get(&values.rows, row, &at, &size):
+                    if not indexed and last_size == ID_KEY_BYTES and size >= ID_KEY_BYTES and (
+                            load_be32(at + 1) == load_be32(last + 1)) and at[0] == 0:
+                        groups[row] = group              # the same id, as nearly always
+                        continue
                     length = key_size(at, size, indexed)
                     if length != last_size or memcmp(at, last, length) != 0:
                         with gil:

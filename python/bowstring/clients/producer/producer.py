@@ -151,6 +151,8 @@ class Producer(TransactionalSending, RecordSender):
     _typed: Mapping[str, str | Format] = {"key": "key", "value": "value"}
     _encode_one: Mapping[str, Callable[[Any], bytes | None]] = {}
     _by_topic: Mapping[str, Any] = {}
+    # Of formats that differ by topic: by "key" or "value", and topic.
+    _encoders: dict[tuple[str, str], Callable[[Any], bytes | None]] = {}  # noqa: RUF012 - see _encode_with
 
     @configurable(PRODUCER)
     def __init__(
@@ -262,6 +264,10 @@ class Producer(TransactionalSending, RecordSender):
         self._encode_one = {what: encode for what, encode in encoders.items() if encode is not None}
         formats = {"key": key, "value": value}
         self._by_topic = {what: form for what, form in formats.items() if hasattr(form, "for_topic")}
+        self._encode_one = {
+            what: each for what, each in self._encode_one.items() if what not in self._by_topic
+        }
+        self._encoders = {}
         by_header = any(form.wire == "headers" for form in self._by_topic.values())
         self.schema_headers = self._with_schema_headers if by_header else None
 
@@ -562,9 +568,13 @@ class Producer(TransactionalSending, RecordSender):
         Raises:
             ConfigError, ValueEncodeError: it is of a wrong type, or the format does not fit it.
         """
-        form = self._by_topic.get(what)
-        encode = self._encode_one.get(what) if form is None else form.for_topic(topic, what).encode_value
-        if encode is None or isinstance(data, bytearray | memoryview):
+        if not _is_object(data):
+            return _to_bytes(data, what)
+        encode = self._encode_one.get(what) or self._encoders.get((what, topic))
+        if encode is None and what in self._by_topic:
+            form = self._by_topic[what].for_topic(topic, what)
+            encode = self._encoders[what, topic] = form.encoder()
+        if encode is None:
             return _to_bytes(data, what, self._typed[what])
         try:
             return encode(data)

@@ -317,6 +317,11 @@ class TopicFormat:
                 error.code,
             ) from None
 
+    def encoder(self) -> Callable[[Any], bytes | None]:
+        """Returns what does the same as `encode_value`. Raises like `prepare`."""
+        writing = self.prepare()
+        return self.encode_value if writing.is_single else writing.format.encode_value
+
     def encode_value(self, value: Any) -> bytes | None:
         """Encodes one value, as `Producer.send` does.
 
