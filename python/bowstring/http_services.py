@@ -15,7 +15,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Awaitable, Sequence
 
 from bowstring.clients.errors import ClientError
-from bowstring.web.credentials import security_settings
+from bowstring.web.credentials import has_sasl, security_settings
 from bowstring.web.listening import Listening
 from bowstring.web.serving import Site, run, serve
 
@@ -71,7 +71,9 @@ async def _serve_registry(site: Site, bootstrap_servers: str, stop: asyncio.Even
     from bowstring.registry.program.registry_options import RegistryOptions
     from bowstring.registry.program.registry_program import RegistryProgram
 
-    options = RegistryOptions(site.listening, bootstrap_servers, security_settings(None))
+    security = security_settings(None)
+    # Who needs a log-in at the broker needs one here: the registry has a user of its own.
+    options = RegistryOptions(site.listening, bootstrap_servers, security, sign_in=has_sasl(security))
     async with RegistryProgram(options, site):
         gc.enable()
         await serve([site], stop)

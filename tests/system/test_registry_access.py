@@ -115,6 +115,28 @@ def test_a_wrong_user_of_the_registry_itself_is_named(broker):
     assert "user of its own" in command.text
 
 
+def test_beside_a_broker_with_log_ins_clients_log_in(monkeypatch):
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    users = " ".join(f'user_{name}="{word}"' for name, word in PASSWORDS.items())
+    config = {
+        "listeners": "OUTER://127.0.0.1:0",
+        "listener.security.protocol.map": "OUTER:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "OUTER",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.outer.plain.sasl.jaas.config": (
+            f'{login} username="registry" password="{PASSWORDS["registry"]}" {users};'
+        ),
+    }
+    monkeypatch.setenv("BOWSTRING_SASL_USERNAME", "registry")
+    monkeypatch.setenv("BOWSTRING_SASL_PASSWORD", PASSWORDS["registry"])
+    with bowstring.Broker(config=config, registry=True) as broker:
+        url = f"{broker.registry_url}/subjects"
+        assert status_of(url) == 401
+        assert status_of(url, "ann", "wrong") == 401
+        assert status_of(url, "ann", PASSWORDS["ann"]) == 200
+
+
 def test_certificates_say_who_clients_are(tmp_path):
     found = authority()
     server, client = found.identity(), found.identity("orders")
