@@ -142,7 +142,9 @@ def test_certificates_say_who_clients_are(tmp_path):
     server, client = found.identity(), found.identity("orders")
     files = {"ca": found.certificate, "server": server.certificate, "server-key": server.key}
     files |= {"client": client.certificate, "client-key": client.key}
-    files["rules"] = b'[[rules]]\nusers = ["CN=orders,O=Bowstring"]\nsubjects = ["*"]\noperations = ["all"]\n'
+    files["rules"] = (
+        b'[[rules]]\nusers = ["CN=orders,O=Bowstring", "CN=localhost,O=Bowstring"]\nsubjects = ["*"]\noperations = ["all"]\n'
+    )
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     options = ("--tls-certificate", "server", "--tls-key", "server-key", "--tls-client-authorities", "ca")
@@ -153,7 +155,13 @@ def test_certificates_say_who_clients_are(tmp_path):
             *("--access-rules", str(tmp_path / "rules")),
         )
         assert command.url.startswith("https://"), command.text
+        other = RegistryCommand(
+            *("-b", broker.bootstrap_servers, *paths, "--client-certificates", "required", "--follower"),
+            *("--leader-authorities", str(tmp_path / "ca")),
+        )
         try:
+            forwarded = write(other.url, tmp_path)
+            assert forwarded["id"] == 1
             for chain, status in ((("client", "client-key"), 200), ((), 403)):
                 context = ssl.create_default_context(cafile=str(tmp_path / "ca"))
                 if chain:
@@ -165,4 +173,15 @@ def test_certificates_say_who_clients_are(tmp_path):
                 except urllib.error.HTTPError as error:
                     assert error.code == status
         finally:
-            assert command.stop() == 0
+            assert (other.stop(), command.stop()) == (0, 0)
+
+
+def write(url, folder):
+    """Registers a schema with the client's certificate."""
+    context = ssl.create_default_context(cafile=str(folder / "ca"))
+    context.load_cert_chain(str(folder / "client"), str(folder / "client-key"))
+    body = json.dumps({"schema": record_schema("a")}).encode()
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(f"{url}/subjects/forwarded/versions", body, headers)
+    with urllib.request.urlopen(request, context=context, timeout=HANG_S) as answer:
+        return json.load(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -12,6 +13,10 @@ from bowstring.web.http_error import HttpError
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
+BODY_S = 60.0
+"""How long the body of a request may take."""
+_CLOSE = (b"connection", b"close")
+"""Of an answer to a request whose body is not read to its end."""
 CLIENTS_MAX = 10_000
 """Clients whose rates are remembered; those used last stay."""
 
@@ -37,7 +42,7 @@ async def read_body(scope: MutableMapping[str, Any], receive: Receive, bytes_max
         bytes_max: of the body; a larger one is refused before it is read where its length is given.
 
     Raises:
-        HttpError: 413, the body is larger; 400, its length is no number.
+        HttpError: 413, the body is larger; 408, it takes more than BODY_S; 400, its length is no number.
         DisconnectedError: the client left.
     """
     length = header(scope["headers"], b"content-length")
@@ -47,6 +52,14 @@ async def read_body(scope: MutableMapping[str, Any], receive: Receive, bytes_max
             raise HttpError(400, 400, "the header Content-Length is no number of bytes")
         if size > bytes_max:
             raise _too_large(bytes_max)
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await _read(receive, bytes_max)
+    except TimeoutError:
+        raise HttpError(408, 408, f"the body did not arrive in {BODY_S:g} s", (_CLOSE,)) from None
+
+
+async def _read(receive: Receive, bytes_max: int) -> bytes:
     message = await receive()
     if message["type"] == "http.disconnect":
         raise DisconnectedError
@@ -71,13 +84,7 @@ async def read_body(scope: MutableMapping[str, Any], receive: Receive, bytes_max
 
 
 def _too_large(bytes_max: int) -> HttpError:
-    # "close": the rest of the body is not read.
-    return HttpError(
-        413,
-        413,
-        f"the body of the request exceeds {bytes_max} bytes; send less",
-        ((b"connection", b"close"),),
-    )
+    return HttpError(413, 413, f"the body of the request exceeds {bytes_max} bytes; send less", (_CLOSE,))
 
 
 class RateLimit:

@@ -73,3 +73,14 @@ def test_no_rate_is_no_bound():
     limit = RateLimit(0)
     for _ in range(100):
         limit.take("a")
+
+
+def test_a_body_that_does_not_come_is_refused(monkeypatch):
+    monkeypatch.setattr("bowstring.web.limits.BODY_S", 0.01)
+
+    async def receive():
+        await asyncio.Event().wait()
+
+    with pytest.raises(HttpError) as refusal:
+        asyncio.run(read_body({"headers": []}, receive, 10))
+    assert (refusal.value.status, dict(refusal.value.headers)) == (408, {b"connection": b"close"})

@@ -46,7 +46,7 @@ class RegistryProgram:
         options.check()
         self._options = options
         self._rules = None if options.access_rules is None else AccessRules(options.access_rules)
-        self._forwarder = Forwarder(_leader_tls(options.leader_authorities))
+        self._forwarder = Forwarder(_leader_tls(options))
         self.site = site or Site("registry", options.listening, "registry")
         target = StoreTarget(
             options.bootstrap_servers, dict(options.security) or None, options.topic, options.group_id
@@ -139,10 +139,20 @@ def _reachable(site: Site) -> str:
     return f"{site.listening.scheme}://{socket.gethostname()}:{site.port}"
 
 
-def _leader_tls(authorities: str | None) -> ssl.SSLContext | None:
-    if authorities is None:
+def _leader_tls(options: RegistryOptions) -> ssl.SSLContext | None:
+    """Returns how to speak to a leader with https: with the registry's own certificate, if it has one.
+
+    Raises:
+        ConfigError: a file cannot be read.
+    """
+    certificate, authorities = options.listening.tls_certificate, options.leader_authorities
+    if certificate is None and authorities is None:
         return None
     try:
-        return ssl.create_default_context(cafile=authorities)
+        context = ssl.create_default_context(cafile=authorities)
+        if certificate is not None:
+            context.load_cert_chain(certificate, options.listening.tls_key)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"cannot read {authorities}: {error}") from error
+        files = ", ".join(filter(None, (authorities, certificate, options.listening.tls_key)))
+        raise ConfigError(f"cannot read {files}: {error}") from error
+    return context
