@@ -70,27 +70,30 @@ def rule_set_from(value: object) -> RuleSet | None:
 
 
 def _rule_from(value: object) -> Rule:
-    given = _mapping(value, "a rule")
-    normal: Rule = {}
-    for name, default in (("name", None), ("doc", None), ("kind", "TRANSFORM"), ("mode", "WRITEREAD")):
-        if (text := given.get(name, default)) is not None or (text := default) is not None:
-            normal[name] = _text(text, f"a rule's {name}")
-    if normal["kind"] not in RULE_KINDS:
-        raise ValueError(f"A rule's kind must be one of {', '.join(RULE_KINDS)}.")
-    if normal["mode"] not in MIGRATION_MODES + DATA_MODES:
-        raise ValueError(f"A rule's mode must be one of {', '.join(MIGRATION_MODES + DATA_MODES)}.")
-    if (kind := given.get("type")) is not None:
-        normal["type"] = _text(kind, "a rule's type")
-    if tags := _texts(given.get("tags"), "a rule's tags"):
-        normal["tags"] = tags
-    if params := _text_mapping(given.get("params"), "a rule's params"):
-        normal["params"] = params
-    for name in ("expr", "onSuccess", "onFailure"):
-        if (text := given.get(name)) is not None:
-            normal[name] = _text(text, f"a rule's {name}")
+    """A rule with its members in Confluent's order, without empty ones."""
+    given = dict(_mapping(value, "a rule"))
+    if given.get("kind") is None:
+        given["kind"] = RULE_KINDS[0]
+    if given.get("mode") is None:
+        given["mode"] = "WRITEREAD"
+    if given["kind"] not in RULE_KINDS or given["mode"] not in MIGRATION_MODES + DATA_MODES:
+        modes = ", ".join(MIGRATION_MODES + DATA_MODES)
+        raise ValueError(f"A rule's kind is one of {', '.join(RULE_KINDS)}, and its mode one of {modes}.")
     disabled = given.get("disabled") or False
     if not isinstance(disabled, bool):
         raise ValueError("A rule's disabled must be true or false.")
+    normal: Rule = {}
+    for name in ("name", "doc", "kind", "mode", "type", "tags", "params", "expr", "onSuccess", "onFailure"):
+        member = given.get(name)
+        what = f"a rule's {name}"
+        if name == "tags":
+            member = _texts(member, what)
+        elif name == "params":
+            member = _text_mapping(member, what)
+        elif member is not None:
+            member = _text(member, what)
+        if member:
+            normal[name] = member
     normal["disabled"] = disabled
     return normal
 

@@ -125,7 +125,7 @@ def decode_schema(value: bytes, timestamp_ms: int | None = None) -> SchemaRecord
         _number(members, "id"),
         "AVRO" if members.get("schemaType") is None else _text(members, "schemaType"),
         _text(members, "schema"),
-        references=references_from(references) if references else (),
+        references=references_from(_with_names(references)) if references else (),
         metadata=None if metadata is None else metadata_from(metadata),
         rule_set=None if rule_set is None else rule_set_from(rule_set),
         deleted=members.get("deleted") is True,
@@ -141,7 +141,10 @@ def encode_schema(record: SchemaRecord) -> bytes:
         members["md5"] = base64.b64encode(record.md5).decode()
     members["schemaType"] = record.kind
     if record.references:
-        members["references"] = [reference._asdict() for reference in record.references]
+        members["references"] = [
+            {name: member for name, member in reference._asdict().items() if member != ""}
+            for reference in record.references
+        ]
     if record.metadata is not None:
         members["metadata"] = record.metadata
     if record.rule_set is not None:
@@ -168,6 +171,13 @@ def references_from(value: object) -> tuple[SchemaReference, ...]:
             raise ValueError("a reference's version must be a whole number up to 2^31-1.")
         found.append(SchemaReference(_text(item, "name"), _text(item, "subject"), version))
     return tuple(found)
+
+
+def _with_names(references: object) -> object:
+    """References with the empty members that Confluent's writer leaves out."""
+    if not isinstance(references, list):
+        return references
+    return [{"name": "", "subject": "", **item} if isinstance(item, dict) else item for item in references]
 
 
 def decode_config(value: bytes) -> dict[str, Any]:

@@ -89,6 +89,17 @@ def test_schemas_read_back_as_they_were_written():
     assert read.timestamp_ms == 5
 
 
+def test_empty_texts_are_left_out_as_confluent_does():
+    record = SchemaRecord("", 1, 1, "AVRO", "x", references=(SchemaReference("", "b", 1),))
+    written = (
+        b'{"version":1,"id":1,"schemaType":"AVRO","references":[{"subject":"b","version":1}],'
+        b'"schema":"x","deleted":false}'
+    )
+    assert records.encode_schema(record) == written
+    read = records.decode_schema(written)
+    assert (read.subject, read.references, read.md5) == ("", record.references, record.md5)
+
+
 def test_schemas_of_earlier_registries_have_no_type_and_may_lack_deleted():
     read = records.decode_schema(b'{"subject":"a","version":1,"id":1,"schema":"\\"int\\""}')
     assert (read.kind, read.deleted, read.references, read.metadata) == ("AVRO", False, (), None)
@@ -112,6 +123,8 @@ def test_the_hash_of_encrypted_metadata_is_kept():
         b'{"subject":"a","version":1,"id":-1,"schema":"x"}',
         b'{"subject":"a","version":1,"id":1,"schema":"\\ud800"}',
         b'{"subject":"a","version":1,"id":1,"schema":"x","references":[{"name":"x"}]}',
+        b'{"subject":"a","version":1,"id":1,"schema":"x","references":["x"]}',
+        b'{"subject":"a","version":1,"id":1,"schema":"x","references":{"a":1}}',
         b'{"subject":"a","version":1,"id":1,"schema":"x","metadata":[]}',
         b'{"subject":"a","version":1,"id":1,"schema":"x","ruleSet":{"domainRules":[{"mode":"SIDEWAYS"}]}}',
         b'{"subject":"a","version":1,"id":1,"schema":"x","md5":"AAEC"}',
