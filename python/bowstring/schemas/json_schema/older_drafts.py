@@ -60,6 +60,9 @@ class OlderDraftsLoader(SchemaLoader):
         except ValueError:
             raise InvalidSchemaError(f"#/{draft.id_keyword} or the name of a reference is no URI") from None
         self._documents: dict[str, Document] = {}
+        own_uri = base.partition("#")[0]
+        if own_uri and own_uri not in self._texts:
+            self._documents[own_uri] = self._root
 
     def load_root(self) -> Node:
         """Returns the node of the schema.

@@ -139,6 +139,22 @@ def test_references_lead_to_other_schemas_and_their_parts(draft, reference):
         assert found == ([expected] if expected else ["PROPERTY_REMOVED_FROM_OPEN_CONTENT_MODEL"])
 
 
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize("reference", ["http://example.com/a/b.json", "b.json", "#"])
+def test_a_schema_refers_to_itself_by_its_id(draft, reference):
+    keyword = "id" if draft is DRAFT_4 else "$id"
+
+    def with_target(target):
+        return {
+            **draft,
+            keyword: "http://example.com/a/b.json",
+            "items": {"$ref": f"{reference.removesuffix('#')}#/definitions/x"},
+            "definitions": {"x": target},
+        }
+
+    assert changes(with_target({"minimum": 1}), with_target({"minimum": 2})) == ["MINIMUM_INCREASED"]
+
+
 def test_references_are_relative_to_the_id():
     other = ("other.json", {"type": "string"})
     for draft in (DRAFT_6, DRAFT_2020):
