@@ -5,63 +5,57 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bowstring.cli.command_config import CommandConfig
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, Bootstrap
+from bowstring.cli.registry import (
+    ClientCertificates,
+    Listen,
+    ListenUnauthenticated,
+    Port,
+    TlsCertificate,
+    TlsClientAuthorities,
+    TlsKey,
+)
+
+SchemaRegistry = Annotated[
+    str | None,
+    typer.Option(
+        "--schema-registry",
+        metavar="URL",
+        envvar="BOWSTRING_SCHEMA_REGISTRY",
+        help="Schema registry of Avro, Protobuf and JSON Schema values; it gets the user of each caller, "
+        "unless the address has one.",
+    ),
+]
+RequestBytes = Annotated[
+    int, typer.Option("--request-bytes", help="Size of a request's body at most; streams have no bound.")
+]
+RecordBytes = Annotated[int, typer.Option("--record-bytes", help="Size of a record at most.")]
+Streams = Annotated[int, typer.Option("--streams", help="Streams of records open at a time.")]
+Rate = Annotated[float, typer.Option("--rate", help="Requests of each caller in a second; 0: no bound.")]
+AccessLog = Annotated[bool, typer.Option("--access-log", help="Write a line for each request to stderr.")]
 
 
 def rest(
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
-    port: Annotated[int, typer.Option("--port", help="Port; 0: any free port.")] = 8082,
-    listen: Annotated[
-        str, typer.Option("--listen", metavar="ADDRESS", help="Address to listen on.")
-    ] = "127.0.0.1",
+    port: Port = 8082,
+    listen: Listen = "127.0.0.1",
+    listen_unauthenticated: ListenUnauthenticated = False,
     command_config: CommandConfig = None,
-    schema_registry: Annotated[
-        str | None,
-        typer.Option(
-            "--schema-registry",
-            metavar="URL",
-            envvar="BOWSTRING_SCHEMA_REGISTRY",
-            help="Schema registry of Avro, Protobuf and JSON Schema values; it gets the user of each caller, "
-            "unless the address has one.",
-        ),
-    ] = None,
-    tls_certificate: Annotated[
-        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM certificate, for https.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM key of the certificate.")
-    ] = None,
-    tls_client_authorities: Annotated[
-        Path | None,
-        typer.Option(
-            "--tls-client-authorities",
-            metavar="FILE",
-            help="PEM certificates of who signs clients' certificates.",
-        ),
-    ] = None,
-    client_certificates: Annotated[
-        str,
-        typer.Option(
-            "--client-certificates", help="Whether clients show a certificate: none, requested or required."
-        ),
-    ] = "none",
-    request_bytes: Annotated[
-        int, typer.Option("--request-bytes", help="Size of a request's body at most; streams have no bound.")
-    ] = 8 << 20,
-    record_bytes: Annotated[int, typer.Option("--record-bytes", help="Size of a record at most.")] = 1 << 20,
-    streams: Annotated[int, typer.Option("--streams", help="Streams of records open at a time.")] = 100,
-    rate: Annotated[
-        float, typer.Option("--rate", help="Requests of each caller in a second; 0: no bound.")
-    ] = 0.0,
-    access_log: Annotated[
-        bool, typer.Option("--access-log", help="Write a line for each request to stderr.")
-    ] = False,
+    schema_registry: SchemaRegistry = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_client_authorities: TlsClientAuthorities = None,
+    client_certificates: ClientCertificates = "none",
+    request_bytes: RequestBytes = 8 << 20,
+    record_bytes: RecordBytes = 1 << 20,
+    streams: Streams = 100,
+    rate: Rate = 0.0,
+    access_log: AccessLog = False,
 ) -> None:
     """Serve topics, groups and records over HTTP (Confluent's REST API), until a signal stops it."""
     from bowstring.rest.main import main
@@ -82,4 +76,5 @@ def rest(
         "--rate": rate,
     }
     arguments = [part for name, value in options.items() if value is not None for part in (name, str(value))]
-    raise typer.Exit(main([*arguments, *(["--access-log"] if access_log else [])]))
+    flags = {"--listen-unauthenticated": listen_unauthenticated, "--access-log": access_log}
+    raise typer.Exit(main([*arguments, *(flag for flag, given in flags.items() if given)]))

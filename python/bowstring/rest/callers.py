@@ -273,10 +273,17 @@ class Callers:
                 self._close(caller)
 
     def _make_room(self) -> None:
+        """Closes callers that have no request, the one used least recently first, until there is room.
+
+        Raises:
+            HttpError: 503; all may have requests under way.
+        """
+        now = time.monotonic()
         for fingerprint, caller in list(self._known.items()):
             if len(self._known) < self.options.callers_max:
                 return
-            if not caller.streams:
+            # A request that is no stream ends within this time.
+            if not caller.streams and now - caller.used_at > self.options.delivery_s:
                 del self._known[fingerprint]
                 self._close(caller)
         if len(self._known) >= self.options.callers_max:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from bowstring.clients.errors import ClientError, ConfigError, MissingPackageError
 from bowstring.rest.options import PORT_DEFAULT, RestOptions
 from bowstring.web.access_log import AccessLog
-from bowstring.web.credentials import security_settings
+from bowstring.web.credentials import has_sasl, security_settings
 from bowstring.web.limits import RateLimit
 from bowstring.web.listening import add_arguments, of_arguments
 from bowstring.web.observed import App, Observed
@@ -58,6 +58,11 @@ def parser() -> ArgumentParser:
     made.add_argument(
         "--rate", type=float, default=0.0, help="requests of each caller in a second (default 0: no bound)"
     )
+    made.add_argument(
+        "--listen-unauthenticated",
+        action="store_true",
+        help="allow an address that other machines can reach, although nobody logs in",
+    )
     made.add_argument("--access-log", action="store_true", help="write a line for each request to stderr")
     made.add_argument("--until-stdin-ends", action="store_true", help=SUPPRESS)
     return made
@@ -70,16 +75,24 @@ def main(argv: Sequence[str]) -> int:
         for name in ("request_bytes", "record_bytes", "streams"):
             if getattr(given, name) < 1:
                 raise ConfigError(f"--{name.replace('_', '-')} must be at least 1")
+        security, listening = security_settings(given.command_config), of_arguments(given)
+        logs_in = has_sasl(security) or listening.client_certificates == "required"
+        if not (logs_in or listening.is_loopback or given.listen_unauthenticated):
+            raise ConfigError(
+                f"--listen {listening.host} lets other machines in, and nobody logs in: give the settings of "
+                "a cluster with SASL by --command-config, or add --listen-unauthenticated if everybody "
+                "may use the cluster"
+            )
         options = RestOptions(
             bootstrap_servers=given.bootstrap_server,
-            security=security_settings(given.command_config),
+            security=security,
             schema_registry=given.schema_registry,
             request_bytes_max=given.request_bytes,
             record_bytes_max=given.record_bytes,
             streams_max=given.streams,
             streams_of_one=max(1, given.streams // 5),
         )
-        site = Site("rest proxy", of_arguments(given), "rest")
+        site = Site("rest proxy", listening, "rest")
         log = AccessLog(sys.stderr) if given.access_log else None
 
         async def program(stop: asyncio.Event) -> None:
