@@ -51,7 +51,12 @@ AVRO_RULES = f"""\
 - Types may refer to each other without end. In the text, {DEPTH_MAX} levels are accepted.
 
 A new schema has names of ASCII letters, digits and `_`, and defaults that fit their types. Stored schemas
-that do not are still read.
+that do not are still read. Different from Confluent's registry:
+
+- A default of a type that is defined later in the text is checked against this type. Java refuses it.
+- `?normalize=true` writes the default of a `float` with the fewest digits, as JDK 19 and later do, and keeps
+  defaults of all branches of a union. Java before Avro 1.12.2 loses those of others than the first.
+- Integers of more than 64 bits may be properties of records, arrays and maps.
 
 ## JSON Schema
 
