@@ -44,6 +44,7 @@ type Args struct {
 	Clients          int               `json:"clients"`
 	Large            bool              `json:"large"`
 	Security         Security          `json:"security"`
+	Framing          Framing           `json:"framing"`
 	// A number for create_topic and flood, a list for consume and committed.
 	Partitions json.RawMessage `json:"partitions"`
 }
