@@ -102,7 +102,7 @@ def registry(
     tls_key: TlsKey = None,
     tls_client_authorities: TlsClientAuthorities = None,
     client_certificates: ClientCertificates = "none",
-    max_body_mib: MaxBodyMib = 16,
+    max_body_mib: MaxBodyMib = 4,
     requests_per_s: RequestsPerS = 0.0,
     access_log: AccessLog = False,
 ) -> None:

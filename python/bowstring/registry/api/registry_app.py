@@ -42,7 +42,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Page = Callable[[bytes], tuple[int, bytes, bytes]]
 
-BODY_BYTES_MAX = 16 << 20
+BODY_BYTES_MAX = 4 << 20
 CACHED_BODY_BYTES_MAX = 16 << 10
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from bowstring.web.listening import Listening
 
 PORT_DEFAULT = 8081
 BOOTSTRAP_DEFAULT = "localhost:9092"
-BODY_MIB_DEFAULT = 16
+BODY_MIB_DEFAULT = 4
 
 
 @dataclass(frozen=True, slots=True)
