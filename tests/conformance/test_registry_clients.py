@@ -54,3 +54,16 @@ def test_franz_go(drivers: Callable[[str], Driver], url: str, kind: str) -> None
     assert theirs["id"] == found["id"] and base64.b64decode(theirs["data"]) == ours
     rows, errors = form.decode(pa.array([base64.b64decode(theirs["data"])]))
     assert errors is None and rows.to_pylist() == [value]
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "JSON"])
+def test_kafkajs(drivers: Callable[[str], Driver], url: str, kind: str) -> None:
+    driver = drivers("kafkajs")
+    schema = {"AVRO": AVRO, "JSON": DOCUMENT}[kind]
+    form = bowstring.Registry(url, schema=schema, subject=f"node-{kind}")
+    ours = form.encode_value({"id": 7})
+    assert ours is not None
+    assert call(driver, "unframe", url=url, data=base64.b64encode(ours).decode())["value"] == {"id": 7}
+    given = {"url": url, "subject": f"node-{kind}", "schema": schema, "kind": kind, "value": {"id": 7}}
+    theirs = base64.b64decode(call(driver, "frame", **given)["data"])
+    assert theirs == ours and form.decode(pa.array([theirs]))[0].to_pylist() == [{"id": 7}]
