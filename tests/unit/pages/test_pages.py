@@ -18,6 +18,7 @@ NO_RUN = {
     "docs/how-to/audit.md": 4,
     "docs/how-to/backup.md": 1,
     "docs/how-to/cluster.md": 2,
+    "docs/how-to/command-line.md": 1,
     "docs/how-to/console.md": 5,
     "docs/how-to/container.md": 4,
     "docs/how-to/controllers.md": 3,
