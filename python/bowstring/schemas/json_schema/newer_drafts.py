@@ -276,6 +276,12 @@ class NewerDraftsLoader(SchemaLoader):
     def _find(self, reference: str, place: Place) -> tuple[Any, Place]:
         absolute = self._key(reference, place)
         location, _, fragment = absolute.partition("#")
+        if location not in self._known and location not in self._texts:
+            # The document has an id, but is registered by another URI.
+            other = resolve(place.document.uri, reference).removesuffix("#")
+            if other.partition("#")[0] in self._texts:
+                absolute = other
+                location, _, fragment = other.partition("#")
         if location not in self._known:
             self._load_document(location, place)
         named = self._known.get(absolute)

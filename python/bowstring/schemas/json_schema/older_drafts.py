@@ -56,9 +56,10 @@ class OlderDraftsLoader(SchemaLoader):
         own = root.get(draft.id_keyword)
         base = own if isinstance(own, str) else ""
         try:
-            self._texts = {resolve(base, name): text for name, text in references.items()}
+            self._uris = {name: resolve(base, name) for name in references}
         except ValueError:
             raise InvalidSchemaError(f"#/{draft.id_keyword} or the name of a reference is no URI") from None
+        self._texts = {self._uris[name]: text for name, text in references.items()}
         self._documents: dict[str, Document] = {}
         own_uri = base.partition("#")[0]
         if own_uri and own_uri not in self._texts:
@@ -278,10 +279,26 @@ class OlderDraftsLoader(SchemaLoader):
             return named
         if reference.startswith("#"):
             return self._in_document(place.document, reference, place)
-        location, _, fragment = absolute.partition("#")
-        if absolute in self._texts:
-            location, fragment = absolute, ""
+        location, fragment = self._location(reference, place)
         return self._in_document(self._document(location, place), f"#{fragment}", place)
+
+    def _location(self, reference: str, place: Place) -> tuple[str, str]:
+        """Returns the URI of the document that `reference` leads to, and its fragment.
+
+        A document may have an id that is not the URI by which it is registered. What is unknown relative to
+        the id may be relative to this URI, or a name as it is registered.
+        """
+        name, _, own_fragment = reference.partition("#")
+        absolute = resolve(place.base, reference)
+        others = (resolve(place.document.uri, reference), f"{self._uris.get(name, name)}#{own_fragment}")
+        for uri in (absolute, *others):
+            location, _, fragment = uri.partition("#")
+            if uri in self._texts:
+                return uri, ""
+            if location in self._texts or location in self._documents:
+                return location, fragment
+        location, _, fragment = absolute.partition("#")
+        return location, fragment
 
     def _in_document(self, document: Document, fragment: str, source: Place) -> tuple[Any, Place]:
         start = Place(document, document.uri)

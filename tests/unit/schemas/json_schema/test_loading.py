@@ -140,6 +140,24 @@ def test_references_lead_to_other_schemas_and_their_parts(draft, reference):
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize("name", ["city.json", "a/city.json", "http://example.com/city.json"])
+def test_what_another_schema_refers_to_is_found_by_its_registered_name(draft, name):
+    """The schema in between has an id that is not its name."""
+    keyword = "id" if draft is DRAFT_4 else "$id"
+    between = {**draft, keyword: "http://other.com/x/y.json", "items": {"$ref": name}}
+    folder = name.rpartition("/")[0]
+    relative = {**between, "items": {"$ref": "city.json"}}
+    for schema_between, its_name in ((between, "between.json"), (relative, f"{folder}/b.json".lstrip("/"))):
+        references = [(name, {**draft, "type": "string"}), (its_name, schema_between)]
+        for target in ("string", "null"):
+            original = {**draft, "items": {"$ref": its_name}}
+            found = changes(original, {**draft, "items": {"items": {"type": target}}}, references)
+            assert [kind for kind in found if kind != "ID_CHANGED"] == (
+                [] if target == "string" else ["TYPE_CHANGED"]
+            )
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
 @pytest.mark.parametrize("reference", ["http://example.com/a/b.json", "b.json", "#"])
 def test_a_schema_refers_to_itself_by_its_id(draft, reference):
     keyword = "id" if draft is DRAFT_4 else "$id"
