@@ -19,6 +19,7 @@ from bowstring.clients.registry.schema_sources import (
 )
 from bowstring.values.avro_format import Avro
 from bowstring.values.avro_schema import ReferringSchema, parse_avro
+from bowstring.values.errors import ValueSchemaError
 from bowstring.values.json_format import Json
 from bowstring.values.protobuf_format import Protobuf
 
@@ -40,6 +41,8 @@ class Reader:
     Attributes:
         format: of values that were written with this schema, without framing.
         is_single: whether values are no records: `format` has one column, which is the value.
+        no_columns: why columns cannot represent a JSON Schema, so that `format` makes objects only; "": they
+            can.
 
     Raises:
         ValueSchemaError: columns cannot represent the schema.
@@ -49,6 +52,7 @@ class Reader:
         self.kind = kind
         self._schema = schema
         self.is_single = False
+        self.no_columns = ""
         self.format: ValueFormat
         if kind == "AVRO":
             if not isinstance(schema, type):
@@ -57,7 +61,10 @@ class Reader:
                 self._schema = texts._replace(column=field if self.is_single else "")
             self.format = Avro(self._schema)
         elif kind == "JSON":
-            self.format = Json(schema)
+            try:
+                self.format = Json(schema)
+            except ValueSchemaError as error:
+                self.format, self.no_columns = Json(), str(error)
         else:
             self.format = Protobuf(schema)
 

@@ -105,6 +105,11 @@ class TopicFormat:
         """
         reader = self._found_reader(needed=True)
         assert reader is not None
+        if reader.no_columns:
+            raise ValueSchemaError(
+                f"columns cannot represent the schema of {', '.join(self._topics)} {self._field}s: "
+                f"{reader.no_columns}. Read objects with poll(), or give a simpler schema="
+            )
         return reader
 
     def _found_reader(self, *, needed: bool) -> Reader | None:

@@ -208,7 +208,6 @@ def test_wrong_arguments():
     for arguments, words in (
         ({"url": "registry:8081"}, "http://registry:8081"),
         ({"url": "http://r", "schema": 5}, "an Avro schema or a JSON Schema"),
-        ({"url": "http://r", "schema": NEWER, "kind": "JSON"}, "no type is known"),
         ({"url": "http://r", "strategy": "name"}, "topic_record"),
         ({"url": "https://r", "ca_file": "/none"}, "cannot be used"),
         ({"url": "http://r", "on_error": "skip"}, "DeadLetter"),

@@ -1,5 +1,7 @@
 """Formats of topics by themselves: mixed schemas in one array, layouts, references, what columns cannot represent."""
 
+import dataclasses
+import datetime
 import json
 import pickle
 import struct
@@ -171,3 +173,34 @@ def test_a_message_and_columns(registry):
             bowstring.Registry(registry.url, schema=order, wire="headers").for_topic("g", "value").prepare()
         finally:
             registry.has_guids = True
+
+
+def test_json_schemas_beyond_columns(registry):
+    document = {"type": "object", "properties": {"id": {"oneOf": [{"type": "integer"}, {"type": "string"}]}}}
+    form = bowstring.Registry(registry.url, schema=document).for_topic("open", "value")
+    values = [form.encode_value({"id": given, "more": [1]}) for given in (1, "x")]
+    own = bowstring.Registry(registry.url).for_topic("open", "value")
+    for each in (form, own):
+        assert [each.object_decoder()(value) for value in values] == [
+            {"id": 1, "more": [1]},
+            {"id": "x", "more": [1]},
+        ]
+        with pytest.raises(bowstring.ValueSchemaError, match=r"poll\(\)"):
+            each.decode(pa.array(values))
+
+
+@dataclasses.dataclass
+class Person:
+    name: str
+    born: datetime.date
+
+
+def test_a_class_as_json(registry):
+    form = bowstring.Registry(registry.url, schema=Person, kind="JSON").for_topic("people", "value")
+    person = Person("Ann", datetime.date(1990, 1, 2))
+    data = form.encode_value(person)
+    assert json.loads(data[5:]) == {"name": "Ann", "born": "1990-01-02"}
+    assert form.object_decoder()(data) == person
+    assert registry.schemas[registry.subjects["people-value"][0]]["schemaType"] == "JSON"
+    found, _ = bowstring.Registry(registry.url).for_topic("people", "value").decode(pa.array([data]))
+    assert found.to_pylist() == [dataclasses.asdict(person)]
