@@ -48,11 +48,17 @@ class Changes:
         while pending and len(found) < most:
             path, entry = pending.pop()
             if isinstance(entry, str):
-                if all_of_them or entry not in self.borne:
-                    found.append((entry, "#/" + path))
-            elif all_of_them or not entry.is_compatible:
-                pending.extend((_path(path, inside), each) for inside, each in reversed(entry._entries))
+                found.append((entry, "#/" + path))
+                continue
+            pending.extend(
+                (_path(path, inside), each)
+                for inside, each in reversed(entry._entries)
+                if all_of_them or not self._is_borne(each)
+            )
         return found
+
+    def _is_borne(self, entry: str | Changes) -> bool:
+        return entry in self.borne if isinstance(entry, str) else entry.is_compatible
 
 
 def described(kind: str) -> str:
