@@ -6,7 +6,10 @@ Comments and places are left out: two texts that differ in nothing else are one 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, Union
+from typing import TYPE_CHECKING, Literal, TypeAlias, Union
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TAG_MAX = (1 << 29) - 1
 SCALARS = frozenset(
@@ -59,7 +62,7 @@ class Field:
     tag: int
     default: str | None = None
     json_name: str | None = None
-    options: list[Option] = field(default_factory=list)
+    options: Sequence[Option] = ()
 
 
 @dataclass(slots=True)
@@ -111,7 +114,7 @@ class EnumConstant:
 
     name: str
     tag: int
-    options: list[Option] = field(default_factory=list)
+    options: Sequence[Option] = ()
 
 
 @dataclass(slots=True)

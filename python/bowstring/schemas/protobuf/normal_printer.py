@@ -26,6 +26,8 @@ from bowstring.schemas.protobuf.option_merging import OptionMerging, as_map
 from bowstring.schemas.protobuf.proto_printer import ProtoPrinter
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bowstring.schemas.protobuf.type_index import TypeIndex
 
 
@@ -50,7 +52,7 @@ class NormalPrinter(ProtoPrinter):
     def _in_order(self, paths: list[str]) -> list[str]:
         return sorted(set(paths))
 
-    def _options_of(self, options: list[Option], scope: str) -> list[Option]:
+    def _options_of(self, options: Sequence[Option], scope: str) -> Sequence[Option]:
         if not options:
             return options
         named: dict[str, list[Option]] = {}

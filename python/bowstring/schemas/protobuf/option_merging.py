@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from bowstring.schemas.protobuf.elements import Field, Message, Option, OptionValue, Word
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bowstring.schemas.protobuf.type_index import TypeIndex
 
 
@@ -22,7 +24,7 @@ class OptionMerging:
     def __init__(self, index: TypeIndex):
         self._index = index
 
-    def merged(self, name: str, options: list[Option], scope: str) -> list[Option]:
+    def merged(self, name: str, options: Sequence[Option], scope: str) -> Sequence[Option]:
         """Returns options of one name, merged if the extension of this name is not repeated.
 
         Args:

@@ -8,6 +8,7 @@ descriptor, in which order, spelling of types and custom options of the text are
 from __future__ import annotations
 
 import re
+from sys import intern
 
 from bowstring.schemas.protobuf.elements import (
     TAG_MAX,
@@ -183,7 +184,7 @@ class ProtoParser:
             reader.count()
             if end == ";":
                 reader.position = found.end()
-                fields.append(Field(label or "", kind, name, int(tag)))
+                fields.append(Field(label or "", intern(kind), name, int(tag)))
             else:
                 reader.position = found.end() - 1
                 fields.append(self._with_options(label or "", kind, name, int(tag)))
@@ -271,7 +272,7 @@ class ProtoParser:
         default = self._take_value(options, "default")
         json_name = self._take_value(options, "json_name")
         self._reader.require(";")
-        return Field(label, kind, name, tag, default, json_name, options)
+        return Field(label, intern(kind), name, tag, default, json_name, options or ())
 
     def _take_value(self, options: list[Option], name: str) -> str | None:
         """Removes what is written as an option and is none, and returns its value."""
@@ -397,7 +398,7 @@ class ProtoParser:
                     tag = reader.integer()
                     options = self._options.options()
                     reader.require(";")
-                    result.constants.append(EnumConstant(name, tag, options))
+                    result.constants.append(EnumConstant(name, tag, options or ()))
 
     def _plain_constants(self, enum: Enum) -> None:
         reader = self._reader

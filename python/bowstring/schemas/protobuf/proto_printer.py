@@ -86,7 +86,7 @@ class ProtoPrinter:
         """Returns imports as they are written."""
         return paths
 
-    def _options_of(self, options: list[Option], scope: str) -> list[Option]:
+    def _options_of(self, options: Sequence[Option], scope: str) -> Sequence[Option]:
         """Returns options as they are written."""
         if not self._ignore_extensions:
             return options
@@ -260,7 +260,7 @@ class ProtoPrinter:
 
     # Options: each method returns text whose further lines are indented.
 
-    def _option_lines(self, options: list[Option], scope: str, level: int) -> list[str]:
+    def _option_lines(self, options: Sequence[Option], scope: str, level: int) -> list[str]:
         pad = "  " * level
         return [
             f"{pad}option {self._option(each, scope, level)};" for each in self._options_of(options, scope)
