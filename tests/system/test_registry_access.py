@@ -18,6 +18,7 @@ from bowstring.clients.admin.scram_users import (
 from tests.support.certificates import authority
 from tests.support.registry_command import RegistryCommand
 from tests.support.registry_double import record_schema
+from tests.support.serving import steady_port
 from tests.support.waiting import HANG_S
 
 LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
@@ -32,15 +33,15 @@ operations = ["read", "write"]
 
 @pytest.fixture(scope="module")
 def broker():
+    inner = steady_port()
     config = {
-        "listeners": "OUTER://127.0.0.1:0,INNER://127.0.0.1:0",
+        "listeners": f"OUTER://127.0.0.1:0,INNER://127.0.0.1:{inner}",
         "listener.security.protocol.map": "OUTER:SASL_PLAINTEXT,INNER:PLAINTEXT",
         "inter.broker.listener.name": "INNER",
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
     }
     with bowstring.Broker(config=config) as broker:
-        inner = next(each for each in broker._broker.listeners if each.name == "INNER")
-        with bowstring.Admin(f"127.0.0.1:{inner.port}") as admin:
+        with bowstring.Admin(f"127.0.0.1:{inner}") as admin:
             scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
             users = [UserScramCredentialUpsertion(name, scram, word) for name, word in PASSWORDS.items()]
             admin.alter_user_scram_credentials(users)

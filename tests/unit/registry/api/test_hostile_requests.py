@@ -13,7 +13,7 @@ SCHEMAS = {
     "JSON": '{"type":"object","properties":{"a":{"type":"string","pattern":"^a+$"}},"additionalProperties":false}',
     "PROTOBUF": 'syntax = "proto3"; package p; message M { string a = 1; oneof o { int32 b = 2; int32 c = 3; } }',
 }
-VALUES = (
+VALUES: tuple[object, ...] = (
     *(
         None,
         True,
