@@ -70,11 +70,11 @@ def test_old_clients_are_served(site):
 @pytest.mark.parametrize(
     "parts",
     [
-        (b"\x16\x03\x01\x02\x00\x01\x00", b"\r\n\r\n"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",),
         (b"GET /subjects\xff HTTP/1.1\r\nhost: x\r\n\r\n",),
         (b"GET  HTTP/1.1\r\n\r\n",),
         (head("POST", "/subjects/a/versions", "content-length: -5"),),
-        (head("POST", "/subjects/a/versions", "transfer-encoding: chunked"), b"zz\r\n"),
+        (head("POST", "/subjects/a/versions", "transfer-encoding: chunked") + b"zz\r\n",),
     ],
 )
 def test_what_is_no_http_is_answered_with_400(site, parts):

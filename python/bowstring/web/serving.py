@@ -15,6 +15,7 @@ from typing import Any
 
 from bowstring.clients.errors import ConfigError, MissingPackageError
 from bowstring.web.listening import Listening
+from bowstring.web.site_guard import SiteGuard
 
 STOP_S = 5
 """How long answers that are under way may take when the program stops."""
@@ -65,6 +66,8 @@ class Site:
 async def serve(sites: Sequence[Site], stop: asyncio.Event) -> None:
     """Serves until `stop` is set; then lets answers that are under way end.
 
+    Pages of other sites are refused: see `site_guard`.
+
     Prints a line with the address of each site to stderr, as `registry on http://127.0.0.1:8081`.
 
     Raises:
@@ -75,7 +78,10 @@ async def serve(sites: Sequence[Site], stop: asyncio.Event) -> None:
         from bowstring.web.server import make_server
     except ImportError as error:
         raise MissingPackageError(error.name or "uvicorn", sites[0].extra) from error
-    servers = [make_server(site.app, _tls(site.listening), stop) for site in sites]
+    servers = [
+        make_server(SiteGuard(site.app, is_local=site.listening.is_loopback), _tls(site.listening), stop)
+        for site in sites
+    ]
     for site in sites:
         print(f"{site.name} on {site.url}", file=sys.stderr, flush=True)
     await asyncio.gather(
