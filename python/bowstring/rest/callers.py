@@ -128,6 +128,15 @@ class Caller:
             if admin is not None and not kept:
                 admin.close()
 
+    async def ready_producer(self) -> Producer:
+        """Returns the producer that all requests of the caller share; makes it in a thread.
+
+        Raises:
+            ClosedError: the proxy stops.
+        """
+        known = self._producer
+        return await self._run(self.producer) if known is None else known
+
     def producer(self) -> Producer:
         """Returns the producer that all requests of the caller share; makes it. Blocks: for a thread."""
         from bowstring.clients.producer.producer import Producer

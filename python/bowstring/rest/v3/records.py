@@ -37,7 +37,7 @@ class BatchData(Struct):
 
 async def _stream(call: Call) -> ProduceStream:
     cluster_id = await call.check_cluster()
-    producer = await call.caller.thread(call.caller.producer)
+    producer = await call.caller.ready_producer()
     return ProduceStream(call, producer, call.path["topic_name"], cluster_id)
 
 
