@@ -8,6 +8,7 @@ from bowstring.schemas.compatibility import LEVELS, CompatibilityLevel
 from bowstring.schemas.json_schema.change_kinds import CHANGE_KINDS, Borne
 from bowstring.schemas.json_schema.json_text import DEEPEST_NESTING, LARGEST_TEXT
 from bowstring.schemas.json_schema.schema_loader import MOST_STEPS
+from bowstring.schemas.protobuf.descriptor_classes import SERIALIZED_MAX
 from bowstring.schemas.protobuf.file_comparison import DESCRIPTIONS, SCALAR_KINDS
 from bowstring.schemas.protobuf.proto_parser import DEPTH_MAX as PROTOBUF_DEPTH_MAX
 from bowstring.schemas.protobuf.proto_reader import PARTS_MAX, WORD_MAX
@@ -102,7 +103,8 @@ common types and Confluent's metadata need no reference. Different from it:
 - Defaults of bytes keep their quotes where they need them, texts keep `edition`, and `format=serialized`
   keeps groups and editions.
 - The names of a message and of its package have {WORD_MAX} characters together. There are up to
-  {PROTOBUF_DEPTH_MAX} messages in each other, and {PARTS_MAX:,} declarations, options and values in a file.
+  {PROTOBUF_DEPTH_MAX} messages in each other, and {PARTS_MAX:,} declarations, options and values in a file
+  with its references. A descriptor in Base64 has up to {SERIALIZED_MAX >> 20} MiB.
 """
 
 

@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
 from bowstring.schemas.errors import InvalidSchemaError
 from bowstring.schemas.parsing import parse_schema
-from bowstring.schemas.protobuf import descriptor_classes, parse
+from bowstring.schemas.protobuf import descriptor_classes, parse, proto_reader
 from bowstring.schemas.protobuf.well_known import FILES
 from bowstring.schemas.resolved_reference import ResolvedReference
 
@@ -284,6 +284,17 @@ def test_hostile_descriptors_are_refused():
     file.message_type[0].field.add(name="a", number=1, label=1, type=Field.TYPE_INT32, oneof_index=7)
     with pytest.raises(InvalidSchemaError, match="oneof"):
         parse(in_base64(file))
+
+
+def test_descriptors_with_too_many_parts_are_refused(monkeypatch):
+    file = descriptor_pb2.FileDescriptorProto()
+    for _ in range(1_000):
+        file.message_type.add()
+    monkeypatch.setattr(proto_reader, "PARTS_MAX", 100)
+    with pytest.raises(InvalidSchemaError, match="too many parts"):
+        parse(in_base64(file))
+    with pytest.raises(InvalidSchemaError, match="at most 2,097,152 are accepted"):
+        parse(in_base64(file.SerializeToString() * 3_000))
 
 
 def test_strings_of_descriptors_are_utf_8():

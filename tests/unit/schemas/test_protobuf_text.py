@@ -440,6 +440,14 @@ def test_hostile_texts_are_refused(monkeypatch, text):
     assert len(str(raised.value)) < 400
 
 
+def test_references_count_like_the_schema(monkeypatch):
+    monkeypatch.setattr(proto_reader, "PARTS_MAX", 100)
+    given = [ResolvedReference(f"{i}.proto", "a", i, f"message A{i} {{ }}") for i in range(99)]
+    assert parse("message A { }", given).name == "A"
+    with pytest.raises(InvalidSchemaError, match="the schema and its references have more than 100"):
+        parse("message A { } message B { }", given)
+
+
 def test_files_may_import_each_other():
     first = ResolvedReference("a.proto", "a", 1, 'import "b.proto"; message A { optional B b = 1; }')
     second = ResolvedReference("b.proto", "b", 1, 'import "a.proto"; message B { optional A a = 1; }')

@@ -33,41 +33,46 @@ def parse(text: str, references: Sequence[ResolvedReference] = (), *, is_new: bo
         InvalidSchemaError: it is neither, or names a type that neither it nor a reference declares.
         MissingPackageError: it needs the package protobuf, which is not installed.
     """
-    schema = ProtobufSchema(_parse_file(text), [(each, _parse_reference(each)) for each in references])
+    counted = 0
+    dependencies = []
+    for each in references:
+        dependencies.append((each, file := _parse_reference(each, counted)))
+        counted += file.parts
+    schema = ProtobufSchema(_parse_file(text, counted), dependencies)
     if is_new:
         schema.validate()
     return schema
 
 
-def _parse_reference(reference: ResolvedReference) -> ProtoFile:
+def _parse_reference(reference: ResolvedReference, counted: int) -> ProtoFile:
     try:
-        return _parse_file(reference.text)
+        return _parse_file(reference.text, counted)
     except InvalidSchemaError as error:
         raise InvalidSchemaError(f"the reference {reference.name}: {error}") from None
 
 
-def _parse_file(text: str) -> ProtoFile:
+def _parse_file(text: str, counted: int = 0) -> ProtoFile:
     if (found := re.search("[\ud800-\udfff]", text)) is not None:
         raise InvalidSchemaError(f"character {found.start() + 1} is half of a surrogate pair")
     try:
-        return parse_proto(text)
+        return parse_proto(text, counted)
     except InvalidSchemaError as error:
         if (serialized := _decoded(text)) is None:
             raise
         try:
-            return _parse_descriptor(serialized)
+            return _parse_descriptor(serialized, counted)
         except InvalidSchemaError as in_base64:
             raise InvalidSchemaError(f"{error}; as Base64: {in_base64}") from None
 
 
-def _parse_descriptor(serialized: bytes) -> ProtoFile:
+def _parse_descriptor(serialized: bytes, counted: int) -> ProtoFile:
     # Loads protobuf.
     from bowstring.schemas.protobuf.from_descriptor import file_of
     from bowstring.schemas.protobuf.proto_printer import ProtoPrinter
 
     # What is stored is the text: it must be readable, have the bounds of a text, and say the same.
     written = ProtoPrinter().text(file_of(serialized))
-    parsed = parse_proto(written)
+    parsed = parse_proto(written, counted)
     if ProtoPrinter().text(parsed) != written:
         raise InvalidSchemaError("the descriptor has a name or a type that is none in a .proto file")
     return parsed

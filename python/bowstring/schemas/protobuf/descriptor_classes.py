@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import MissingPackageError
 from bowstring.schemas.errors import InvalidSchemaError
+from bowstring.schemas.protobuf import proto_reader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from bowstring.schemas.protobuf.elements import OptionValue
 
 _REPEATED = 3
+# Of a descriptor: in memory it may take a hundred times as much.
+SERIALIZED_MAX = 2 << 20
+# A field has a name, a number, a label and a type, to begin with.
+_VALUES_OF_A_PART = 8
 # A map is a list of entries on the wire. Read as a list it keeps its order, which is that of the text.
 _PARAMS = "map<string, string> params = 2;"
 _ORDERED_PARAMS = "message Param { string key = 1; string value = 2; } repeated Param params = 2;"
@@ -61,6 +66,10 @@ def parse_file(serialized: bytes) -> Any:
         InvalidSchemaError: the bytes are none.
         MissingPackageError: protobuf is not installed.
     """
+    if len(serialized) > SERIALIZED_MAX:
+        raise InvalidSchemaError(
+            f"the descriptor has {len(serialized):,} bytes; at most {SERIALIZED_MAX:,} are accepted"
+        )
     kind = file_class()
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -68,16 +77,23 @@ def parse_file(serialized: bytes) -> Any:
         found = kind.FromString(serialized)
     except DecodeError as error:
         raise InvalidSchemaError(f"the bytes are not a FileDescriptorProto: {error}") from None
-    _check_strings(found)
+    _check(found)
     return found
 
 
-def _check_strings(descriptor: Any) -> None:
-    """Checks that strings are UTF-8: protobuf returns bytes for those of proto2 that are not."""
+def _check(descriptor: Any) -> None:
+    """Checks that there are not too many parts, and that strings are UTF-8.
+
+    protobuf returns bytes for strings of proto2 that are not.
+    """
     pending = [descriptor]
+    counted = 0
     while pending:
         for field, value in pending.pop().ListFields():
             values = value if is_repeated(field) else (value,)
+            counted += len(values)
+            if counted > proto_reader.PARTS_MAX * _VALUES_OF_A_PART:
+                raise InvalidSchemaError("the descriptor has too many parts")
             if field.message_type is not None:
                 pending.extend(values)
             elif field.type == field.TYPE_STRING and any(isinstance(each, bytes) for each in values):

@@ -171,11 +171,13 @@ class ProtoFile:
         syntax: proto2, proto3, or "" where the text does not say.
         edition: such as 2023, or "" in a file with a syntax.
         package: None without a package.
+        parts: how many declarations, options and values it has.
         weak_imports: read and dropped from every form of the text, as Confluent's registry does.
     """
 
     syntax: str = ""
     edition: str = ""
+    parts: int = 0
     package: str | None = None
     imports: list[str] = field(default_factory=list)
     public_imports: list[str] = field(default_factory=list)

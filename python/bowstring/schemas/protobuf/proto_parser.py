@@ -49,26 +49,31 @@ _NOT_TYPES = frozenset(
 _PLAIN_CONSTANT = re.compile(rf"{SPACE}([A-Za-z_][A-Za-z0-9_]*+)[ \t]*+=[ \t]*+([0-9]{{1,9}})[ \t]*+;")
 
 
-def parse_proto(text: str) -> ProtoFile:
+def parse_proto(text: str, counted: int = 0) -> ProtoFile:
     """Parses a .proto text.
+
+    Args:
+        text: the text.
+        counted: parts of other files that are kept with it; see `PARTS_MAX`.
 
     Raises:
         InvalidSchemaError: it is not one; says at which line and column.
     """
-    return ProtoParser(text).file()
+    return ProtoParser(text, counted).file()
 
 
 class ProtoParser:
     """Parses one text.
 
     Args:
-        text: the .proto text.
+        text, counted: see `parse_proto`.
     """
 
-    __slots__ = ("_depth", "_has_bare_fields", "_options", "_reader", "_result", "_scope_length")
+    __slots__ = ("_counted", "_depth", "_has_bare_fields", "_options", "_reader", "_result", "_scope_length")
 
-    def __init__(self, text: str):
-        self._reader = ProtoReader(text.removeprefix("\ufeff"))
+    def __init__(self, text: str, counted: int):
+        self._counted = counted
+        self._reader = ProtoReader(text.removeprefix("\ufeff"), counted)
         self._options = OptionReader(self._reader)
         self._result = ProtoFile()
         self._depth = 0
@@ -106,13 +111,14 @@ class ProtoParser:
                     self._reserved()
                 case other:
                     raise reader.error(f"unexpected {shorten(other)}", start)
+        result.parts = reader.counted - self._counted
         return result
 
     def _syntax(self, word: str, start: int) -> None:
         reader, result = self._reader, self._result
         if result.syntax or result.edition:
             raise reader.error(f"{word} stands a second time", start)
-        if reader.counted > 1:
+        if reader.counted - self._counted > 1:
             raise reader.error(f"{word} must be the first statement", start)
         reader.require("=")
         value = reader.quoted()

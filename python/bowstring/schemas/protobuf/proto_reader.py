@@ -31,14 +31,18 @@ class ProtoReader:
 
     Words are what Square's Wire reads as words (letters, digits, `_`, `-` and dots), because Confluent's
     registry reads with Wire: what one accepts, the other does too.
+
+    Args:
+        text: the text.
+        counted: parts of other texts, which count, too.
     """
 
     __slots__ = ("counted", "position", "text")
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, counted: int = 0):
         self.text = text
         self.position = 0
-        self.counted = 0
+        self.counted = counted
 
     def count(self) -> None:
         """Counts one more part of the text that is kept.
@@ -48,7 +52,9 @@ class ProtoReader:
         """
         self.counted += 1
         if self.counted > PARTS_MAX:
-            raise self.error(f"the schema has more than {PARTS_MAX:,} declarations, options and values")
+            raise self.error(
+                f"the schema and its references have more than {PARTS_MAX:,} declarations, options and values"
+            )
 
     def error(self, problem: str, position: int | None = None) -> InvalidSchemaError:
         """Returns an error that says where the problem is: at a position, or here."""
