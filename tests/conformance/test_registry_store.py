@@ -11,7 +11,8 @@ from bowstring.registry.operations.registration import decide_register
 from bowstring.registry.registry_node import NodeSettings, NotLeader, RegistryNode
 from bowstring.registry.store.elector import GroupTimes
 from bowstring.registry.store.store_target import StoreTarget
-from tests.support.waiting import HANG_S, wait_until_async
+from tests.support.registry_process import RegistryProcess
+from tests.support.waiting import HANG_S, wait_until, wait_until_async
 
 URLS = ("http://127.0.0.1:18081", "http://127.0.0.1:18082")
 # Brokers allow no shorter session.
@@ -58,3 +59,14 @@ def test_a_later_leader_fences_an_earlier_one(where):
         await second.stop()
 
     asyncio.run(life())
+
+
+def test_a_registry_that_was_killed_leads_at_once_when_it_is_started_again(where):
+    """Its group does not wait until the session of its former life is over."""
+    session_s = 2 * HANG_S
+    killed = RegistryProcess(where, URLS[0], session_s)
+    wait_until(lambda: killed.leads)
+    killed.kill()
+    again = RegistryProcess(where, URLS[0], session_s)
+    wait_until(lambda: again.leads)
+    again.stop()

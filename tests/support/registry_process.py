@@ -1,6 +1,6 @@
 """A registry in a process of its own, spoken to in lines of JSON: what kill -9 needs.
 
-`python -m tests.support.registry_process BOOTSTRAP URL SETTINGS` answers each line [number, subject, schema] with
+`python -m tests.support.registry_process BOOTSTRAP URL SESSION_S` answers each line [number, subject, schema] with
 [number, kind, answer]: "id" the id, "elsewhere" the URL of the leader or null, "error" the code; and tells with
 [0, "leader", is_leader] who leads.
 """
@@ -32,8 +32,10 @@ def settings_of(bootstrap_servers: str, url: str, **more: Any) -> NodeSettings:
     return NodeSettings(StoreTarget(bootstrap_servers), url, times=TIMES, takeover_wait_s=2.0, **more)
 
 
-async def _serve(bootstrap_servers: str, url: str) -> None:
-    node = RegistryNode(settings_of(bootstrap_servers, url))
+async def _serve(bootstrap_servers: str, url: str, session_s: str) -> None:
+    settings = settings_of(bootstrap_servers, url)
+    times = settings.times._replace(session_timeout_s=float(session_s))
+    node = RegistryNode(settings._replace(times=times))
     await node.start()
     lines = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
@@ -80,11 +82,11 @@ class RegistryProcess:
         leads: what it said last of itself.
     """
 
-    def __init__(self, bootstrap_servers: str, url: str):
+    def __init__(self, bootstrap_servers: str, url: str, session_s: float = TIMES.session_timeout_s):
         self.url = url
         self.leads = False
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, bootstrap_servers, url],
+            [sys.executable, "-m", __name__, bootstrap_servers, url, str(session_s)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -151,4 +153,4 @@ class RegistryProcess:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(*sys.argv[1:3]))
+    asyncio.run(_serve(*sys.argv[1:4]))

@@ -215,7 +215,7 @@ class World:
     # ---- the brokers
 
     def ask_group(self, ask: Ask, reply: Callable[[Any], None]) -> None:
-        request = ask.body if not callable(ask.body) else ask.body(5)
+        request: Any = ask.body(9) if ask.api is JoinGroupRequest else ask.body(5)
         shell, group = self.coordinator, TARGET.group_id
         if isinstance(request, JoinGroupRequest):
             token = shell.join(
@@ -223,6 +223,7 @@ class World:
                 group=group,
                 protocols=[(each.name, each.metadata) for each in request.protocols],
                 protocol_type=request.protocol_type,
+                instance=request.group_instance_id,
                 session_ms=request.session_timeout_ms,
                 rebalance_ms=request.rebalance_timeout_ms,
             )
@@ -232,12 +233,15 @@ class World:
                 request.generation_id,
                 {each.member_id: each.assignment for each in request.assignments},
                 group=group,
+                instance=request.group_instance_id,
                 protocol_type=request.protocol_type,
                 protocol=request.protocol_name,
             )
         else:
             assert isinstance(request, HeartbeatRequest)
-            token = shell.send_heartbeat(request.member_id, request.generation_id, group=group)
+            token = shell.send_heartbeat(
+                request.member_id, request.generation_id, group=group, instance=request.group_instance_id
+            )
         self._answers[token] = reply
         self.deliver()
 
@@ -369,7 +373,7 @@ class SimulatedStore:
         self._stopped = True
         request = self._elector.leave()
         if request is not None:
-            members = [each.member_id for each in request(5).members]
+            members = [(each.member_id, each.group_instance_id) for each in request(5).members]
 
             def leave(reply: Callable[[Any], None]) -> None:
                 self._world.coordinator.leave(*members, group=TARGET.group_id)

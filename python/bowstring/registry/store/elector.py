@@ -1,13 +1,16 @@
 """Decides what a registry sends as a member of its group, and who leads by the answers: pure.
 
 It is a classic member of Kafka's group protocol with the protocol type "sr", as Confluent's and Karapace's
-registries are, so that mixed deployments elect one leader. Time is an argument, in seconds of a monotonic
+registries are, so that mixed deployments elect one leader. It is a static one (KIP-345), with its URL as the
+id: a registry that is started again after a crash takes its place at once, instead of waiting until the group
+removes the former member. Time is an argument, in seconds of a monotonic
 clock; store_thread.py does the I/O.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple
@@ -23,6 +26,7 @@ from bowstring.registry.store.leader_assignment import NO_ERROR, LeaderAssignmen
 from bowstring.registry.store.member_identity import MemberIdentity
 
 _log = logging.getLogger("bowstring.registry")
+_NO_ID = re.compile(r"[^A-Za-z0-9._-]+")
 
 PROTOCOL_TYPE = "sr"
 PROTOCOL_NAME = "v0"
@@ -31,6 +35,10 @@ REFUSED_PAUSE_S = 1.0  # after an error that does not pass by itself
 LOG_EVERY_S = 30.0
 # The coordinator answers JoinGroup within the rebalance timeout; this is extra time for the network.
 JOIN_GRACE_S = 5.0
+# Versions with the ids of static members (KIP-345), and with the protocol (KIP-559).
+JOIN_INSTANCE_VERSION, INSTANCE_VERSION, SYNC_PROTOCOL_VERSION = 5, 3, 5
+# How long a member waits that another one with its URL replaced.
+REPLACED_PAUSE_S = 30.0
 # So many heartbeats that are not answered end a session.
 BEATS_OF_A_SESSION = 3
 
@@ -63,7 +71,7 @@ class Ask(NamedTuple):
     """A request to the group's coordinator. `life` tells answers to an earlier member apart."""
 
     api: type[Request]
-    body: Request | Callable[[int], Request]
+    body: Callable[[int], Request]
     timeout_s: float
     life: int
     generation: int
@@ -111,6 +119,7 @@ class Elector:
         self._group_id = group_id
         self._identity = identity
         self._times = times
+        self._instance_id = _NO_ID.sub("-", identity.url)
         self._life = 0
         self._asking = False  # a JoinGroup or SyncGroup is in flight
         self._beating = False
@@ -154,16 +163,19 @@ class Elector:
         times = self._times
         self.step = Step.JOINING
         self._rejoin = False
-        identity = self._identity._replace(leader=self.elected.leads)
+        identity, member_id = self._identity._replace(leader=self.elected.leads), self.member_id
 
-        body = JoinGroupRequest(
-            group_id=self._group_id,
-            session_timeout_ms=int(times.session_timeout_s * 1000),
-            rebalance_timeout_ms=int(times.rebalance_timeout_s * 1000),
-            member_id=self.member_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=[JoinGroupRequestProtocol(name=PROTOCOL_NAME, metadata=identity.encode())],
-        )
+        def body(version: int) -> JoinGroupRequest:
+            return JoinGroupRequest(
+                group_id=self._group_id,
+                session_timeout_ms=int(times.session_timeout_s * 1000),
+                rebalance_timeout_ms=int(times.rebalance_timeout_s * 1000),
+                member_id=member_id,
+                group_instance_id=self._instance_id if version >= JOIN_INSTANCE_VERSION else None,
+                protocol_type=PROTOCOL_TYPE,
+                protocols=[JoinGroupRequestProtocol(name=PROTOCOL_NAME, metadata=identity.encode())],
+            )
+
         return Ask(
             JoinGroupRequest, body, times.rebalance_timeout_s + JOIN_GRACE_S, self._life, self.generation, now
         )
@@ -181,7 +193,9 @@ class Elector:
                 member_id=self.member_id,
                 assignments=assignments,
             )
-            if version >= 5:
+            if version >= INSTANCE_VERSION:
+                request.group_instance_id = self._instance_id
+            if version >= SYNC_PROTOCOL_VERSION:
                 request.protocol_type, request.protocol_name = PROTOCOL_TYPE, self._protocol
             return request
 
@@ -195,9 +209,16 @@ class Elector:
         )
 
     def _heartbeat(self, now: float) -> Ask:
-        body = HeartbeatRequest(
-            group_id=self._group_id, generation_id=self.generation, member_id=self.member_id
-        )
+        member_id, generation = self.member_id, self.generation
+
+        def body(version: int) -> HeartbeatRequest:
+            return HeartbeatRequest(
+                group_id=self._group_id,
+                generation_id=generation,
+                member_id=member_id,
+                group_instance_id=self._instance_id if version >= INSTANCE_VERSION else None,
+            )
+
         return self._ask(HeartbeatRequest, body, self._times.session_timeout_s / BEATS_OF_A_SESSION, now)
 
     def _ask(self, api: type[Request], body: Any, timeout_s: float, now: float) -> Ask:
@@ -212,9 +233,11 @@ class Elector:
             return None
 
         def body(version: int) -> LeaveGroupRequest:
-            if version < 3:
+            if version < INSTANCE_VERSION:
                 return LeaveGroupRequest(group_id=self._group_id, member_id=member_id)
-            leaving = Leaving(member_id=member_id, reason="the registry stops")
+            leaving = Leaving(
+                member_id=member_id, group_instance_id=self._instance_id, reason="the registry stops"
+            )
             return LeaveGroupRequest(group_id=self._group_id, members=[leaving])
 
         return body
@@ -270,6 +293,8 @@ class Elector:
             return  # the next generation has begun, and its answer is on the way
         elif code in _LOST:
             self._forget()
+        elif code == Errors.FENCED_INSTANCE_ID.code:
+            self._replaced(now)
         else:
             self._note(code, "sending a heartbeat to", now)
             self._beat_at = now + REFUSED_PAUSE_S
@@ -316,7 +341,8 @@ class Elector:
         if identity is None:
             self.elected = Elected(number=number, after_foreign=before.after_foreign)
             return
-        leads = found.master == self.member_id and self._identity.eligible
+        # By URL: a registry that was restarted gets the assignment that names its former member id.
+        leads = identity.url == self._identity.url and self._identity.eligible
         # `after_foreign` stays true in followers for the election after this one.
         foreign = before.after_foreign if leads else not identity.is_bowstring
         if before.leads and leads:
@@ -329,6 +355,8 @@ class Elector:
         self._due_at = now + RETRY_PAUSE_S
         if code in _LOST:
             self._forget()
+        elif code == Errors.FENCED_INSTANCE_ID.code:
+            self._replaced(now)
         elif code in _COORDINATOR:
             self.coordinator_lost = True
         elif code != Errors.REBALANCE_IN_PROGRESS.code:
@@ -350,6 +378,17 @@ class Elector:
         self.lease_until = 0.0
         if self.elected.leads:
             self.elected = Elected(number=self.elected.number + 1)
+
+    def _replaced(self, now: float) -> None:
+        """Leaves the group to another registry with the same URL: this one was taken for dead."""
+        _log.error(
+            "another registry has joined the group %r with the URL %s; stop one of them, or give it another "
+            "advertised URL",
+            self._group_id,
+            self._identity.url,
+        )
+        self._forget()
+        self._due_at = now + REPLACED_PAUSE_S
 
     def _note(self, code: int, doing: str, now: float) -> None:
         if self._logged[0] == code and now < self._logged[1] + LOG_EVERY_S:
