@@ -70,7 +70,19 @@ class Story:
         rng, world = self.rng, self.world
         url = rng.choice(URLS)
         life = world.lives[url]
-        kinds = ["crash", "stop", "cut", "cut", "heal", "heal", "move", "down", "again", self.rarity]
+        kinds = [
+            "crash",
+            "stop",
+            "cut",
+            "cut",
+            "heal",
+            "heal",
+            "move",
+            "down",
+            "again",
+            "behind",
+            self.rarity,
+        ]
         kind = rng.choice(kinds)
         if kind == "crash":
             life.crash()
@@ -80,6 +92,15 @@ class Story:
             await life.node.stop()
             life.crash()
             self.start(url)
+        elif kind == "behind":  # who takes over lags behind
+            for each in world.lives.values():
+                each.cut |= set() if each.node.is_leader else {READING}
+            for leader in [each for each in world.lives.values() if each.node.is_leader]:
+                self.begin_write()
+                await world.passed(0.1)
+                await leader.node.stop()
+                leader.crash()
+                self.start(leader.url)
         elif kind == "cut":
             life.cut |= {rng.choice([GROUP, LOG, READING])}
         elif kind == "heal":
