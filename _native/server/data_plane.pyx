@@ -23,8 +23,6 @@ from bowstring._native.base.wire cimport patch_i32
 from bowstring._native.disk.thread_pool cimport storage_init, storage_stop
 from bowstring._native.log cimport NOT_VERIFIED, PartitionLog, log_advance_high_watermark
 from bowstring._native.protocol.message_steps cimport Encoding
-from bowstring._native.record.schema_ids cimport schema_ids_new, schema_ids_release
-from bowstring._native.record.schema_types cimport SchemaIds
 from bowstring._native.server.accept_limits cimport accept_free, accept_init, accept_listeners
 from bowstring._native.server.client_quotas cimport quotas_free, quotas_init
 from bowstring._native.server.access_reports cimport access_free, denied_access, taken_access
@@ -477,45 +475,6 @@ cdef class DataPlane:
                 slow.finish(REQUEST_TIMED_OUT, None)
                 raise
         slow.finish(error, reason)
-
-    def suspend_batch(self, SlowBatch slow):
-        """Gives back the memory that :meth:`begin_batch` reserved, while the batch waits for something else."""
-        slow.count_working(0)
-
-    def take_schemas(self, SlowBatch slow, *, bint all_known):
-        """Lets the next :func:`repack` of a batch check with the schemas that its topic has now; ``all_known``: there are
-        no others, so records with others are refused."""
-        slow.take_schemas()
-        slow.rules.schemas.all_known = all_known
-
-    def set_schemas(self, str topic, list keys, list values):
-        """Sets the schemas that records of a topic may have where its log config asks for schemas.
-
-        Args:
-            keys, values: ids (int) and guids (16 bytes) of a schema registry.
-
-        Raises:
-            KeyError: No such topic here.
-        """
-        cdef bytes name = topic.encode()
-        cdef Topic *found = topic_by_name(&self.plane.table, <uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name))
-        cdef SchemaIds *new_keys
-        cdef SchemaIds *new_values
-        if found == NULL:
-            raise KeyError(f"topic {topic} is not served here")
-        new_keys = schema_ids_new(keys)
-        try:
-            new_values = schema_ids_new(values)
-        except BaseException:
-            schema_ids_release(new_keys)
-            raise
-        with nogil:
-            pthread_rwlock_wrlock(&self.plane.table_lock)
-        found.key_schemas, new_keys = new_keys, found.key_schemas
-        found.value_schemas, new_values = new_values, found.value_schemas
-        pthread_rwlock_unlock(&self.plane.table_lock)
-        schema_ids_release(new_keys)
-        schema_ids_release(new_values)
 
     def take_events(self):
         """Returns the events of the reactors since the last call: a list of ``(level, event, detail)``."""

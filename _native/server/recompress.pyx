@@ -99,7 +99,7 @@ def repack(SlowBatch slow not None, *, int64_t now_ms, level=None, int64_t limit
         exceeds max.decompressed.message.bytes gets INVALID_RECORD. None: the records exceed `limit` bytes, and `slow`
         is unchanged. SCHEMAS_MISSING in place of an error code: the records have schemas of which it is not known
         whether they are the topic's; they are in `slow.missing_schemas`, and `slow` is unchanged. Call it again
-        after DataPlane.take_schemas.
+        after `take_schemas`.
     """
     if slow.message == NULL:
         raise ValueError("the memory of this batch was already freed")

@@ -1,6 +1,6 @@
 """Finds out which schemas the records of a topic may have, for topics that require registered ones.
 
-Reactors check ids against a set for each topic (`DataPlane.set_schemas`). A batch with an id that the set
+Reactors check ids against a set for each topic (`set_schemas`). A batch with an id that the set
 does not have waits here until a schema registry has answered. What was found stays: while the registry is
 away, records with known schemas are accepted, and others get an error that producers retry.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.server.control_request import SlowBatch
 from bowstring._native.server.data_plane import DataPlane
+from bowstring._native.server.plane_schemas import set_schemas, take_schemas
 from bowstring._native.server.recompress import MISSING_MAX
 from bowstring.engine import background, event_log
 from bowstring.engine.broker.registry_lookups import (
@@ -128,7 +129,7 @@ class SchemaChecks:
             self._is_away = False
         # The batch may have more schemas than are listed at a time. Without a new one among them, the others
         # are not asked for: it is no sensible batch.
-        self._plane.take_schemas(slow, all_known=not (has_new and max(map(len, missing)) >= MISSING_MAX))
+        take_schemas(slow, all_known=not (has_new and max(map(len, missing)) >= MISSING_MAX))
         return None
 
     async def _look_up(
@@ -156,7 +157,7 @@ class SchemaChecks:
         elif any(found):
             topic.known = (topic.known[0] | found[0], topic.known[1] | found[1])
         try:
-            self._plane.set_schemas(name, list(topic.known[0]), list(topic.known[1]))
+            set_schemas(self._plane, name, list(topic.known[0]), list(topic.known[1]))
         except KeyError:  # the topic was deleted meanwhile
             self._topics.pop(name, None)
         return any(found)

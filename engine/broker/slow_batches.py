@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from bowstring._native.server.control_request import SlowBatch
 from bowstring._native.server.data_plane import DataPlane
+from bowstring._native.server.plane_schemas import suspend_batch
 from bowstring._native.server.recompress import SCHEMAS_MISSING, repack, working_bytes
 from bowstring.engine import background, event_log
 from bowstring.protocol.errors import Errors
@@ -197,7 +198,7 @@ class SlowBatches:
         if batch.outcome is None:
             outcome = _TRY_AGAIN if future.exception() is not None else future.result()
             if outcome is not None and outcome[0] == SCHEMAS_MISSING and not self._stopped:
-                self._plane.suspend_batch(batch.slow)
+                suspend_batch(batch.slow)
                 self._resolving[batch] = background.spawn(self._find_schemas(batch), "schemas of a batch")
             elif outcome is not None and outcome[0] == SCHEMAS_MISSING:
                 self._answer(batch, _TRY_AGAIN)
