@@ -440,6 +440,15 @@ def test_hostile_texts_are_refused(monkeypatch, text):
     assert len(str(raised.value)) < 400
 
 
+def test_short_texts_do_not_get_long():
+    many = ", ".join(str(number) for number in range(1, 3_000))
+    options = ", ".join(f"declaration = {{ number: {number} }}" for number in range(3_000))
+    schema = parse(f"message A {{ extensions {many} [{options}]; }}")
+    for make in (schema.normalized, lambda: schema.formatted("serialized")):
+        with pytest.raises(InvalidSchemaError, match=r"ranges? of extensions"):
+            make()
+
+
 def test_references_count_like_the_schema(monkeypatch):
     monkeypatch.setattr(proto_reader, "PARTS_MAX", 100)
     given = [ResolvedReference(f"{i}.proto", "a", i, f"message A{i} {{ }}") for i in range(99)]

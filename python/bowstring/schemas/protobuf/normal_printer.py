@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from bowstring.schemas.protobuf.type_index import TypeIndex
 
+# Of names and options that the normal form repeats.
+WRITTEN_MAX = 20 << 20
+
 
 class NormalPrinter(ProtoPrinter):
     """Writes as Confluent's registry does with `normalize=true`: sorted, types by their full names, maps as
@@ -45,6 +48,17 @@ class NormalPrinter(ProtoPrinter):
         super().__init__()
         self._index = index
         self._merging = OptionMerging(index)
+        self._written = 0
+
+    def _count(self, written: str) -> str:
+        """Returns what is written longer or more often than in the text, and bounds it."""
+        self._written += len(written)
+        if self._written > WRITTEN_MAX:
+            raise InvalidSchemaError(
+                "the normal form is too long: full names of types, and options that stand with each range of "
+                f"extensions, take more than {WRITTEN_MAX >> 20} Mi characters"
+            )
+        return written
 
     def _writes_syntax(self, file: ProtoFile) -> bool:
         return file.syntax == "proto3"
@@ -87,13 +101,13 @@ class NormalPrinter(ProtoPrinter):
             if found is None:
                 raise unknown_type(written, f"{scope}.{field.name}")
             if not found.is_map_entry:
-                return field.label, f".{found.full_name}"
+                return field.label, self._count(f".{found.full_name}")
             written = found.map_type()
             pair = map_types(written)
             assert pair is not None
         key, value = pair
         inner = self._index.find_type(value, scope)
-        return "", written if inner is None else f"map<{key}, .{inner.full_name}>"
+        return "", written if inner is None else self._count(f"map<{key}, .{inner.full_name}>")
 
     def _fields_of(self, fields: list[Field]) -> list[Field]:
         return sorted(fields, key=lambda field: field.tag)
@@ -121,6 +135,9 @@ class NormalPrinter(ProtoPrinter):
     def _extensions_of(self, extensions: list[Extensions]) -> list[Extensions]:
         single = [Extensions([value], each.options) for each in extensions for value in each.values]
         return sorted(single, key=lambda each: _first(each.values[0]))
+
+    def _extension_range(self, extensions: Extensions, scope: str, level: int) -> str:
+        return self._count(super()._extension_range(extensions, scope, level))
 
     def _enum_of(self, enum: Enum) -> Enum:
         constants = sorted(enum.constants, key=lambda constant: (constant.tag, constant.name))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bowstring.protocol.whole_numbers import whole_number
-from bowstring.schemas.protobuf import descriptor_classes
+from bowstring.schemas.errors import InvalidSchemaError
+from bowstring.schemas.protobuf import descriptor_classes, proto_reader
 from bowstring.schemas.protobuf.elements import (
     Enum,
     Extend,
@@ -226,6 +227,8 @@ def _has_features(target: Any) -> bool:
 
 
 def _extension_ranges(target: Any, extensions: Extensions) -> None:
+    if len(extensions.values) * len(extensions.options) > proto_reader.PARTS_MAX:
+        raise InvalidSchemaError(f"{target.name}: too many options stand with too many ranges of extensions")
     for value in extensions.values:
         first, last = (value, value) if isinstance(value, int) else value
         set_options(target.extension_range.add(start=first, end=last + 1), extensions.options)
