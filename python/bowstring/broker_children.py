@@ -16,7 +16,7 @@ from bowstring.supervised_child import (
 )
 
 NEEDED: Final = {
-    "registry": ("uvicorn", "httptools", "fastavro"),
+    "registry": ("uvicorn", "httptools"),
     "rest": ("uvicorn", "httptools", "msgspec"),
 }
 """Packages of the extras, by service."""
