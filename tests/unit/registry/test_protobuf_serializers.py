@@ -118,3 +118,15 @@ def test_incompatible_imports_are_refused(client):
     changed = order_class(Field.TYPE_BOOL)
     with pytest.raises(SchemaRegistryError, match="FIELD_SCALAR_KIND_CHANGED"):
         ProtobufSerializer(changed, client)(changed(), CONTEXT)
+
+
+def test_formats_that_would_be_too_long_are_refused(registry):
+    many = ", ".join(str(number) for number in range(1, 600))
+    options = ", ".join(f"declaration = {{ number: {number} }}" for number in range(600))
+    body = {"schemaType": "PROTOBUF", "schema": f"message A {{ extensions {many} [{options}]; }}"}
+    assert registry.ask("POST", "/subjects/a/versions", body)[0] == 200
+    for method, target in (("GET", "/subjects/a/versions/1"), ("POST", "/subjects/a/versions")):
+        status, _, answer = registry.ask(
+            method, f"{target}?format=serialized", body if method == "POST" else None
+        )
+        assert (status, json.loads(answer)["error_code"]) == (422, 42201)

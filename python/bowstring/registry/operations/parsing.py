@@ -66,7 +66,15 @@ def parse_request(
 
 def formatted(image: RegistryImage, record: SchemaRecord, format: str) -> str:
     """The text of a version in a format (`?format=`). Raises RegistryError (42201)."""
-    return parse_record(image, record).formatted(format) if format.strip() else record.text
+    return text_in(parse_record(image, record), format) if format.strip() else record.text
+
+
+def text_in(parsed: ParsedSchema, format: str) -> str:
+    """The text of a schema in a format. Raises RegistryError (42201): it cannot be written so."""
+    try:
+        return parsed.formatted(format)
+    except InvalidSchemaError as error:
+        raise refusals.invalid_schema(f"The schema has no format {format}: {error}") from error
 
 
 def resolve(

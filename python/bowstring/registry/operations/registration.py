@@ -13,7 +13,7 @@ from bowstring.registry.operations.entities import registered_entity
 from bowstring.registry.operations.filling import fill_in
 from bowstring.registry.operations.matching import find_schema, means, same_schema, schema_id_of
 from bowstring.registry.operations.modes import is_importing, mode_in_scope, require_registrable
-from bowstring.registry.operations.parsing import formatted, parse_request
+from bowstring.registry.operations.parsing import formatted, parse_request, text_in
 from bowstring.registry.operations.schema_request import SchemaRequest, schema_request
 from bowstring.registry.operations.tombstones import Records, highest_ids
 from bowstring.registry.qualified_subject import DEFAULT_CONTEXT, context_of, is_valid, normalized
@@ -89,7 +89,7 @@ def decide_register(
             f"The version is {request.version}, but the next one of the subject is {next_version}."
         )
     record = _new_record(image, request, schema_id, request.version if request.version > 0 else next_version)
-    text = parsed.formatted(format) if format.strip() else None
+    text = text_in(parsed, format) if format.strip() else None
     answer = registered_entity(record, text)
     del answer["deleted"]
     return Decision(_records(image, record), answer)
