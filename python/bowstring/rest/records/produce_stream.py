@@ -135,7 +135,8 @@ class ProduceStream:
             self._ready.set()
 
     async def _take(self) -> None:
-        lines, size = self.lines, self._call.options.record_bytes_max
+        # What a slice may take of the producer's memory: `take` must not wait for room on the event loop.
+        lines, size = self.lines, 2 * self._call.options.record_bytes_max
         while True:
             if self._refusal is None and self._producer.would_block(self._topic, size):
                 await self._await_ready(size)
