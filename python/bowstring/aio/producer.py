@@ -33,8 +33,8 @@ from bowstring.clients.errors import (
 )
 from bowstring.clients.producer.batches import BatchesFuture, RecordFuture
 from bowstring.clients.producer.encoded_batches import RECORD_OVERHEAD_BYTES
-from bowstring.clients.producer.producer import HeadersLike
 from bowstring.clients.producer.producer import Producer as ThreadedProducer
+from bowstring.clients.producer.typed_sending import HeadersLike
 from bowstring.clients.records import RecordMetadata
 from bowstring.clients.timeouts import bounded
 

@@ -82,14 +82,28 @@ def consume(
     With --group, the group commits exactly the records written to standard output, also when -n, Ctrl-C or an
     error ends the command. A pipe accepts more than its reader processes: use -n 5 instead of `| head -5`.
     """
-    from bowstring.clients.consumer.consumer import Consumer
-
     if group is not None and partition:
         raise typer.BadParameter("--partition excludes --group, which assigns partitions itself")
     keys, headers, timestamps, offsets = (each or verbose for each in (keys, headers, timestamps, offsets))
     show = Show(keys, headers, timestamps, offsets, separator, json)
     where = start or ("end" if follow else "beginning")
-    with Consumer(
+    formats = {"value": registry_of(value, schema_registry), "key": registry_of(key_format, schema_registry)}
+    with _opened(bootstrap, group, where, committed, timeout, formats) as consumer:
+        wanted = _wanted(consumer, topic, partition)
+        if group is None:
+            consumer.assign(wanted)
+            _print(consumer, _of_partitions(consumer, wanted, where, follow), Printed(show), count)
+        else:
+            polls = _of_group(consumer, wanted, start, follow, timeout)
+            _print_for_group(consumer, topic, polls, Printed(show), count)
+
+
+def _opened(
+    bootstrap: str, group: str | None, where: str, committed: bool, timeout: float, formats: dict[str, Any]
+) -> Consumer:
+    from bowstring.clients.consumer.consumer import Consumer
+
+    return Consumer(
         bootstrap,
         group_id=group,
         client_id="bowstring-cli",
@@ -99,16 +113,8 @@ def consume(
         default_timeout_ms=int(timeout * 1000),
         allow_auto_create=False,
         enable_auto_commit=False,
-        value=registry_of(value, schema_registry),
-        key=registry_of(key_format, schema_registry),
-    ) as consumer:
-        wanted = _wanted(consumer, topic, partition)
-        if group is None:
-            consumer.assign(wanted)
-            _print(consumer, _of_partitions(consumer, wanted, where, follow), Printed(show), count)
-        else:
-            polls = _of_group(consumer, wanted, start, follow, timeout)
-            _print_for_group(consumer, topic, polls, Printed(show), count)
+        **formats,
+    )
 
 
 def _print_for_group(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -72,37 +72,32 @@ def produce(
     json: Json = False,
 ) -> None:
     """Send each line of standard input or of a file as a record."""
-    from bowstring.clients.producer.producer import Producer
-
     _check_partitions(keep_partitions, input_format, partition)
     common = tuple(map(_header, header))
     texts = [_bytes(text) for text in (key, key_separator, null_marker)]
     form = LineFormat(input_format == "json", texts[0], texts[1], texts[2], keep_partitions)
-    milliseconds = int(timeout * 1000)
     formats = {
         "value": registry_of(value, schema_registry, value_schema),
         "key": registry_of(key_format, schema_registry),
     }
+    settings = {
+        **{"acks": acks, "compression": compression, "linger_ms": linger_ms, "batch_size": batch_size},
+        **dict.fromkeys(("delivery_timeout_ms", "max_block_ms"), int(timeout * 1000)),
+    }
     with (
         file.open("rb") if file is not None else sys.stdin.buffer as source,
-        Producer(
-            bootstrap,
-            client_id="bowstring-cli",
-            security=security(),
-            acks=acks,
-            compression=compression,
-            linger_ms=linger_ms,
-            batch_size=batch_size,
-            delivery_timeout_ms=milliseconds,
-            max_block_ms=milliseconds,
-            value=formats["value"],
-            key=formats["key"],
-        ) as producer,
+        _opened(bootstrap, {**settings, **formats}) as producer,
     ):
         made = {part: LineValues(each.for_topic(topic, part)) for part, each in formats.items() if each}
         records = (_objects(form.read(line, number), made, number) for number, line in enumerate(source, 1))
         sent = _send(producer, topic, records, common, partition)
     _report(topic, *sent, json)
+
+
+def _opened(bootstrap: str, settings: dict[str, Any]) -> Producer:
+    from bowstring.clients.producer.producer import Producer
+
+    return Producer(bootstrap, client_id="bowstring-cli", security=security(), **settings)
 
 
 def _objects(record: Line, made: dict[str, LineValues], number: int) -> Line:

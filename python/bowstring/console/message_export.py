@@ -34,7 +34,10 @@ def exported(found: Sequence[FoundRecord], decoder: ValueDecoder, form: str) -> 
 
 
 def _decoded(each: FoundRecord, decoder: ValueDecoder) -> Decoded:
-    return cut_value(each.record.value) if each.is_cut else decoder.decode(each.record.value)
+    record = each.record
+    if each.is_cut:
+        return cut_value(record.value)
+    return decoder.decode_of(record.value, record.headers, "value")
 
 
 def _plain(decoded: Decoded, data: bytes | None) -> Any:

@@ -77,7 +77,10 @@ def one_view(
 ) -> MessageView:
     """Returns a record as a page shows it."""
     record = found.record
-    decoded = cut_value(record.value) if found.is_cut else decoder.decode(record.value)
+    if found.is_cut:
+        decoded = cut_value(record.value)
+    else:
+        decoded = decoder.decode_of(record.value, record.headers, "value")
     body, is_short = _body(record.value, decoded, view, max(characters_left, 0))
     headers = [(name, preview_of(value)) for name, value in record.headers[:HEADERS_SHOWN]]
     return MessageView(

@@ -114,10 +114,10 @@ class _Names(Mapping[str, Any]):
     def _find(self, name: str) -> Any:
         record = self._record
         if name == "value":
-            return self._decoded(record.value)
+            return self._decoded(record.value, "value")
         if name == "key":
             # Keys that look like numbers or words are texts: `key == "1"`.
-            found = self._decoded(record.key)
+            found = self._decoded(record.key, "key")
             if isinstance(found, (dict, list)) or record.key is None:
                 return found
             return _text(record.key)
@@ -127,11 +127,11 @@ class _Names(Mapping[str, Any]):
             name
         )
 
-    def _decoded(self, data: bytes | None) -> Any:
+    def _decoded(self, data: bytes | None, field: str) -> Any:
         if data is not None and len(data) > DECODED_BYTES_MAX:
             self.too_large = True
             return None
-        return self._decoder.decode(data).value
+        return self._decoder.decode_of(data, self._record.headers, field).value
 
 
 def _text(data: bytes | None) -> str | None:

@@ -8,18 +8,22 @@ import json
 import math
 import threading
 import time
+from collections.abc import Sequence
 from datetime import date, datetime
 from datetime import time as time_of_day
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from bowstring.clients.errors import ClientError
 from bowstring.clients.registry.registry_client import FAILURE_KEPT_S, RegistryClient
+from bowstring.clients.registry.schema_sources import message_indexes_of, names_schema
 from bowstring.clients.registry.tree_decoders import Decode, tree_decoder
 
 DEPTH_MAX = 64
+KEPT_MAX = 1_000
 HEADER_SIZE = 5
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 _JSON_STARTS = frozenset(b'{["-0123456789tfnNI')
 
 
@@ -52,8 +56,8 @@ class ValueDecoder:
     def __init__(self, registry: RegistryClient | None = None):
         self._registry = registry
         self._lock = threading.Lock()
-        self._decoders: dict[int, tuple[str, Decode]] = {}
-        self._failures: dict[int, tuple[float, str]] = {}
+        self._decoders: dict[bytes, tuple[str, Decode]] = {}
+        self._failures: dict[bytes, tuple[float, str]] = {}
 
     def decode(self, data: bytes | None) -> Decoded:
         """Decodes a key or value. Never raises."""
@@ -68,11 +72,33 @@ class ValueDecoder:
             return _plain(data, None, note)
         return _plain(data, None, "")
 
+    def decode_of(self, data: bytes | None, headers: Headers, field: str) -> Decoded:
+        """Decodes a key or value of a record, whose headers may name its schema. Never raises.
+
+        Args:
+            headers: of the record.
+            field: "key" or "value".
+        """
+        name = f"__{field}_schema_id"
+        key = next((value for header, value in reversed(headers) if header == name), None)
+        if data is None or key is None or self._registry is None or not names_schema(key):
+            return self.decode(data)
+        found = self._by_schema(key)
+        note = found if isinstance(found, str) else ""
+        schema_id = int.from_bytes(key[1:HEADER_SIZE], "big") if key[0] == 0 else None
+        if not isinstance(found, str):
+            kind, decode = found
+            try:
+                return Decoded(kind, _normal(decode(data), 0), schema_id)
+            except Exception as error:  # of other libraries, about data of any kind
+                note = f"not of its schema: {_first_line(error)}"
+        return self.decode(data)._replace(note=note)
+
     def _framed(self, data: bytes) -> Decoded:
         schema_id = int.from_bytes(data[1:HEADER_SIZE], "big")
         body, note = data[HEADER_SIZE:], ""
         if self._registry is not None:
-            found = self._by_schema(schema_id)
+            found = self._by_schema(data[:HEADER_SIZE])
             if isinstance(found, str):
                 note = found
             else:
@@ -87,25 +113,33 @@ class ValueDecoder:
                 return Decoded("json", tree, schema_id, note)
         return _plain(data, schema_id if note else None, note)
 
-    def _by_schema(self, schema_id: int) -> tuple[str, Decode] | str:
-        """Returns the decoder of a schema, or why there is none."""
-        assert self._registry is not None
+    def _by_schema(self, key: bytes) -> tuple[str, Decode] | str:
+        """Returns the decoder of a schema with an id or guid, or why there is none."""
+        registry = self._registry
+        assert registry is not None
         with self._lock:
-            if schema_id in self._decoders:
-                return self._decoders[schema_id]
-            failed_at, failure = self._failures.get(schema_id, (0.0, ""))
+            if key in self._decoders:
+                return self._decoders[key]
+            failed_at, failure = self._failures.get(key, (0.0, ""))
         if failure and time.monotonic() - failed_at < FAILURE_KEPT_S:
             return failure
         try:
-            found = tree_decoder(self._registry, self._registry.by_id(schema_id))
+            if key[0] == 0:
+                schema = registry.by_id(int.from_bytes(key[1:HEADER_SIZE], "big"))
+            else:
+                schema = registry.by_guid(key[1:17])
+            # At the start of a value, message indexes differ from value to value.
+            found = tree_decoder(registry, schema, message_indexes_of(key) or None)
         except ClientError as error:
             with self._lock:
-                if len(self._failures) > 1_000:
+                if len(self._failures) > KEPT_MAX:
                     self._failures.clear()
-                self._failures[schema_id] = (time.monotonic(), str(error))
+                self._failures[key] = (time.monotonic(), str(error))
             return str(error)
         with self._lock:
-            self._decoders[schema_id] = found
+            if len(self._decoders) > KEPT_MAX:
+                self._decoders.clear()
+            self._decoders[key] = found
         return found
 
 

@@ -10,11 +10,14 @@ from io import BytesIO
 
 import pytest
 
+import bowstring
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.registry.registry_client import RegistryClient
 from bowstring.clients.registry.registry_errors import SchemaRegistryError
 from bowstring.search.value_decoder import Decoded, ValueDecoder, plain_json
 from tests.support.addresses import own_address
+from tests.support.protobuf_messages import person_classes
+from tests.support.schema_registry_double import schema_registry
 
 
 @pytest.mark.parametrize(
@@ -170,3 +173,24 @@ def test_registry_failures_are_notes(registry, served):
     assert "s3cret" not in repr(registry)
     with pytest.raises(ConfigError, match="http://registry:8081"):
         RegistryClient("file:///etc/passwd")
+
+
+def test_schemas_that_headers_name():
+    with schema_registry() as double:
+        registry = RegistryClient(double.url)
+        _, order = person_classes()
+        decoder = ValueDecoder(registry)
+        for schema, value in (
+            ({"type": "record", "name": "V", "fields": [{"name": "id", "type": "long"}]}, {"id": 7}),
+            (order, {"id": 7, "item": "hat"}),
+        ):
+            form = bowstring.Registry(double.url, schema=schema, wire="headers").for_topic("t", "value")
+            headers = (("__value_schema_id", b"?"), form.header_of(value), ("h", None))
+            found = decoder.decode_of(form.encode_value(value), headers, "value")
+            wanted = value if schema is not order else value | {"id": "7"}
+            assert (found.value, found.schema_id, found.note) == (wanted, None, "")
+        assert decoder.decode_of(b"1", headers, "key") == decoder.decode(b"1")
+        assert decoder.decode_of(None, headers, "value").kind == "null"
+        unknown = (("__value_schema_id", b"\1" + bytes(15) + b"\x63"),)
+        assert "has none" in decoder.decode_of(b"{}", unknown, "value").note
+        assert "not of its schema" in decoder.decode_of(b"\xff", headers, "value").note

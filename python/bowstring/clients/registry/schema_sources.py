@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bowstring._native.values.schema_keys import key_bytes
 from bowstring.clients.errors import ClientError, MissingPackageError
 from bowstring.clients.registry.registered_schema import RegisteredSchema, SchemaReference
 from bowstring.clients.registry.registry_errors import SchemaRegistryError
@@ -189,6 +190,11 @@ def message_at(file: FileDescriptor, indexes: tuple[int, ...]) -> Descriptor:
     except IndexError:
         raise UnusableSchemaError(f"it has no message at the indexes {list(indexes)}") from None
     return message
+
+
+def names_schema(header: bytes) -> bool:
+    """Returns whether a header's value begins with the key of a schema."""
+    return key_bytes(header, False) > 0
 
 
 def message_indexes_of(key: bytes) -> tuple[int, ...]:
