@@ -114,3 +114,27 @@ def test_wrong_options_are_named(options, words):
     assert registry.stop() == 1
     assert words in registry.text
     assert "Traceback" not in registry.text
+
+
+def test_another_registry_leads_when_the_leader_stops():
+    with bowstring.Broker() as broker:
+        first = RegistryCommand("-b", broker.bootstrap_servers)
+        assert register(first.url, "one") == 1
+        second = RegistryCommand("-b", broker.bootstrap_servers)
+        try:
+            assert register(second.url, "two") == 2
+            assert first.stop() == 0
+            # A write waits for the next leader; where none comes in time, the client tries again.
+            assert wait_until(lambda: registered(second.url, "three")) == 3
+            assert ask(f"{second.url}/health")["is_leader"]
+        finally:
+            assert second.stop() == 0
+
+
+def registered(url, subject):
+    """Returns the id; None while there is no leader."""
+    try:
+        return register(url, subject)
+    except urllib.error.HTTPError as error:
+        assert json.load(error)["error_code"] in (50002, 50003, 50004)
+        return None
