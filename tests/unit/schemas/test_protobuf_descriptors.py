@@ -303,6 +303,19 @@ def test_strings_of_descriptors_are_utf_8():
         parse(in_base64(file.replace(b"aaaa", b"a\xffaa")))
 
 
+def test_threads_may_parse_the_first_descriptor():
+    code = (
+        "import sys, threading; from concurrent.futures import ThreadPoolExecutor\n"
+        "from bowstring.schemas.protobuf import parse\n"
+        "start = threading.Barrier(4)\n"
+        "def run(_): start.wait(); return parse(sys.argv[1]).canonical\n"
+        "with ThreadPoolExecutor(4) as threads: texts = [*threads.map(run, range(4))]\n"
+        "sys.exit(len({*texts}) != 1 or 'PII' not in texts[0])"
+    )
+    run = subprocess.run([sys.executable, "-c", code, in_base64(order_file())], check=False)
+    assert run.returncode == 0
+
+
 def test_text_is_parsed_without_loading_protobuf():
     code = (
         "import sys; from bowstring.schemas.protobuf import parse\n"

@@ -7,6 +7,7 @@ options in the common pool.
 from __future__ import annotations
 
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import MissingPackageError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from bowstring.schemas.protobuf.elements import OptionValue
 
+_LOCK = Lock()
 _REPEATED = 3
 # Of a descriptor: in memory it may take a hundred times as much.
 SERIALIZED_MAX = 2 << 20
@@ -28,8 +30,14 @@ _PARAMS = "map<string, string> params = 2;"
 _ORDERED_PARAMS = "message Param { string key = 1; string value = 2; } repeated Param params = 2;"
 
 
-@lru_cache(maxsize=1)
 def _pool() -> Any:
+    # Two threads at once would make two pools, and the extensions of one are unknown to classes of the other.
+    with _LOCK:
+        return _made_pool()
+
+
+@lru_cache(maxsize=1)
+def _made_pool() -> Any:
     from bowstring.schemas.protobuf.proto_parser import parse_proto
     from bowstring.schemas.protobuf.to_descriptor import add_file
     from bowstring.schemas.protobuf.well_known import META
