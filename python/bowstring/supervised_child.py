@@ -19,7 +19,7 @@ from bowstring.engine.configs.listener_configs import listener_value
 from bowstring.engine.requests.listeners import Listener
 
 MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
-_STOP_S: Final = 4.0
+_STOP_S: Final = 8.0
 _STEADY_S: Final = 30.0
 """A child that ran this long may be restarted at once."""
 _PAUSES_S: Final = (1.0, 5.0, 30.0)

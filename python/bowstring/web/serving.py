@@ -17,7 +17,7 @@ from bowstring.clients.errors import ConfigError, MissingPackageError
 from bowstring.web.listening import Listening
 from bowstring.web.site_guard import SiteGuard
 
-STOP_S = 5
+STOP_S = 3
 """How long answers that are under way may take when the program stops."""
 KEEP_ALIVE_S = 75
 CONNECTIONS_MAX = 4000
