@@ -70,7 +70,7 @@ class AnswerCache:
             return None
         return self._answers.get(key)
 
-    def put(self, image: RegistryImage, key: Hashable, answer: Answer, key_bytes: int = 0) -> None:
+    def put(self, image: RegistryImage, key: Hashable, answer: Answer, key_bytes: int) -> None:
         """Keeps an answer that was made of the image as it is now.
 
         Args:

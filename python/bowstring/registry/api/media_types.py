@@ -15,9 +15,10 @@ ANY_BYTES = b"application/octet-stream"
 ANSWERS = ((V1_JSON, 1.0), (DEFAULT_JSON, 0.9), (JSON, 0.5))
 REQUESTS = frozenset((V1_JSON, DEFAULT_JSON, JSON, ANY_BYTES))
 TYPES_MAX = 50
+_KEPT_BYTES_MAX = 500
+"""Of a header whose meaning is kept: clients choose its length."""
 
 
-@lru_cache(512)
 def answer_type(accept: bytes) -> bytes:
     """Returns the media type that an answer has.
 
@@ -27,6 +28,11 @@ def answer_type(accept: bytes) -> bytes:
     Raises:
         HttpError: 406, the client takes none of those that exist.
     """
+    return _answer_type(accept) if len(accept) <= _KEPT_BYTES_MAX else _answer_type.__wrapped__(accept)
+
+
+@lru_cache(512)
+def _answer_type(accept: bytes) -> bytes:
     if not accept:
         return V1_JSON
     wanted = [_weighted(each) for each in accept.lower().split(b",")[:TYPES_MAX]]
@@ -63,7 +69,6 @@ def _quality(kind: bytes, wanted: list[tuple[bytes, float]]) -> float:
     return 0.0
 
 
-@lru_cache(512)
 def check_request_type(content_type: bytes) -> None:
     """Checks the header `Content-Type` of a body; empty if there is none.
 

@@ -97,6 +97,11 @@ class _Request:
         """Returns everything that an answer may depend on, but the body."""
         return self.method, self.scope["raw_path"], self.scope["query_string"], self.accept, self.user
 
+    def key_bytes(self) -> int:
+        """Returns the size of the key, which clients choose."""
+        scope = self.scope
+        return len(scope["raw_path"]) + len(scope["query_string"]) + len(self.accept) + len(self.user)
+
     def target(self) -> str:
         """Returns path and query as the client sent them."""
         raw, query = self.scope["raw_path"], self.scope["query_string"]
@@ -170,7 +175,7 @@ class RegistryApp:
         image = self._node.image
         answer = _answer_value(route, _permitted(call, route.read(image, call)), request)
         if method == "GET":
-            self._cache.put(image, request.key(), answer)
+            self._cache.put(image, request.key(), answer, request.key_bytes())
         return answer
 
     async def _answer_body(self, route: Route, call: Call, request: _Request) -> Answer:
@@ -191,7 +196,7 @@ class RegistryApp:
             return await self._write(route, call, request, body)
         answer = _answer_value(route, _permitted(call, value), request)
         if is_small:
-            self._cache.put(image, key, answer, len(body))
+            self._cache.put(image, key, answer, request.key_bytes() + len(body))
         return answer
 
     async def _write(self, route: Route, call: Call, request: _Request, body: bytes) -> Answer:

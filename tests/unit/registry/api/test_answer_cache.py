@@ -11,12 +11,12 @@ def answer(body=b"{}"):
 
 def test_answers_are_dropped_with_the_next_record():
     image, cache = RegistryImage(), AnswerCache()
-    cache.put(image, "a", answer())
+    cache.put(image, "a", answer(), 1)
     assert cache.get(image, "a") is not None
     assert cache.get(image, "b") is None
     image.apply(b'{"keytype":"NOOP","magic":0}', None, 0)
     assert cache.get(image, "a") is None
-    cache.put(image, "a", answer())
+    cache.put(image, "a", answer(), 1)
     assert cache.get(RegistryImage(), "a") is None, "reading the topic again makes a new image"
 
 
@@ -25,15 +25,15 @@ def test_answers_are_bounded(monkeypatch):
     monkeypatch.setattr(answer_cache, "BYTES_MAX", 1000)
     image, cache = RegistryImage(), AnswerCache()
     for number in range(25):
-        cache.put(image, number, answer())
+        cache.put(image, number, answer(), 1)
         assert len(cache) <= 10
     assert cache.get(image, 24) is not None
     cache = AnswerCache()
     for number in range(25):
-        cache.put(image, number, answer(b"x" * 300), key_bytes=100)
+        cache.put(image, number, answer(b"x" * 300), 100)
         assert len(cache) <= 2
     monkeypatch.setattr(answer_cache, "ANSWER_BYTES_MAX", 500)
-    cache.put(image, "large", answer(b"x" * 600))
+    cache.put(image, "large", answer(b"x" * 600), 1)
     assert cache.get(image, "large") is None
 
 

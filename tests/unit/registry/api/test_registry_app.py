@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from bowstring.registry.api.answer_cache import AnswerCache
 from bowstring.registry.api.forwarder import ForwardedAnswer
 from bowstring.registry.registry_error import RegistryError
 from bowstring.web.limits import RateLimit
@@ -370,3 +371,15 @@ def test_refusals_of_the_leader_are_passed_on():
     registry, _ = follower((409, b"application/json", b'{"error_code":40901,"message":"x"}'))
     assert registry.json("POST", "/subjects/a/versions", {"schema": "x"})[0] == 409
     assert registry.node.caught_up == 0
+
+
+def test_long_requests_are_not_kept_without_bound(monkeypatch):
+    """Clients choose the length of paths, queries and headers, also of what is answered with 200."""
+    monkeypatch.setattr("bowstring.registry.api.answer_cache.BYTES_MAX", 100_000)
+    kept, clear = [], AnswerCache.clear
+    monkeypatch.setattr(AnswerCache, "clear", lambda cache: kept.append(len(cache)) or clear(cache))
+    registry = RegistryDouble()
+    for number in range(100):
+        headers = [("accept", f"*/*,x/{'z' * 1000}{number}")]
+        assert registry.ask("GET", f"/subjects?x={'y' * 10_000}{number}", headers=headers)[0] == 200
+    assert max(kept) <= 10
