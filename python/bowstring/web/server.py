@@ -40,6 +40,7 @@ class _Protocol(HttpToolsProtocol):
     """One connection."""
 
     _head_bytes = 0
+    _unread_bytes = 0
     _certificate_name = ""
     _head_timer: asyncio.TimerHandle | None = None
 
@@ -53,6 +54,13 @@ class _Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._unread_bytes += len(data)
+        super().data_received(data)
+        # The parser keeps a header, or a trailer, until its line ends.
+        if self._unread_bytes > 2 * HEAD_BYTES_MAX and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -73,7 +81,16 @@ class _Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._end_head()
+        self._unread_bytes = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unread_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unread_bytes = 0
+        super().on_message_complete()
 
     def _count(self, size: int) -> None:
         self._head_bytes += size

@@ -10,6 +10,7 @@ import urllib.request
 import pytest
 
 from bowstring.clients.errors import ConfigError
+from bowstring.web.limits import read_body
 from bowstring.web.listening import Listening
 from bowstring.web.server import HEAD_BYTES_MAX, distinguished_name
 from bowstring.web.serving import Site
@@ -41,6 +42,43 @@ def test_a_head_that_is_too_large_is_refused():
         line = b"x: " + b"y" * 1000 + b"\r\n"
         connection.sendall(line * (HEAD_BYTES_MAX // 1000 + 2))
         assert connection.recv(100).startswith(b"HTTP/1.1 400")
+
+
+HEADS = {
+    "a name": b"GET / HTTP/1.1\r\nhost: x\r\n",
+    "a value": b"GET / HTTP/1.1\r\nhost: x\r\nx: ",
+    "a trailer": b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nx: ",
+    "a chunk's extension": b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n2;",
+}
+
+
+@pytest.mark.parametrize("begin", HEADS.values(), ids=HEADS.keys())
+def test_a_line_of_a_head_that_does_not_end_is_refused(begin):
+    with (
+        served(echo) as site,
+        socket.create_connection(("127.0.0.1", site.port), timeout=30) as connection,
+        pytest.raises(ConnectionError),
+    ):
+        connection.sendall(begin)
+        for _ in range(100):
+            connection.sendall(b"y" * HEAD_BYTES_MAX)
+        pytest.fail("the line was read as long as it came")
+
+
+def test_large_bodies_are_no_heads():
+    async def count(scope, receive, send):
+        if scope["type"] != "http":
+            raise NotImplementedError
+        body = str(len(await read_body(scope, receive, 1 << 30))).encode()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"7")]})
+        await send({"type": "http.response.body", "body": body})
+
+    with served(count) as site:
+        connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=30)
+        for body in (b"y" * 2_000_000, iter([b"y" * 1000] * 2000), iter([b"y" * 1_000_000] * 2)):
+            connection.request("POST", "/", body, encode_chunked=not isinstance(body, bytes))
+            assert connection.getresponse().read() == b"2000000"
+        connection.close()
 
 
 def test_answers_under_way_end_before_the_stop():
