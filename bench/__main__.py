@@ -33,6 +33,7 @@ from bench.cases import (
     logins,
     native_security,
     objects,
+    schemas,
     security,
     spark,
     spark_latency,
@@ -164,6 +165,9 @@ SECURED: dict[str, Case] = {
 GUARDED: dict[str, Case] = {
     "access": lambda lab, _, name: access.rules_and_quotas(
         lab, name, "10,000 rules and quotas that allow everything, against none"
+    ),
+    "schemas": lambda lab, _, name: schemas.validated(
+        lab, name, "A topic that requires registered schemas, beside one that does not"
     ),
     "greedy": lambda lab, _, name: greedy.beside_another(
         lab, name, "A paced producer beside a greedy client, with a quota and without"

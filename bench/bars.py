@@ -217,9 +217,16 @@ BARS = (
         )
         for verb in ("produce", "fetch")
     ),
+    Bar(
+        "topic that requires registered schemas, 100 B: produce, share of that without",
+        "schemas",
+        "produce_share",
+        "×",
+        (at_least(0.97, "×"),),
+    ),
     *(
         Bar(
-            f"the same, {cut} of a paced producer: times that without",
+            f"10,000 rules and quotas: {cut} of a paced producer, times that without",
             "access",
             f"{cut}_over_off",
             "×",

@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from bench.cases.cluster import a_record
-from bench.cases.native_load import BATCH_ROWS, fill, values
+from bench.cases.native_load import fill
+from bench.cases.pairs import Pairs, new_topics, produced, records_of_a_run
 from bench.lab import PARTITIONS, RECORD_BYTES, Lab
 from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError
@@ -18,12 +19,11 @@ from bench.peers.peer import Peer
 from bench.peers.wire import Connection
 from bench.procfs import cpu_seconds
 from bench.results import CaseResult
-from bowstring import Admin, Consumer, Producer
+from bowstring import Admin, Consumer
 from bowstring.clients.admin.acls import AclBinding
 
 RULES = 10_000
 _RULES_PER_REQUEST = 1_000
-_PAIRS_PER_TOPIC = 8
 _PACE_S = 0.001
 _TIMEOUT_S = 30.0
 _NOT_REACHED = {"producer_byte_rate": 1e12, "consumer_byte_rate": 1e12, "request_percentage": 1e6}
@@ -41,7 +41,7 @@ def rules_and_quotas(lab: Lab, name: str, title: str) -> CaseResult:
     facts = {
         "rules": f"{RULES:,}: of other users, and those that allow the client",
         "quotas": "of the user, with bytes and request time that it does not reach",
-        "records": f"{_records(lab):,} a time, {size.access_pairs} times for each broker",
+        "records": f"{records_of_a_run(lab):,} a time, {size.access_pairs} times for each broker",
         "record": f"{RECORD_BYTES} B value, no key; of the latency 1 KiB, acks=all, each 1 ms",
         "cores": "one of the clients, another of both brokers",
         "partitions": str(PARTITIONS),
@@ -55,13 +55,9 @@ def rules_and_quotas(lab: Lab, name: str, title: str) -> CaseResult:
                 admin.alter_client_quotas({"user": "ANONYMOUS"}, _NOT_REACHED)
             peers = {"off": off, "on": on}
             with _apart([off.pid, on.pid]):
-                return _produced(lab, peers) | _consumed(lab, peers) | _latency(lab, peers)
+                return produced(lab, peers) | _consumed(lab, peers) | _latency(lab, peers)
 
     return lab.alternate(CaseResult(name, title, facts), measure, peers=(Bowstring.name,))
-
-
-def _records(lab: Lab) -> int:
-    return lab.size.produce_records // 5
 
 
 def _add_rules(peer: Peer) -> None:
@@ -89,83 +85,12 @@ def _rule(resource: str, name: str, pattern: str, principal: str, operation: str
     return AclBinding(*kinds)
 
 
-class _Pairs:
-    """Runs of both brokers, pair by pair; which is first alternates.
-
-    Attributes:
-        seconds: Of each run, by broker.
-        cpu_seconds: Of the broker, in each run.
-    """
-
-    def __init__(self, peers: dict[str, Peer]) -> None:
-        self._peers = peers
-        self.seconds: dict[str, list[float]] = {name: [] for name in peers}
-        self.cpu_seconds: dict[str, list[float]] = {name: [] for name in peers}
-
-    def order(self, pair: int) -> list[str]:
-        """Returns the names of both brokers, in the order of that pair."""
-        names = list(self._peers)
-        return names[::-1] if pair % 2 else names
-
-    def add(self, name: str, seconds: float, used: float) -> None:
-        """Adds a run."""
-        self.seconds[name].append(seconds)
-        self.cpu_seconds[name].append(used)
-
-    def figures(self, verb: str, records: int) -> dict[str, float]:
-        """Returns rates, costs, and the shares of the broker with rules."""
-        found: dict[str, float] = {}
-        for name in self._peers:
-            rate = records / statistics.median(self.seconds[name])
-            cost = statistics.median(self.cpu_seconds[name]) / (records * RECORD_BYTES / 1e9)
-            found |= {f"{name}_{verb}_records_per_second": rate, f"{name}_{verb}_cpu_seconds_per_gb": cost}
-        pairs = zip(self.seconds["off"], self.seconds["on"], strict=True)
-        found[f"{verb}_share"] = statistics.median(off / on for off, on in pairs)
-        pairs = zip(self.cpu_seconds["off"], self.cpu_seconds["on"], strict=True)
-        found[f"{verb}_cpu_over_off"] = statistics.median(on / off for off, on in pairs)
-        return found
-
-
-def _produced(lab: Lab, peers: dict[str, Peer]) -> dict[str, float]:
-    records, batch = _records(lab), values()
-    runs = _Pairs(peers)
-    producers = {name: Producer(peer.bootstrap, acks=1) for name, peer in peers.items()}
-    topics: dict[str, str] = {}
-    for pair in range(-1, lab.size.access_pairs):  # the first one warms up
-        if pair % _PAIRS_PER_TOPIC == 0 or not topics:
-            topics = _new_topics(lab, peers, topics)
-            for name, topic in topics.items():
-                producers[name].partitions_for(topic)
-        for name in runs.order(pair):
-            pid = peers[name].pid
-            before, began = cpu_seconds(pid), time.perf_counter()
-            for at in range(0, records, BATCH_ROWS):
-                producers[name].send_arrow(topics[name], batch.slice(0, min(BATCH_ROWS, records - at)))
-            producers[name].flush()
-            seconds = time.perf_counter() - began
-            if pair >= 0:
-                runs.add(name, seconds, cpu_seconds(pid) - before)
-    for producer in producers.values():
-        producer.close()
-    _new_topics(lab, {}, topics, peers)
-    return runs.figures("produce", records)
-
-
-def _new_topics(
-    lab: Lab, peers: dict[str, Peer], old: dict[str, str], of: dict[str, Peer] | None = None
-) -> dict[str, str]:
-    """Creates a topic on each broker, and deletes the old ones."""
-    for name, topic in old.items():
-        lab.delete_topic((of or peers)[name], topic)
-    return {name: lab.new_topic(peer) for name, peer in peers.items()}
-
-
 def _consumed(lab: Lab, peers: dict[str, Peer]) -> dict[str, float]:
-    records = 2 * _records(lab)
-    topics = _new_topics(lab, peers, {})
+    records = 2 * records_of_a_run(lab)
+    topics = new_topics(lab, peers, {})
     for name, peer in peers.items():
         fill(peer, topics[name], records)
-    runs = _Pairs(peers)
+    runs = Pairs(peers)
     for pair in range(-1, lab.size.access_pairs):
         for name in runs.order(pair):
             seconds, used = _read(peers[name], topics[name], records)
@@ -196,7 +121,7 @@ def _latency(lab: Lab, peers: dict[str, Peer]) -> dict[str, float]:
     times_ms: dict[str, list[float]] = {name: [] for name in peers}
     batch = a_record()
     connections = {name: peer.connect() for name, peer in peers.items()}
-    order = _Pairs(peers).order
+    order = Pairs(peers).order
     numbers = range(-lab.size.latency_warm_up // 10, lab.size.latency_records // 2)
     try:
         for number, name in ((at, name) for at in numbers for name in order(at)):
