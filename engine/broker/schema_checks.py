@@ -7,7 +7,7 @@ away, records with known schemas are accepted, and others get an error that prod
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -103,6 +103,8 @@ class SchemaChecks:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="schema-registry")
         self._refresher = background.spawn(self._refresh(), "schema checks")
         self._is_away = False
+        self._failures = 0  # lookups that no registry answered
+        self._failure = ""
 
     async def resolve(self, slow: SlowBatch) -> Outcome | None:
         """Looks up the schemas that a batch has and its topic does not have yet.
@@ -113,13 +115,18 @@ class SchemaChecks:
         missing = slow.missing_schemas
         assert missing is not None
         topic = self._topics.setdefault(slow.topic, _Topic())
+        seen = self._failures
         async with topic.lock:  # one at a time: the next batch may find what it needs
             wait_s = topic.looked_up + _PACE_S - time.monotonic()
-            if wait_s > 0 and any(ids - known for ids, known in zip(missing, topic.known, strict=True)):
+            if (
+                wait_s > 0
+                and seen == self._failures
+                and any(ids - known for ids, known in zip(missing, topic.known, strict=True))
+            ):
                 await asyncio.sleep(wait_s)
             topic.looked_up = time.monotonic()
             try:
-                has_new = await self._look_up(slow.topic, topic, missing)
+                has_new = await self._look_up(slow.topic, topic, missing, seen)
             except RegistryUnavailable as error:
                 self._report(str(error))
                 return (
@@ -133,10 +140,28 @@ class SchemaChecks:
         return None
 
     async def _look_up(
-        self, name: str, topic: _Topic, wanted: Iterable[Iterable[SchemaKey]], *, anew: bool = False
+        self,
+        name: str,
+        topic: _Topic,
+        wanted: tuple[set[SchemaKey], set[SchemaKey]],
+        seen: int,
+        *,
+        anew: bool = False,
     ) -> bool:
-        """Adds the wanted schemas that are registered, and returns whether there are any; `anew`: they
-        replace those that are known.
+        """Adds the wanted schemas that are registered.
+
+        Args:
+            name: of the topic.
+            topic: what is known of it.
+            wanted: schemas of keys, and of values.
+            seen: the failures when the lookups were asked for.
+            anew: they replace those that are known.
+
+        Returns:
+            Whether some of them are registered.
+
+        Raises:
+            RegistryUnavailable: a lookup failed after `seen`.
         """
         loop = asyncio.get_running_loop()
         found: tuple[set[SchemaKey], set[SchemaKey]] = (set(), set())
@@ -149,7 +174,9 @@ class SchemaChecks:
             for each in ids:
                 if each in known and not anew:
                     continue
-                registration = await loop.run_in_executor(self._thread, self._ask, each, strategy != _TOPIC)
+                registration = await loop.run_in_executor(
+                    self._thread, self._ask, each, strategy != _TOPIC, seen
+                )
                 if is_registered(name, part, strategy, registration):
                     into.add(each)
         if anew:
@@ -160,16 +187,30 @@ class SchemaChecks:
             set_schemas(self._plane, name, list(topic.known[0]), list(topic.known[1]))
         except KeyError:  # the topic was deleted meanwhile
             self._topics.pop(name, None)
-        return any(found)
+        # Lookups for another batch may have found them before.
+        return any(not known.isdisjoint(ids) for known, ids in zip(topic.known, wanted, strict=True))
 
-    def _ask(self, schema: SchemaKey, named: bool) -> Registration:
+    def _ask(self, schema: SchemaKey, named: bool, seen: int) -> Registration:
+        """Looks up a schema. On the thread.
+
+        What waited for the thread while a lookup failed fails with it: each may take its timeout, and no
+        producer waits for many of them.
+        """
+        if self._failures != seen:
+            raise RegistryUnavailable(self._failure)
         try:
             return self._lookups.registration(schema, named=named)
+        except RegistryUnavailable as error:
+            self._failure = str(error)
+            self._failures += 1
+            raise
         except (KeyError, TypeError, ValueError) as error:
-            raise RegistryUnavailable(
+            self._failure = (
                 f"the schema registry's answer cannot be used ({type(error).__name__}); check "
                 "confluent.schema.registry.url"
-            ) from error
+            )
+            self._failures += 1
+            raise RegistryUnavailable(self._failure) from error
 
     def _report(self, detail: str) -> None:
         if not self._is_away:
@@ -187,7 +228,7 @@ class SchemaChecks:
             for name, topic in list(self._topics.items()):
                 try:
                     async with topic.lock:
-                        await self._look_up(name, topic, topic.known, anew=True)
+                        await self._look_up(name, topic, topic.known, self._failures, anew=True)
                 except RegistryUnavailable as error:
                     self._report(str(error))
                     break

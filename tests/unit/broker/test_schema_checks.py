@@ -1,9 +1,11 @@
 """Topics with confluent.value.schema.validation and confluent.key.schema.validation: what they accept."""
 
+import asyncio
 import json
 import struct
 import threading
 import uuid
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +13,8 @@ from bowstring import Admin, Broker, Consumer, Producer
 from bowstring.clients.errors import BrokerError, ClientError
 from bowstring.engine.broker import schema_checks
 from bowstring.engine.broker.registry_lookups import RegistryLookups, RegistryUnavailable
+from bowstring.engine.broker.schema_checks import SchemaChecks
+from bowstring.protocol.errors import Errors
 from tests.support.registered_schemas import registered_schemas
 from tests.support.waiting import HANG_S, wait_until
 
@@ -184,6 +188,44 @@ def test_a_batch_with_many_schemas_is_accepted(broker, registry, topic):
         sent = [sends.send(name, framed(each)) for each in ids]
         sends.flush()
         assert [each.result(HANG_S).offset for each in sent] == list(range(500))
+
+
+def test_batches_with_the_same_new_schemas_are_accepted(broker, registry, topic):
+    name = topic("same", partitions=8, value_schema_validation="true")
+    ids = range(2000, 2300)
+    registry.subjects |= {each: [f"{name}-value"] for each in ids}
+    with producer(broker, linger_ms=HANG_S * 1000) as sends:
+        sent = [sends.send(name, framed(each), partition=partition) for each in ids for partition in range(8)]
+        sends.flush()
+        for each in sent:
+            each.result(HANG_S)
+
+
+def test_one_lookup_that_fails_answers_all_batches_that_wait():
+    gate, looked_up = threading.Event(), []
+
+    class Hanging:
+        def registration(self, schema, *, named):
+            looked_up.append(schema)
+            assert gate.wait(HANG_S)
+            raise RegistryUnavailable("away")
+
+    async def check():
+        checks = SchemaChecks(None, Hanging(), lambda topic: (f"{STRATEGY}TopicNameStrategy",) * 2)
+        batches = [
+            SimpleNamespace(topic=f"t{number % 3}", missing_schemas=({number}, {1})) for number in range(30)
+        ]
+        resolving = [asyncio.create_task(checks.resolve(each)) for each in batches]
+        await asyncio.sleep(0)
+        gate.set()
+        outcomes = await asyncio.wait_for(asyncio.gather(*resolving), HANG_S)
+        assert {error for error, _ in outcomes} == {Errors.REQUEST_TIMED_OUT.code}
+        assert len(looked_up) == 1
+        await checks.resolve(batches[0])
+        assert len(looked_up) == 2, "a batch that comes later is looked up"
+        await checks.stop()
+
+    asyncio.run(check())
 
 
 def test_unknown_schemas_ask_little(broker, registry, topic):
