@@ -58,7 +58,7 @@ cdef class SlowBatch:
     cdef bint busy
     cdef void release(self)
     cdef void count_working(self, int64_t n)
-    cdef void take_schemas(self)
+    cdef bint take_schemas(self)
     cdef bint replace(self, bytes batch) except False
     cdef bint finish(self, int error, str reason) except False
 

@@ -96,15 +96,18 @@ cdef class SlowBatch:
             slow_working_add(self.plane, n - self.working_bytes)
             self.working_bytes = n
 
-    cdef void take_schemas(self):
-        """Takes the schemas that its topic has now."""
+    cdef bint take_schemas(self):
+        """Takes the schemas that its topic has now; returns False, with none, if its partition is not served here any
+        more."""
         cdef Partition *p = self.part.partition if self.part != NULL else NULL
         schema_ids_release(self.rules.schemas.keys)
         schema_ids_release(self.rules.schemas.values)
         self.rules.schemas.keys = self.rules.schemas.values = NULL
-        if p != NULL and not load_i32(&p.deleted):
-            self.rules.schemas.keys = schema_ids_shared(p.topic.key_schemas)
-            self.rules.schemas.values = schema_ids_shared(p.topic.value_schemas)
+        if p == NULL or load_i32(&p.deleted):
+            return False
+        self.rules.schemas.keys = schema_ids_shared(p.topic.key_schemas)
+        self.rules.schemas.values = schema_ids_shared(p.topic.value_schemas)
+        return True
 
     cdef bint replace(self, bytes batch) except False:
         """Sets `batch` as the batch to store, after the checks of a batch from a client."""

@@ -17,9 +17,9 @@ def suspend_batch(SlowBatch slow not None):
 
 def take_schemas(SlowBatch slow not None, *, bint all_known):
     """Lets the next `repack` of a batch check with the schemas that its topic has now; `all_known`: there are no others,
-    so records with others are refused."""
-    slow.take_schemas()
+    so records with others are refused. Returns whether the batch's partition is still served here."""
     slow.rules.schemas.all_known = all_known
+    return slow.take_schemas()
 
 
 def set_schemas(DataPlane plane not None, str topic, list keys, list values):

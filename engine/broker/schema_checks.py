@@ -136,8 +136,13 @@ class SchemaChecks:
             self._is_away = False
         # The batch may have more schemas than are listed at a time. Without a new one among them, the others
         # are not asked for: it is no sensible batch.
-        take_schemas(slow, all_known=not (has_new and max(map(len, missing)) >= MISSING_MAX))
-        return None
+        if take_schemas(slow, all_known=not (has_new and max(map(len, missing)) >= MISSING_MAX)):
+            return None
+        return (
+            Errors.REQUEST_TIMED_OUT.code,
+            "The partition moved or was deleted before the check of schemas. Nothing was stored; send the "
+            "batch again.",
+        )
 
     async def _look_up(
         self,

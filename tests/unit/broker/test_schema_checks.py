@@ -12,7 +12,7 @@ import pytest
 from bowstring import Admin, Broker, Consumer, Producer
 from bowstring.clients.errors import BrokerError, ClientError
 from bowstring.engine.broker import schema_checks
-from bowstring.engine.broker.registry_lookups import RegistryLookups, RegistryUnavailable
+from bowstring.engine.broker.registry_lookups import Registration, RegistryLookups, RegistryUnavailable
 from bowstring.engine.broker.schema_checks import SchemaChecks
 from bowstring.protocol.errors import Errors
 from tests.support.registered_schemas import registered_schemas
@@ -360,6 +360,34 @@ def test_a_broker_stops_while_it_asks(registry, monkeypatch):
     finally:
         gate.set()
         broker.stop()
+
+
+@pytest.mark.parametrize("schemas", [1, 300])
+def test_a_batch_whose_topic_is_made_anew_meanwhile_goes_to_the_new_one(monkeypatch, schemas):
+    gate, asked = threading.Event(), threading.Event()
+
+    class Slow:
+        def registration(self, schema, *, named):
+            asked.set()
+            gate.wait(HANG_S)
+            return Registration(frozenset({"t-value"}), None)
+
+    monkeypatch.setattr(schema_checks, "lookups_of", lambda *, configs: Slow())
+    with Broker() as broker, Admin(broker.bootstrap_servers) as admin:
+        configs = {"confluent.value.schema.validation": "true"}
+        admin.create_topic("t", 1, 1, configs)
+        with producer(broker, linger_ms=HANG_S * 1000) as sends:
+            sent = [sends.send("t", framed(each)) for each in range(schemas)]
+            flushing = threading.Thread(target=sends.flush)
+            flushing.start()
+            try:
+                assert asked.wait(HANG_S)
+                admin.delete_topics(["t"])
+                admin.create_topic("t", 1, 1, configs)
+            finally:
+                gate.set()
+                flushing.join()
+            assert [each.result(HANG_S).offset for each in sent] == list(range(schemas))
 
 
 @pytest.mark.parametrize("url", ["registry:8081", "ftp://registry", "http://"])
