@@ -49,8 +49,25 @@ def _require_id(image: RegistryImage, call: Call) -> tuple[int, str]:
     return schema_id, subject
 
 
-def _by_id(image: RegistryImage, call: Call) -> Any:
+def _readable_id(image: RegistryImage, call: Call) -> tuple[int, str]:
+    """Returns the id of a request, and a subject that the user may read.
+
+    Raises:
+        HttpError: 403, the user may read no subject with this schema.
+    """
     schema_id, subject = _require_id(image, call)
+    if call.may_read is None:
+        return schema_id, subject
+    record = schemas.find_id(image, schema_id, subject)
+    if record is not None and call.may_read(record.subject):
+        return schema_id, subject
+    kept = schemas.subjects_of_id(image, schema_id, subject)
+    deleted = schemas.subjects_of_id(image, schema_id, subject, deleted=True)
+    return schema_id, next(filter(call.may_read, (*kept, *deleted)))
+
+
+def _by_id(image: RegistryImage, call: Call) -> Any:
+    schema_id, subject = _readable_id(image, call)
     target = call.target
     return schemas.schema_by_id(
         image,
@@ -63,7 +80,7 @@ def _by_id(image: RegistryImage, call: Call) -> Any:
 
 
 def _text_by_id(image: RegistryImage, call: Call) -> Any:
-    schema_id, subject = _require_id(image, call)
+    schema_id, subject = _readable_id(image, call)
     return schemas.text_by_id(image, schema_id, subject, format=call.target.text("format"))
 
 
@@ -86,23 +103,25 @@ def _versions_of_id(image: RegistryImage, call: Call) -> Any:
     return page(readable, **call.page(), limit_max=image.defaults.page_limit)
 
 
-def _require_guid(image: RegistryImage, call: Call) -> str:
-    guid = call.names["guid"]
-    if call.may_read is not None:
-        for each in schemas.ids_of_guid(image, guid):
-            prefix = QualifiedSubject(each["context"], "").name
-            if any(map(call.may_read, schemas.subjects_of_id(image, each["id"], prefix, deleted=True))):
-                return guid
+def _ids_of_guid(image: RegistryImage, call: Call) -> Any:
+    guid, may_read = call.names["guid"], call.may_read
+    found = schemas.ids_of_guid(image, guid)
+    if may_read is None:
+        return found
+    readable = []
+    for each in found:
+        prefix = QualifiedSubject(each["context"], "").name
+        if any(map(may_read, schemas.subjects_of_id(image, each["id"], prefix, deleted=True))):
+            readable.append(each)
+    if not readable:
         raise HttpError(403, FORBIDDEN, "the user may read no subject with this schema")
-    return guid
+    return readable
 
 
 def _by_guid(image: RegistryImage, call: Call) -> Any:
-    return schemas.schema_by_guid(image, _require_guid(image, call), format=call.target.text("format"))
-
-
-def _ids_of_guid(image: RegistryImage, call: Call) -> Any:
-    return schemas.ids_of_guid(image, _require_guid(image, call))
+    if call.may_read is not None:
+        _ids_of_guid(image, call)
+    return schemas.schema_by_guid(image, call.names["guid"], format=call.target.text("format"))
 
 
 def _kinds(image: RegistryImage, call: Call) -> Any:

@@ -142,6 +142,25 @@ def test_users_see_what_they_may_read(registry):
         assert registry.json("GET", f"/schemas/{path}", headers=as_user("root"))[0] == 200
 
 
+def test_a_schema_of_other_subjects_too_is_shown_as_one_of_the_users(registry):
+    ann, root, body = as_user("ann"), as_user("root"), {"schema": record("shared")}
+    for subject in ("accounts", "orders-2", ":.secret:accounts"):
+        assert registry.json("POST", f"/subjects/{subject}/versions", body, root)[0] == 200
+    found = registry.json("GET", "/subjects/accounts/versions/1", headers=root)[1]
+    path = f"/schemas/ids/{found['id']}"
+    for query in ("", "?subject=accounts", "?subject=orders-2"):
+        status, shown = registry.json("GET", path + query, headers=ann)
+        assert (status, shown.get("subject"), shown.get("schema")) == (200, "orders-2", record("shared"))
+        assert registry.json("GET", f"{path}/versions{query}", headers=ann)[1] == [
+            {"subject": "orders-2", "version": 1}
+        ]
+    ids = registry.json("GET", f"/schemas/guids/{found['guid']}/ids", headers=ann)
+    assert ids == (200, [{"context": ".", "id": found["id"]}])
+    assert len(registry.json("GET", f"/schemas/guids/{found['guid']}/ids", headers=root)[1]) == 2
+    registry.json("DELETE", "/subjects/orders-2", headers=root)
+    assert registry.json("GET", path, headers=ann)[1]["subject"] == "orders-2"
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
