@@ -10,20 +10,20 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from bowstring.values.errors import ValueSchemaError
-from bowstring.values.json_schema import schema_document
+from bowstring.values.json_schema import COLUMNS_MAX, schema_document
 
 
 class ReferringSchema(NamedTuple):
     """A schema with those that it refers to.
 
     Attributes:
-        text: its JSON, or a mapping, or a file's path.
-        references: the texts of the others, dependencies first.
+        text: its JSON, or parsed JSON, or a file's path.
+        references: the same of the others, dependencies first.
         column: if not empty, values are of any type, and become the only column, of this name.
     """
 
     text: Any
-    references: tuple[str, ...] = ()
+    references: tuple[Any, ...] = ()
     column: str = ""
 
 
@@ -69,7 +69,9 @@ class AvroField:
 
 @dataclass
 class AvroType:
-    """A parsed schema: `kind` is a primitive, or record, enum, fixed, array, map or union."""
+    """A parsed schema: `kind` is a primitive, or record, enum, fixed, array, map or union. `columns` counts
+    it and the types in it.
+    """
 
     kind: str
     name: str = ""
@@ -83,6 +85,12 @@ class AvroType:
     fields: list[AvroField] = field(default_factory=list)
     items: AvroType | None = None
     branches: list[AvroType] = field(default_factory=list)
+    columns: int = 1
+
+    def __post_init__(self) -> None:
+        self.columns += sum(each.columns for each in self.branches)
+        if self.items is not None:
+            self.columns += self.items.columns
 
     @property
     def members(self) -> list[AvroType]:
@@ -131,13 +139,18 @@ def parse_avro(schema: AvroSchema) -> AvroType:
     """Parses a schema given as JSON text, parsed JSON, or a file's path.
 
     Raises:
-        ValueSchemaError: it is not an Avro schema, or contains itself, which columns cannot represent.
+        ValueSchemaError: it is not an Avro schema, or contains itself or more than COLUMNS_MAX types, which
+            columns cannot represent.
     """
     whole = schema if isinstance(schema, ReferringSchema) else ReferringSchema(schema)
     parser = _Parser()
     for each in whole.references:
         parser.parse(_document(each), "")
     found = parser.parse(_document(whole.text), "")
+    if found.columns > COLUMNS_MAX:
+        raise ValueSchemaError(
+            f"the Avro schema contains more than {COLUMNS_MAX} types, which columns cannot represent"
+        )
     if whole.column:
         # A record of one field is encoded as the field.
         return AvroType("record", whole.column, fields=[AvroField(whole.column, found)])
@@ -202,6 +215,7 @@ class _Parser:
         if found.kind == "record":
             for each in schema.get("fields", ()):
                 found.fields.append(self.field(each, namespace))
+            found.columns += sum(each.type.columns for each in found.fields)
         elif kind == "enum":
             found.symbols = tuple(schema["symbols"])
             found.default_symbol = schema.get("default")

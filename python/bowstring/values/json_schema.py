@@ -17,6 +17,8 @@ _WANTED = (
     "a pyarrow schema, such as pyarrow.schema({'id': pyarrow.int64()}), a struct type, a JSON Schema as a "
     "mapping, text or a file's path, or a dataclass, TypedDict, msgspec struct or pydantic model"
 )
+COLUMNS_MAX = 50_000
+"""Types in a schema, each counted as often as it is used: a few lines can double them without end."""
 _STRING_FORMATS = {
     "date-time": pa.timestamp("us", "UTC"),
     "date": pa.date32(),
@@ -72,8 +74,14 @@ class _Reader:
     def __init__(self, document: Mapping[str, Any]):
         self.document = document
         self.open: set[str] = set()
+        self.count = 0
 
     def type(self, schema: Mapping[str, Any]) -> pa.DataType:
+        self.count += 1
+        if self.count > COLUMNS_MAX:
+            raise ValueSchemaError(
+                f"the JSON Schema contains more than {COLUMNS_MAX} types, which columns cannot represent"
+            )
         if "$ref" in schema:
             return self.reference(schema["$ref"])
         for keyword in ("oneOf", "anyOf"):

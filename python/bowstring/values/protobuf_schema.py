@@ -10,6 +10,7 @@ import pyarrow as pa
 from bowstring.clients.errors import MissingPackageError
 from bowstring.values.decoder_arrays import STORE_LIST, STORE_NOTHING, describe
 from bowstring.values.errors import ValueSchemaError
+from bowstring.values.json_schema import COLUMNS_MAX
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor  # type: ignore[import-untyped]
@@ -96,6 +97,15 @@ def message_indexes(message: Descriptor) -> tuple[int, ...]:
     return (*message_indexes(around), [each.name for each in around.nested_types].index(message.name))
 
 
+def _count(message: Descriptor, known: dict[str, int]) -> int:
+    """Returns how many fields a message has, with those of its messages."""
+    if message.full_name not in known:
+        known[message.full_name] = 0  # one that contains itself is refused anyway
+        inner = [field.message_type for field in message.fields if field.message_type is not None]
+        known[message.full_name] = len(message.fields) + sum(_count(each, known) for each in inner)
+    return known[message.full_name]
+
+
 class FieldShape:
     """A field of a message: its encoding, and its column."""
 
@@ -178,6 +188,11 @@ class MessageShape:
         if message.full_name in around:
             raise ValueSchemaError(
                 f"the message {message.full_name} contains itself ({path}), which columns cannot represent"
+            )
+        if not around and _count(message, {}) > COLUMNS_MAX:
+            raise ValueSchemaError(
+                f"the message {message.full_name} contains more than {COLUMNS_MAX} fields with those of its "
+                "messages, which columns cannot represent"
             )
         around = (*around, message.full_name)
         self.fields = [

@@ -4,6 +4,7 @@ each for its own.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ClientError
@@ -141,8 +142,14 @@ def first_message(client: RegistryClient, schema: RegisteredSchema) -> Descripto
 
 def avro_source(client: RegistryClient, schema: RegisteredSchema) -> ReferringSchema:
     """Returns an Avro schema with those that it refers to. Raises like `avro_texts`."""
-    *others, text = avro_texts(client, schema)
-    return ReferringSchema(text, tuple(others))
+    *others, own = [_document(each) for each in avro_texts(client, schema)]
+    return ReferringSchema(own, tuple(others))
+
+
+def _document(text: str) -> Any:
+    """Returns parsed JSON. Texts of registries must not get to where text may be the path of a file."""
+    found = json.loads(text)
+    return {"type": found} if isinstance(found, str) else found
 
 
 def object_format(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import http.client
 import json
 import os
@@ -26,6 +27,8 @@ FAILURE_KEPT_S = 5.0
 ANSWER_BYTES_MAX = 64 << 20
 REASON_CHARACTERS_MAX = 500
 ANSWERS_MAX = 10_000
+TEXTS_CHARACTERS_MAX = 64 << 20
+"""Of all schemas that are kept."""
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
@@ -85,6 +88,7 @@ class RegistryClient:
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._found: dict[tuple[str, str], Any] = {}
+        self._found_characters = 0
         self._failed: dict[tuple[str, str], tuple[float, SchemaRegistryError]] = {}
         self._away: tuple[float, SchemaRegistryError] | None = None
 
@@ -145,7 +149,7 @@ class RegistryClient:
         answer = self._call("GET", path, what)
         try:
             return _registered(answer)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except _WRONG_ANSWERS as error:
             raise self._garbled(what, error) from None
 
     # ------------------------------------------------------------ writes
@@ -173,19 +177,22 @@ class RegistryClient:
 
     def _posted(self, path: str, subject: str, schema: RegisteredSchema, normalize: bool) -> RegisteredSchema:
         path += "?normalize=true" if normalize else ""
-        body = json.dumps(schema.request())
+        body = json.dumps(schema.request()).encode()
 
         def ask() -> RegisteredSchema:
-            answer = self._call("POST", path, f"a schema of subject {subject}", body.encode())
+            answer = self._call("POST", path, f"a schema of subject {subject}", body)
             try:
                 found = schema._replace(
-                    schema_id=int(answer["id"]), guid=_guid(answer), version=int(answer.get("version", 0))
+                    schema_id=_number(answer["id"]),
+                    guid=_guid(answer),
+                    version=_number(answer.get("version", 0)),
                 )
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except _WRONG_ANSWERS as error:
                 raise self._garbled(f"a schema of subject {subject}", error) from None
             return found
 
-        return self._kept((path, body), ask)
+        # Keys are short: callers may try many large schemas.
+        return self._kept((path, hashlib.sha256(body).hexdigest()), ask)
 
     # ------------------------------------------------------------ requests
 
@@ -195,8 +202,10 @@ class RegistryClient:
         if found is None:
             found = self._failing(key, ask)
             with self._lock:
-                if len(self._found) >= ANSWERS_MAX:
+                self._found_characters += len(found.text)
+                if len(self._found) >= ANSWERS_MAX or self._found_characters > TEXTS_CHARACTERS_MAX:
                     self._found.clear()
+                    self._found_characters = len(found.text)
                 self._found[key] = found
         assert isinstance(found, RegisteredSchema)
         return found
@@ -231,7 +240,7 @@ class RegistryClient:
             try:
                 return self._call_one(address, method, path, what, body)
             except SchemaRegistryError as error:
-                if 0 < error.status < 500:
+                if 300 <= error.status < 500:
                     raise
                 last = error
         assert last is not None
@@ -241,7 +250,7 @@ class RegistryClient:
         headers = self._headers | ({"Content-Type": MEDIA_TYPE} if body is not None else {})
         request = urllib.request.Request(address + path, body, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s, context=self._tls) as response:
+            with self._opener().open(request, timeout=self._timeout_s) as response:
                 return _json(_read(response, self._timeout_s))
         except urllib.error.HTTPError as error:
             with error:
@@ -255,14 +264,18 @@ class RegistryClient:
                 "it runs"
             ) from None
 
+    def _opener(self) -> urllib.request.OpenerDirector:
+        return urllib.request.build_opener(urllib.request.HTTPSHandler(context=self._tls), _Redirects())
+
     def _refusal(self, address: str, what: str, error: urllib.error.HTTPError) -> SchemaRegistryError:
         """Returns the error for an answer that is not 200."""
         code, said = error.code, ""
         try:
             answer = _json(_read(error, self._timeout_s))
             if isinstance(answer, Mapping):
-                code, said = int(answer.get("error_code", code)), str(answer.get("message", ""))
-        except (OSError, ValueError, TypeError, RecursionError):
+                said = str(answer.get("message", ""))
+                code = _number(answer.get("error_code", code))
+        except (OSError, http.client.HTTPException, ValueError, TypeError, RecursionError):
             pass
         said = " ".join(said.split())[:REASON_CHARACTERS_MAX]
         advice = {
@@ -284,6 +297,24 @@ class RegistryClient:
         )
 
 
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a registry to other paths of its own address only: another one must not get the log-in."""
+
+    def redirect_request(  # noqa: PLR0917 - as urllib has it
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
+        if _origin(newurl) != _origin(req.full_url) or req.get_method() != "GET":
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _origin(address: str) -> tuple[str, str]:
+    parts = urllib.parse.urlsplit(address)
+    return parts.scheme, parts.netloc
+
+
+_WRONG_ANSWERS = (ValueError, KeyError, TypeError, AttributeError)
+_NUMBER_MAX = (1 << 31) - 1
 _SERIALIZED = "?format=serialized"
 _PICKLED = ("addresses", "_login", "_timeout_s", "_headers")
 
@@ -327,11 +358,25 @@ def _read(response: Any, timeout_s: float) -> bytes:
             raise ValueError(f"the answer has more than {ANSWER_BYTES_MAX} bytes")
         if time.monotonic() > deadline:
             raise TimeoutError(f"the answer took longer than {2 * timeout_s:g} s")
+    if response.length:  # read1 does not say that an answer of a known length ends early
+        raise http.client.IncompleteRead(bytes(data), response.length)
     return bytes(data)
 
 
 def _json(data: bytes) -> Any:
     return json.loads(data)
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
+        raise ValueError(f"{str(value)[:50]!r} is no number of 31 bits")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a {type(value).__name__} stands where text must be")
+    return value
 
 
 def _quoted(subject: str) -> str:
@@ -345,14 +390,14 @@ def _guid(answer: Mapping[str, Any]) -> bytes | None:
 
 def _registered(answer: Any) -> RegisteredSchema:
     references = tuple(
-        SchemaReference(str(each["name"]), str(each["subject"]), int(each["version"]))
+        SchemaReference(_text(each["name"]), _text(each["subject"]), _number(each["version"]))
         for each in answer.get("references") or ()
     )
     return RegisteredSchema(
-        str(answer.get("schemaType") or "AVRO"),
-        str(answer["schema"]),
+        _text(answer.get("schemaType") or "AVRO"),
+        _text(answer["schema"]),
         references,
-        int(answer.get("id", -1)),
+        _number(answer["id"]) if "id" in answer else -1,
         _guid(answer),
-        int(answer.get("version", 0)),
+        _number(answer.get("version", 0)),
     )

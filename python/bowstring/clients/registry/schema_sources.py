@@ -77,6 +77,8 @@ def json_document(client: RegistryClient, schema: RegisteredSchema) -> Any:
     try:
         document = json.loads(schema.text)
         known = {name: json.loads(each.text) for name, each in others}
+        if isinstance(document, str):  # where schemas are taken it would be the path of a file
+            raise UnusableSchemaError("a JSON Schema must be an object or a boolean, and it is a string")
         if not known or not isinstance(document, dict):
             return document
         whole = _relinked(document, "#", known)

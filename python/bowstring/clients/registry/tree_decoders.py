@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bowstring._native.values.schema_keys import key_bytes
 from bowstring.clients.errors import MissingPackageError
+from bowstring.clients.registry.empty_values import EmptyValues
 from bowstring.clients.registry.schema_sources import (
     UnusableSchemaError,
     avro_texts,
@@ -68,10 +69,10 @@ def _avro(client: RegistryClient, schema: RegisteredSchema) -> Decode:
             f"schema {schema.schema_id} of {client.address} is not Avro that fastavro reads: {error}"
         ) from None
 
-    if _repeats_nothing(parsed, named):
+    if EmptyValues(named).swell(parsed):
         raise UnusableSchemaError(
-            f"schema {schema.schema_id} of {client.address} has an array of items without bytes, which few "
-            "bytes can make endless: it is not decoded"
+            f"schema {schema.schema_id} of {client.address} makes many values of few bytes, such as an array "
+            "of items without bytes: it is not decoded"
         )
 
     def decode(data: bytes) -> Any:
@@ -82,42 +83,6 @@ def _avro(client: RegistryClient, schema: RegisteredSchema) -> Decode:
         return found
 
     return decode
-
-
-def _repeats_nothing(schema: Any, named: dict[str, Any]) -> bool:
-    """Returns whether a schema, or one of those by name, has an array of items that take no bytes."""
-    return any(_has_empty_items(each, named) for each in (schema, *named.values()))
-
-
-def _has_empty_items(schema: Any, named: dict[str, Any]) -> bool:
-    if isinstance(schema, list):
-        return any(_has_empty_items(each, named) for each in schema)
-    if not isinstance(schema, dict):
-        return False
-    if schema["type"] == "array":
-        items = schema["items"]
-        return _is_empty(items, named, frozenset()) or _has_empty_items(items, named)
-    inner = [schema["values"]] if schema["type"] == "map" else []
-    inner += [field["type"] for field in schema.get("fields", ())]
-    inner += [schema["type"]] if isinstance(schema["type"], (dict, list)) else []
-    return any(_has_empty_items(each, named) for each in inner)
-
-
-def _is_empty(schema: Any, named: dict[str, Any], around: frozenset[str]) -> bool:
-    """Returns whether every value of a schema takes no bytes."""
-    if isinstance(schema, str):
-        if schema in around or schema not in named:
-            return schema == "null"
-        return _is_empty(named[schema], named, around | {schema})
-    if not isinstance(schema, dict):
-        return False  # a union has the number of its branch
-    kind = schema["type"]
-    if kind in ("record", "error"):
-        inside = around | {schema.get("name", "")}
-        return all(_is_empty(field["type"], named, inside) for field in schema["fields"])
-    if kind == "fixed":
-        return bool(schema["size"] == 0)
-    return _is_empty(kind, named, around) if isinstance(kind, (dict, str)) else False
 
 
 def _protobuf(client: RegistryClient, schema: RegisteredSchema, indexes: tuple[int, ...] | None) -> Decode:
