@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring.clients.errors import ClientError
-from bowstring.clients.records import TopicPartition
+from bowstring.clients.records import TopicInfo, TopicPartition
 from bowstring.console.cluster_access import ClusterAccess
-from bowstring.console.cluster_facts import COST_MAX, refusal
+from bowstring.console.cluster_facts import COST_MAX, refusal, topics_of
 from bowstring.console.plots import Point
 from bowstring.operations.group_progress import look_at_groups
 
@@ -95,17 +95,19 @@ def activity_of(access: ClusterAccess) -> Activity:
 
 async def group_totals_of(access: ClusterAccess) -> GroupTotals:
     """Returns the lag of groups, as often as its cost allows."""
+
+    async def look() -> GroupTotals:
+        return await access.whole(_group_totals, await topics_of(access))
+
     try:
-        return await access.cached(
-            ("group totals",), GROUPS_S, _group_totals, stale_s=_GAP_S, cost_max=COST_MAX
-        )
+        return await access.cached(("group totals",), GROUPS_S, look, stale_s=_GAP_S, cost_max=COST_MAX)
     except ClientError as error:
         return GroupTotals(missing=refusal(error))
 
 
-def _group_totals(admin: Admin) -> GroupTotals:
+def _group_totals(admin: Admin, topics: Mapping[str, TopicInfo]) -> GroupTotals:
     listed = sorted(admin.list_groups())
-    now = look_at_groups(admin, listed[:GROUPS_MAX], times=False)
+    now = look_at_groups(admin, listed[:GROUPS_MAX], topics=topics, times=False)
     lag, counted = 0, 0
     committed: dict[tuple[str, TopicPartition], int] = {}
     missing = ""

@@ -118,10 +118,12 @@ class ClusterAccess:
         self._timeout_ms = int(options.timeout_s * 1000)
         self._threads = threads
         self._admin_slots = asyncio.Semaphore(ADMINS_MAX)
+        self._whole_slots = asyncio.Semaphore(1)
         self._other_slots = asyncio.Semaphore(OTHERS_MAX)
         self._lock = threading.Lock()
-        # By age: the oldest one is used most, so that it alone has the metadata of all topics.
+        # By age: the oldest one is used most.
         self._idle: list[tuple[int, Admin]] = []
+        self._idle_whole: list[tuple[int, Admin]] = []
         self._numbers = itertools.count()
         self._closed = False
         self._answers: dict[Any, _Answer] = {}
@@ -137,13 +139,34 @@ class ClusterAccess:
         Raises:
             ClientError: the cluster cannot be reached, or refuses.
         """
+        return await self._noted(self._admin_slots, self._idle, function, arguments)
+
+    async def _call(self, function: Callable[..., Any], whole: bool) -> Any:
+        return await (self.whole(function) if whole else self.admin(function))
+
+    async def _noted(
+        self,
+        slots: asyncio.Semaphore,
+        idle: list[tuple[int, Admin]],
+        function: Callable[..., T],
+        arguments: tuple[Any, ...],
+    ) -> T:
         try:
-            found = await self._run(self._admin_slots, self._with_admin, function, arguments)
+            found = await self._run(slots, self._with_admin, idle, function, arguments)
         except ClientError as error:
             self._health.note_error(error)
             raise
         self._health.note_answer()
         return found  # type: ignore[no-any-return]
+
+    async def whole(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Runs `function` as `admin` does, with the one client that has the metadata of all topics: for calls
+        about many topics, one after the other.
+
+        Raises:
+            ClientError: the cluster cannot be reached, or refuses.
+        """
+        return await self._noted(self._whole_slots, self._idle_whole, function, arguments)
 
     @property
     def trouble(self) -> str:
@@ -165,14 +188,16 @@ class ClusterAccess:
         running.add_done_callback(functools.partial(_free, slots))
         return await asyncio.shield(running)
 
-    def _with_admin(self, function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    def _with_admin(
+        self, idle: list[tuple[int, Admin]], function: Callable[..., T], arguments: tuple[Any, ...]
+    ) -> T:
         from bowstring.clients.admin.admin import Admin
         from bowstring.clients.errors import ClosedError
 
         with self._lock:
             if self._closed:
                 raise ClosedError("the session has ended: sign in again")
-            number, admin = heapq.heappop(self._idle) if self._idle else (next(self._numbers), None)
+            number, admin = heapq.heappop(idle) if idle else (next(self._numbers), None)
         try:
             if admin is None:
                 admin = Admin(**self.settings, timeout_ms=self._timeout_ms)
@@ -181,7 +206,7 @@ class ClusterAccess:
             with self._lock:
                 kept = not self._closed and admin is not None
                 if kept and admin is not None:
-                    heapq.heappush(self._idle, (number, admin))
+                    heapq.heappush(idle, (number, admin))
             if admin is not None and not kept:
                 admin.close()
 
@@ -193,6 +218,7 @@ class ClusterAccess:
         *,
         stale_s: float = 0.0,
         cost_max: float | None = None,
+        whole: bool = False,
     ) -> T:
         """Returns an answer that is at most `seconds` old; all who ask meanwhile share one.
 
@@ -203,6 +229,7 @@ class ClusterAccess:
             stale_s: an answer that is too old by at most this is returned at once, while another is fetched;
                 not if fetching is quick: whoever loads a page of a small cluster sees what is there now.
             cost_max: share of the time that fetching this may take: what costs much is fetched less often.
+            whole: whether `function` runs as `whole` runs it.
 
         Raises:
             ClientError: what `function` raised, or the cluster is away and nothing was known before.
@@ -213,7 +240,7 @@ class ClusterAccess:
         answer = self._answers.get(key)
         if answer is None or not answer.is_fresh(now):
             self._make_room()
-            work = function() if inspect.iscoroutinefunction(function) else self.admin(function)
+            work = function() if inspect.iscoroutinefunction(function) else self._call(function, whole)
             older = answer if answer is None or answer.has_value() else answer.older
             answer = self._answers[key] = _Answer(asyncio.ensure_future(work), seconds, cost_max)
             answer.older = older
@@ -277,7 +304,9 @@ class ClusterAccess:
         """Closes the clients; those in use close when their calls end."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
+            idle = [*self._idle, *self._idle_whole]
+            self._idle.clear()
+            self._idle_whole.clear()
         self._answers.clear()
         self._shared.clear()
         for _, admin in idle:

@@ -31,7 +31,12 @@ _METADATA, _SIZES = ("metadata",), ("log dirs",)
 async def topics_of(access: ClusterAccess) -> Mapping[str, TopicInfo]:
     """Returns all topics that the user may see, internal ones too."""
     return await access.cached(
-        _METADATA, METADATA_S, lambda admin: admin.topics(internal=True), stale_s=STALE_S, cost_max=COST_MAX
+        _METADATA,
+        METADATA_S,
+        lambda admin: admin.topics(internal=True),
+        stale_s=STALE_S,
+        cost_max=COST_MAX,
+        whole=True,
     )
 
 
@@ -73,7 +78,7 @@ async def sizes_of(access: ClusterAccess) -> Sizes:
     """Returns sizes by log directory; without the right DESCRIBE on the cluster, or while the first answer is
     on its way, why there are none.
     """
-    asked = access.cached(_SIZES, SIZES_S, _sizes, stale_s=STALE_S, cost_max=COST_MAX)
+    asked = access.cached(_SIZES, SIZES_S, _sizes, stale_s=STALE_S, cost_max=COST_MAX, whole=True)
     try:
         return await asyncio.wait_for(asked, PATIENCE_S)
     except TimeoutError:

@@ -154,7 +154,7 @@ async def observed(access: ClusterAccess, leaders: Sequence[TopicPartition], wha
         throughput.observe(_ends(admin, throughput.choose(leaders)))
 
     if leaders:
-        asked = access.cached(("ends", what), _APART_S, ask, stale_s=60.0, cost_max=COST_MAX)
+        asked = access.cached(("ends", what), _APART_S, ask, stale_s=60.0, cost_max=COST_MAX, whole=True)
         with contextlib.suppress(TimeoutError):  # rates of the last looks will do
             await asyncio.wait_for(asked, PATIENCE_S)
     return throughput

@@ -234,7 +234,10 @@ class Admin(
         """
         with self._lock:
             self._cluster.want_all = True
-            self._refresh(list(self._changed))
+            try:
+                self._refresh(list(self._changed))
+            finally:
+                self._cluster.want_all = False  # what other calls look up is small
             return {n: info for n, info in self._cluster.topics.items() if internal or not info.internal}
 
     def list_topics(self) -> dict[str, TopicInfo]:

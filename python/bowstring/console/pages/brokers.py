@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -28,7 +29,8 @@ from bowstring.console.rendering import page, rendered
 from bowstring.console.sessions import access_of
 
 LIVE_S = 3.0
-PARTS = ("brokers_parts",)
+PAINT_S = 0.15
+PARTS = ("brokers_facts", "brokers_parts")
 
 
 async def _brokers(access: ClusterAccess) -> dict[str, Any]:
@@ -40,6 +42,7 @@ async def _brokers(access: ClusterAccess) -> dict[str, Any]:
     except ClientError as error:
         moving_missing = refusal(error)
     return {
+        "features": await features_of(access),
         "nodes": nodes,
         "rows": broker_rows(nodes, summary, sizes),
         "quorum": quorum_rows(nodes),
@@ -51,10 +54,13 @@ async def _brokers(access: ClusterAccess) -> dict[str, Any]:
 
 
 async def brokers(request: Request) -> Response:
-    """Shows all brokers."""
+    """Shows all brokers, as far as they are known in PAINT_S; live parts bring the rest."""
     access = access_of(request)
-    features = await features_of(access)
-    return page(request, "brokers.html", features=features, **await _brokers(access))
+    making = asyncio.ensure_future(_brokers(access))
+    making.add_done_callback(lambda task: task.cancelled() or task.exception())
+    done, _ = await asyncio.wait([making], timeout=PAINT_S)
+    context = making.result() if done else {}
+    return page(request, "brokers.html", **context, waiting=not context)
 
 
 async def brokers_live(request: Request) -> Response:

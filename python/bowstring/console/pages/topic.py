@@ -14,7 +14,7 @@ from bowstring.clients.errors import ClientError, UnknownTopicError
 from bowstring.clients.records import PartitionInfo, TopicInfo, TopicPartition
 from bowstring.console import topic_changes
 from bowstring.console.cluster_access import ClusterAccess
-from bowstring.console.cluster_facts import CONFIGS_S, forget_topics, refusal, sizes_of, topics_of
+from bowstring.console.cluster_facts import CONFIGS_S, COST_MAX, forget_topics, refusal, sizes_of
 from bowstring.console.cluster_summary import kind_of
 from bowstring.console.config_rows import config_rows
 from bowstring.console.live import live
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bowstring.console.topic_changes import TopicChange
 
 LIVE_S = 2.0
+TOPIC_S = 1.0
 OFFSETS_S = 1.0
 
 
@@ -48,11 +49,9 @@ class PartitionRow(NamedTuple):
 
 async def _topic(request: Request) -> TopicInfo:
     access, name = access_of(request), request.path_params["name"]
-    topic = (await topics_of(access)).get(name)
-    if topic is None:
-        # It may be newer than the list.
-        return await access.cached(("topic", name), 1.0, lambda admin: admin.describe_topic(name))
-    return topic
+    return await access.cached(
+        ("topic", name), TOPIC_S, lambda admin: admin.describe_topic(name), cost_max=COST_MAX
+    )
 
 
 async def _configs(access: ClusterAccess, name: str) -> Mapping[str, ConfigEntry]:
