@@ -197,6 +197,7 @@ OUTER_PACKAGES = {
         *("clients", "clients.consumer", "clients.producer", "clients.registry", "protocol", "rest"),
         *("schemas", "values", "web", "_native.rest"),
     },
+    "rest.v2": {"clients", "clients.admin", "clients.producer", "protocol", "rest", "rest.records", "web"},
     "rest.v3": {"clients", "clients.admin", "protocol", "rest", "rest.records", "web"},
     "console": {
         "clients.registry",

@@ -2,7 +2,7 @@
 records/ the declarations.
 
 Imported by: cli, clients, clients.*, cluster, console, engine, engine.*, operations, registry, registry.api,
-registry.operations, registry.store, rest, rest.records, rest.v3, schemas, security, spark, web.
+registry.operations, registry.store, rest, rest.records, rest.v2, rest.v3, schemas, security, spark, web.
 May import: _native.protocol.
 """
 

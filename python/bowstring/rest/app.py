@@ -35,6 +35,8 @@ MODULES = (
     "v3.groups",
     "v3.acls",
     "v3.records",
+    "v2.metadata",
+    "v2.produce",
 )
 IDLE_LOOK_S = 30.0
 

@@ -1,0 +1,95 @@
+"""Produces records to topics and partitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bowstring.clients.errors import ClientError
+from bowstring.rest.answer import Answering
+from bowstring.rest.records.schema_encoding import schemas_of
+from bowstring.rest.v2.deliveries import Deliveries, size_of
+from bowstring.rest.v2.media_types import PLAIN, SCHEMA_FORMATS, content_format
+from bowstring.rest.v2.produce_data import ProducedRecords, plain_records, schema_records
+from bowstring.rest.v2.v2_call import V2Call, V2Operations, v2_error
+from bowstring.web.http_error import HttpError
+
+operations = V2Operations()
+
+
+@operations.add_v2(
+    "POST",
+    "/topics/{topic_name}",
+    "v2Produce",
+    "Produces records to a topic. The Content-Type names their form: "
+    "application/vnd.kafka.{binary,json,avro,jsonschema,protobuf}.v2+json.",
+    media=(PLAIN,),
+)
+async def produce(call: V2Call) -> Answering:
+    """Produces records to a topic."""
+    return await _produce(call, None)
+
+
+@operations.add_v2(
+    "POST",
+    "/topics/{topic_name}/partitions/{partition_id}",
+    "v2ProduceToPartition",
+    "Produces records to a partition; their form is that of the topic's operation.",
+    media=(PLAIN,),
+)
+async def produce_to_partition(call: V2Call) -> Answering:
+    """Produces records to a partition."""
+    return await _produce(call, call.number("partition_id"))
+
+
+async def _produce(call: V2Call, partition: int | None) -> Answering:
+    format = content_format(call.header(b"content-type"))
+    topic = call.path["topic_name"]
+    data = await call.read()
+    if not data.strip():
+        raise HttpError(422, 422, "the request has no body; it needs records")
+    found = await _records(call, data, format, topic)
+    rows = found.rows
+    if partition is not None:
+        rows = [(key, value, partition if own is None else own) for key, value, own in rows]
+    size = size_of(rows)
+    shared = call.caller.shared("deliveries", lambda: Deliveries(call.caller, call.options.buffer_memory))
+    producer = await shared.ready(topic, size)
+    if partition is not None and partition >= producer.accumulator.partition_count(topic):
+        raise HttpError(404, 40402, f"Partition not found. {topic} has no partition {partition}.")
+    outcomes = await shared.send(producer, topic, rows, size)
+    answers = [_answer(each) for each in outcomes]
+    return call.json(
+        {
+            "offsets": answers,
+            "key_schema_id": found.key_schema_id,
+            "value_schema_id": found.value_schema_id,
+        },
+        _status(answers),
+    )
+
+
+async def _records(call: V2Call, data: bytes, format: str, topic: str) -> ProducedRecords:
+    if format not in SCHEMA_FORMATS:
+        return plain_records(data, format)
+    schemas = schemas_of(call.caller, call.options)
+    if schemas is None:
+        raise HttpError(
+            422, 42207, f"{format} needs a schema registry, and the proxy has none: start it with one"
+        )
+    return await call.caller.thread(schema_records, data, format, topic, schemas)
+
+
+def _answer(outcome: Any) -> dict[str, Any]:
+    if isinstance(outcome, ClientError):
+        error = v2_error(outcome)
+        return {"partition": None, "offset": None, "error_code": error.code, "error": error.message}
+    return {"partition": outcome.partition, "offset": outcome.offset, "error_code": None, "error": None}
+
+
+def _status(answers: list[dict[str, Any]]) -> int:
+    """Returns 401 or 403 if a record failed by it, as Confluent's proxy does; else 200."""
+    for each in answers:
+        code = each["error_code"]
+        if code is not None and code // 100 in (401, 403):
+            return int(code // 100)
+    return 200
