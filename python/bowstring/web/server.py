@@ -1,6 +1,7 @@
-"""Adapts uvicorn: bounded heads of requests, timeouts of slow ones, certificates of clients.
+"""Adapts uvicorn: bounded heads of requests, timeouts of slow ones and of clients that take no answer,
+certificates of clients.
 
-uvicorn with httptools bounds neither the size of a request's head nor the time that it takes.
+uvicorn with httptools bounds neither the size of a request's head nor the time that it or an answer takes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from bowstring.web.serving import CONNECTIONS_MAX, KEEP_ALIVE_S, STOP_S
 HEAD_BYTES_MAX = 64 << 10
 HEAD_S = 30.0
 """How long a connection may take until the head of its first request is complete."""
+STALLED_S = 300.0
+"""How long a client may take nothing of an answer that waits for it; then its connection is cut."""
 _SHORT_NAMES = {
     "commonName": "CN",
     "localityName": "L",
@@ -43,6 +46,7 @@ class _Protocol(HttpToolsProtocol):
     _unread_bytes = 0
     _certificate_name = ""
     _head_timer: asyncio.TimerHandle | None = None
+    _stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -51,8 +55,22 @@ class _Protocol(HttpToolsProtocol):
         if tls is not None:
             self._certificate_name = distinguished_name(tls.getpeercert() or {})
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stall_timer = self.loop.call_later(STALLED_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._end_stall()
+        super().resume_writing()
+
+    def _end_stall(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_head()
+        self._end_stall()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

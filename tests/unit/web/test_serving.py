@@ -10,12 +10,14 @@ import urllib.request
 import pytest
 
 from bowstring.clients.errors import ConfigError
+from bowstring.web import server
 from bowstring.web.limits import read_body
 from bowstring.web.listening import Listening
 from bowstring.web.server import HEAD_BYTES_MAX, distinguished_name
 from bowstring.web.serving import Site
 from tests.support.certificates import CertificateAuthority
 from tests.support.served_site import served
+from tests.support.waiting import HANG_S
 
 
 async def echo(scope, receive, send):
@@ -79,6 +81,26 @@ def test_large_bodies_are_no_heads():
             connection.request("POST", "/", body, encode_chunked=not isinstance(body, bytes))
             assert connection.getresponse().read() == b"2000000"
         connection.close()
+
+
+def test_a_client_that_takes_no_answer_is_cut_off(monkeypatch):
+    monkeypatch.setattr(server, "STALLED_S", 0.2)
+    ended = threading.Event()
+
+    async def endless(scope, receive, send):
+        if scope["type"] != "http":
+            raise NotImplementedError
+        await receive()
+        leaving = asyncio.ensure_future(receive())
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not leaving.done():
+            await send({"type": "http.response.body", "body": b"y" * 65536, "more_body": True})
+            await asyncio.sleep(0)
+        ended.set()
+
+    with served(endless) as site, socket.create_connection(("127.0.0.1", site.port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert ended.wait(HANG_S)
 
 
 def test_answers_under_way_end_before_the_stop():
