@@ -7,8 +7,10 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 import bowstring
+from bowstring.clients.registry.registry_client import RegistryClient
 from bowstring.rest.app import RestApp
 from bowstring.rest.options import RestOptions
+from bowstring.rest.records import schema_encoding
 from tests.support.rest_client import RestClient
 from tests.support.schema_registry_double import schema_registry
 from tests.support.served_site import served
@@ -99,6 +101,18 @@ def test_names_of_records_are_subjects(rest, new_topic):
         given = {"type": "AVRO", "schema": AVRO, "subject_name_strategy": strategy}
         (answer,) = produce(rest, topic, {**given, "data": {"id": 1, "note": None}})
         assert answer["value"]["subject"] == subject
+
+
+def test_large_schemas_of_requests_are_not_kept_for_good(registry, monkeypatch):
+    monkeypatch.setattr(schema_encoding, "SCHEMA_CHARACTERS_MAX", len(AVRO) + 10)
+    encoding = schema_encoding.SchemaEncoding(RegistryClient(registry.url))
+    choices = [
+        schema_encoding.SchemaChoice(type="AVRO", schema=text)
+        for text in (AVRO, AVRO.replace("note", "hint"))
+    ]
+    first, second, again = (encoding.encoder("large", False, choices[number]) for number in (0, 1, 0))
+    assert first is not again
+    assert second is not encoding.encoder("large", False, choices[1])
 
 
 @pytest.mark.parametrize(

@@ -278,7 +278,9 @@ class RegistryClient:
         except (OSError, http.client.HTTPException, ValueError, TypeError, RecursionError):
             pass
         said = " ".join(said.split())[:REASON_CHARACTERS_MAX]
+        elsewhere = "it redirects elsewhere, where the log-in is not sent: give that address"
         advice = {
+            **dict.fromkeys((301, 302, 303, 307, 308), elsewhere),
             401: "it refuses the user, password or token: check the schema registry's settings",
             403: "the user may not do this: grant access in the registry",
             404: "it has none: check that producers use this registry",

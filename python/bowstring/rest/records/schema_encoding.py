@@ -36,6 +36,8 @@ Encode = Callable[[Any], bytes]
 NEWEST_S = 30.0
 """How long the newest version of a subject counts as the newest."""
 ENCODERS_MAX = 1_000
+SCHEMA_CHARACTERS_MAX = 4 << 20
+"""Of the schemas in requests for which encoders are kept."""
 _KINDS = {"AVRO": "AVRO", "JSONSCHEMA": "JSON", "PROTOBUF": "PROTOBUF"}
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME = "TOPIC_NAME", "RECORD_NAME", "TOPIC_RECORD_NAME"
@@ -112,6 +114,7 @@ class SchemaEncoding:
         self._client = client
         self._lock = threading.Lock()
         self._encoders: dict[tuple[str, bool, SchemaChoice], Encoder] = {}
+        self._characters = 0
 
     def encode(self, topic: str, is_key: bool, text: bytes) -> tuple[bytes | None, bytes]:
         """Returns the bytes of a key or value, and members of its answer.
@@ -150,8 +153,10 @@ class SchemaEncoding:
         except ClientError as error:
             raise HttpError(422, 42205, f"Invalid schema: {error}") from error
         with self._lock:
-            if len(self._encoders) >= ENCODERS_MAX:
+            self._characters += len(choice.schema or "")
+            if len(self._encoders) >= ENCODERS_MAX or self._characters > SCHEMA_CHARACTERS_MAX:
                 self._encoders.clear()
+                self._characters = len(choice.schema or "")
             self._encoders[key] = found
         return found
 
