@@ -1,6 +1,7 @@
 """Handles DescribeLogDirs: returns log directories and the size of each partition in them (KIP-113)."""
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bowstring.engine.storage.log_directory import LogDirectory
@@ -14,6 +15,7 @@ from bowstring.protocol.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
+    from bowstring._native.log.partition_log import PartitionLog
     from bowstring.engine.requests.request import Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.storage.disk_reads import DiskReads
@@ -47,10 +49,9 @@ async def handle(
         return wanted is None or index in wanted.get(topic, ())
 
     found: dict[LogDirectory, _Topics] = {directory: {} for directory in directories}
-    async for topic, index, log in time_slices.each(logs):
-        if is_wanted(topic, index):
-            lag = max(log.high_watermark - log.log_end_offset, 0)
-            _add(found[directories.of(log)], topic, index, log.size_bytes, lag, is_future=False)
+    async for topic, index, log in time_slices.each(logs if wanted is None else _held(logs, wanted)):
+        lag = max(log.high_watermark - log.log_end_offset, 0)
+        _add(found[directories.of(log)], topic, index, log.size_bytes, lag, is_future=False)
     for move in moves:
         source = logs.get(move.topic.name, move.index)
         if source is not None and source is not move.log and is_wanted(move.topic.name, move.index):
@@ -66,6 +67,15 @@ async def handle(
             _describe(logs, directory, topics, volumes[directory]) for directory, topics in found.items()
         ]
     )
+
+
+def _held(logs: "LogManager", wanted: dict[str, set[int]]) -> Iterator[tuple[str, int, "PartitionLog"]]:
+    """Yields those of the wanted partitions that this broker has, without a look at the others."""
+    for topic, indexes in wanted.items():
+        for index in sorted(indexes):
+            log = logs.get(topic, index)
+            if log is not None:
+                yield topic, index, log
 
 
 async def _wanted(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from bowstring.clients.errors import AuthorizationError, BrokerError, ClientError, UnsupportedApiError
 from bowstring.clients.records import TopicInfo, TopicPartition
-from bowstring.console.cluster_access import ClusterAccess
+from bowstring.console.cluster_access import QUICK_S, ClusterAccess
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin
@@ -23,6 +24,10 @@ METADATA_S = 5.0
 SIZES_S = 15.0
 CONFIGS_S = 30.0
 STALE_S = 600.0
+PIECE = 5000
+"""Partitions whose sizes are asked for at a time."""
+SLOWLY = 0.005
+"""Share of the time that the cluster works on sizes that are known already, but old."""
 PATIENCE_S = 0.2
 """How long a page waits for what it can do without."""
 _METADATA, _SIZES = ("metadata",), ("log dirs",)
@@ -78,9 +83,12 @@ async def sizes_of(access: ClusterAccess) -> Sizes:
     """Returns sizes by log directory; without the right DESCRIBE on the cluster, or while the first answer is
     on its way, why there are none.
     """
-    asked = access.cached(_SIZES, SIZES_S, _sizes, stale_s=STALE_S, cost_max=COST_MAX, whole=True)
+
+    async def ask() -> Sizes:
+        return await _sizes(access)
+
     try:
-        return await asyncio.wait_for(asked, PATIENCE_S)
+        return await asyncio.wait_for(access.cached(_SIZES, SIZES_S, ask, stale_s=STALE_S), PATIENCE_S)
     except TimeoutError:
         return Sizes(missing="Sizes are being fetched: load the page again in a moment.")
 
@@ -94,55 +102,107 @@ async def warm(access: ClusterAccess) -> None:
         await sizes_of(access)
 
 
-def _sizes(admin: Admin) -> Sizes:
+async def _sizes(access: ClusterAccess) -> Sizes:
+    """Sums sizes up in small pieces. A round that took long is followed by slow ones, while pages show the
+    last sizes.
+    """
     missing = ""
-
-    def each() -> Iterator[tuple[int, Sequence[LogDir]]]:
-        nonlocal missing
-        for broker in admin.describe_cluster().brokers:
+    sums = _SizeSums()
+    last: dict[str, float] = access.shared(_SIZES, dict)
+    began = time.monotonic()
+    slowly = last.get("took", 0.0) > QUICK_S
+    try:
+        topics = await topics_of(access)
+        for broker in (await access.admin(lambda admin: admin.describe_cluster())).brokers:
             try:
-                yield broker.id, admin.describe_log_dirs_of(broker.id)
+                for piece in _pieces(topics, broker.id):
+                    asked_at = time.monotonic()
+                    await access.whole(_add_sizes, sums, broker.id, piece)
+                    if slowly and piece is not None:
+                        await asyncio.sleep((time.monotonic() - asked_at) / SLOWLY)
             except (AuthorizationError, UnsupportedApiError):
                 raise
             except ClientError as error:
                 missing = f"Broker {broker.id} does not report its log directories: {error}"
-
-    try:
-        found = sizes_from(each())
     except (AuthorizationError, UnsupportedApiError) as error:
         return Sizes(missing=f"Sizes need the right DESCRIBE on the cluster: {error}")
-    return replace(found, missing=missing)
+    last["took"] = time.monotonic() - began
+    return sums.sizes(missing)
+
+
+def _pieces(topics: Mapping[str, TopicInfo], broker: int) -> Iterator[list[TopicPartition] | None]:
+    """Yields the partitions with replicas on a broker, some at a time; None, for all, if they are few."""
+    if sum(len(topic.partitions) for topic in topics.values()) <= PIECE:
+        yield None
+        return
+    piece: list[TopicPartition] = []
+    for name, topic in topics.items():
+        for number, info in topic.partitions.items():
+            if broker in info.replicas:
+                piece.append(TopicPartition(name, number))
+        if len(piece) >= PIECE:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
+
+
+def _add_sizes(admin: Admin, sums: _SizeSums, broker: int, piece: list[TopicPartition] | None) -> None:
+    sums.add(broker, admin.describe_log_dirs_of(broker, piece))
 
 
 def sizes_from(brokers: Iterable[tuple[int, Sequence[LogDir]]]) -> Sizes:
-    """Returns the directories of brokers in numbers, each broker's before the next is asked."""
-    found: dict[int, Sequence[DirectorySize]] = {}
-    partitions: dict[str, array[int]] = {}
+    """Returns the directories of brokers in numbers. A broker may come several times, with other replicas."""
+    sums = _SizeSums()
     for id, directories in brokers:
-        found[id] = [_in_numbers(each, partitions) for each in directories]
-    topics = {name: sum(size for size in sizes if size > 0) for name, sizes in partitions.items()}
-    return Sizes(found, "", topics, partitions)
+        sums.add(id, directories)
+    return sums.sizes("")
 
 
-def _in_numbers(directory: LogDir, partitions: dict[str, array[int]]) -> DirectorySize:
-    """Returns a directory without its replicas; notes the largest one of each partition."""
-    total = 0
-    for (topic, number), replica in directory.replicas.items():
-        total += replica.size_bytes
-        if replica.is_future:
-            continue
-        sizes = partitions.setdefault(topic, array("q"))
-        if number >= len(sizes):
-            sizes.extend([-1] * (number + 1 - len(sizes)))
-        sizes[number] = max(sizes[number], replica.size_bytes)
-    return DirectorySize(
-        directory.path,
-        directory.total_bytes,
-        directory.usable_bytes,
-        len(directory.replicas),
-        total,
-        directory.error,
-    )
+class _SizeSums:
+    """Adds up what brokers answer, some replicas at a time."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, dict[str, DirectorySize]] = {}
+        self._partitions: dict[str, array[int]] = {}
+
+    def add(self, broker: int, directories: Sequence[LogDir]) -> None:
+        """Takes an answer of a broker: none of its replicas was in an earlier one."""
+        of_broker = self._found.setdefault(broker, {})
+        for each in directories:
+            before = of_broker.get(each.path)
+            size = self._size(each)
+            if before is not None:
+                size = size._replace(
+                    replicas=before.replicas + size.replicas, size_bytes=before.size_bytes + size.size_bytes
+                )
+            of_broker[each.path] = size
+
+    def _size(self, directory: LogDir) -> DirectorySize:
+        """Returns a directory without its replicas; notes the largest one of each partition."""
+        total = 0
+        for (topic, number), replica in directory.replicas.items():
+            total += replica.size_bytes
+            if replica.is_future:
+                continue
+            sizes = self._partitions.setdefault(topic, array("q"))
+            if number >= len(sizes):
+                sizes.extend([-1] * (number + 1 - len(sizes)))
+            sizes[number] = max(sizes[number], replica.size_bytes)
+        return DirectorySize(
+            directory.path,
+            directory.total_bytes,
+            directory.usable_bytes,
+            len(directory.replicas),
+            total,
+            directory.error,
+        )
+
+    def sizes(self, missing: str) -> Sizes:
+        """Returns all of it; `missing` says why something is not there."""
+        topics = {name: sum(size for size in sizes if size > 0) for name, sizes in self._partitions.items()}
+        by_broker = {broker: list(each.values()) for broker, each in self._found.items()}
+        return Sizes(by_broker, missing, topics, self._partitions)
 
 
 async def topic_configs_of(
@@ -163,6 +223,7 @@ def forget_topics(access: ClusterAccess) -> None:
     """Drops what is cached of topics, after a change."""
     for prefix in (_METADATA, _SIZES, ("configs of topics",), ("topic",)):
         access.forget(*prefix)
+    access.shared(_SIZES, dict).clear()
 
 
 def refusal(error: Exception) -> str:

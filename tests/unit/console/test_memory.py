@@ -80,6 +80,17 @@ def test_sizes_take_few_bytes_and_are_those_of_the_largest_replica():
     ]
 
 
+def test_sizes_may_come_in_pieces():
+    def directory(number, size):
+        replicas = {TopicPartition("topic", number): ReplicaSize(size, 0, False)}
+        return LogDir("/a", 100, 50, replicas, None)
+
+    sizes = sizes_from([(1, [directory(0, 3)]), (2, [directory(1, 5)]), (1, [directory(1, 4)])])
+    assert [(each.replicas, each.size_bytes) for each in sizes.by_broker[1]] == [(2, 7)]
+    assert sizes.by_broker[2][0].size_bytes == 5
+    assert sizes.topics == {"topic": 3 + 5}
+
+
 def test_a_list_of_partitions_is_a_sequence():
     made = PartitionList()
     expected = [TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)]

@@ -75,7 +75,7 @@ from bowstring.protocol.messages.describe_client_quotas import DescribeClientQuo
 from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest
 from bowstring.protocol.messages.describe_configs import DescribeConfigsRequest
 from bowstring.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
-from bowstring.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from bowstring.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from bowstring.protocol.messages.describe_quorum import DescribeQuorumRequest
 from bowstring.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from bowstring.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
@@ -441,19 +441,28 @@ class Admin(
         """Returns the directories of every broker by its id, with the sizes of the replicas in them."""
         return {node.id: self._log_dirs(node) for node in self.describe_cluster().brokers}
 
-    def describe_log_dirs_of(self, broker_id: int) -> list[LogDir]:
+    def describe_log_dirs_of(
+        self, broker_id: int, partitions: Iterable[TopicPartition] | None = None
+    ) -> list[LogDir]:
         """Returns the directories of one broker, with the sizes of the replicas in them.
 
         Args:
             broker_id: id of the broker.
+            partitions: whose replicas to describe; None for all.
 
         Raises:
             ConfigError: there is no such broker.
         """
-        return self._log_dirs(self._broker(str(broker_id)))
+        return self._log_dirs(self._broker(str(broker_id)), partitions)
 
-    def _log_dirs(self, broker: Node) -> list[LogDir]:
-        request = DescribeLogDirsRequest(topics=None)
+    def _log_dirs(self, broker: Node, partitions: Iterable[TopicPartition] | None = None) -> list[LogDir]:
+        topics = None
+        if partitions is not None:
+            numbers: dict[str, list[int]] = {}
+            for topic, number in partitions:
+                numbers.setdefault(topic, []).append(number)
+            topics = [DescribableLogDirTopic(topic=name, partitions=each) for name, each in numbers.items()]
+        request = DescribeLogDirsRequest(topics=topics)
         response = self._call(lambda: broker, DescribeLogDirsRequest, request)
         if response.error_code:
             raise broker_error(response.error_code, f"describing the log dirs of {broker}")

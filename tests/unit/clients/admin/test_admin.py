@@ -105,6 +105,8 @@ def test_cluster_and_log_dirs(bootstrap, admin, new_topic):
         producer.send(name, b"x" * 1000).result(HANG_S)
     (directory,) = admin.describe_log_dirs()[cluster.brokers[0].id]
     assert directory.error is None and directory.replicas[TopicPartition(name, 0)].size_bytes > 1000
+    (directory,) = admin.describe_log_dirs_of(cluster.brokers[0].id, [TopicPartition(name, 0)])
+    assert set(directory.replicas) == {TopicPartition(name, 0)}
 
 
 def test_a_closed_admin(bootstrap):
