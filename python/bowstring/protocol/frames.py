@@ -119,6 +119,18 @@ def encode_response(api_key: int, version: int, correlation_id: int, body: Struc
     return encode(body, version, ResponseHeader(correlation_id=correlation_id), header_version)
 
 
+def decode_large_response(api_key: int, version: int, frame: Buffer) -> Response:
+    """Decodes the body of a large response as `decode_large_request` does that of a request.
+
+    Raises:
+        KeyError: the API key is not declared.
+        ProtocolError: the version is not declared, or the bytes are malformed.
+    """
+    api = API_VERSIONS[api_key]
+    _, offset = decode_prefix(ResponseHeader, response_header_version(api, version), frame)
+    return decode_lazily(api.response, version, frame, offset)
+
+
 def decode_response(api_key: int, version: int, frame: Frame) -> tuple[int, Response]:
     """Decodes correlation id and body of a response frame (without its length).
 

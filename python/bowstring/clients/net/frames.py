@@ -15,11 +15,14 @@ from bowstring.protocol import frames
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.api_versions import ApiVersionsRequest
 from bowstring.protocol.messages.fetch import FetchRequest
+from bowstring.protocol.messages.metadata import MetadataRequest
 from bowstring.protocol.messages.produce import ProduceRequest
 from bowstring.protocol.schema import Request
 from bowstring.protocol.versions import API_VERSIONS
 from bowstring.version import __version__
 
+# A Metadata of more bytes is decoded topic by topic.
+LARGE_BYTES = 1 << 17
 # Requested first; a broker that does not support it answers in version 0 with its versions (KIP-511).
 API_VERSIONS_HIGHEST = 4
 API_VERSIONS_KEY = ApiVersionsRequest.api_key
@@ -109,7 +112,8 @@ def encode_request(
 
 def decode_response(api: type[Request], version: int, frame: memoryview) -> Any:
     """Decodes the body of a response frame (without its length). Fetch gives a FetchAnswer, whose records
-    stay in the frame; Produce gives Acknowledgements if nothing was refused.
+    stay in the frame; Produce gives Acknowledgements if nothing was refused. The topics of a large Metadata
+    are decoded while they are read, so that other threads run in between: an error in one is raised then.
 
     Raises:
         ProtocolError: the bytes are malformed.
@@ -119,6 +123,8 @@ def decode_response(api: type[Request], version: int, frame: memoryview) -> Any:
             return parse_fetch_answer(frame, version)
         if api is ProduceRequest and (acknowledged := parse_acknowledgements(frame, version)) is not None:
             return acknowledged
+        if api is MetadataRequest and len(frame) > LARGE_BYTES:
+            return frames.decode_large_response(api.api_key, version, frame)
         return frames.decode_response(api.api_key, version, frame)[1]
     except (CodecError, MalformedAnswer) as error:
         raise ProtocolError(f"the broker's answer cannot be decoded: {error}") from error

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from bowstring._native.protocol.message_codec import ProtocolError as CodecError
 from bowstring.clients.errors import (
     AuthenticationError,
     ClientError,
@@ -359,7 +360,10 @@ class ClusterMetadata:
         else:
             self.denied = None
             self._told_by = (node.host, node.port)
-            self.update(pending.response)
+            try:
+                self.update(pending.response)
+            except CodecError:  # in a topic of a large answer
+                self.invalidate()
         now = time.monotonic()
         wrong_s = now - self._wrong_since if self._wrong_since is not None else 0.0
         self._retry_at = now + retry_pause_s(wrong_s)
@@ -371,13 +375,14 @@ class ClusterMetadata:
         self.brokers = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         self.controller_id = response.controller_id
         self.cluster_id = response.cluster_id
+        there: set[str | None] = set()
         for topic in response.topics:
+            there.add(topic.name)
             if topic.name is not None:
                 self._update_topic(topic.name, topic, before)
         if self._news:
             self._wrong_since = time.monotonic() if self.stale else None
         if self.want_all:
-            there = {topic.name for topic in response.topics}
             for name in [name for name in self.topics if name not in there]:
                 del self.topics[name]
         self.version += 1

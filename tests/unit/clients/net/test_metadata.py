@@ -7,7 +7,9 @@ import pytest
 
 from bowstring.clients.errors import NoBrokerError
 from bowstring.clients.net.client import NetworkClient
+from bowstring.clients.net.frames import LARGE_BYTES, decode_response
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
+from bowstring.protocol.frames import encode_response
 from bowstring.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -136,4 +138,25 @@ def test_partitions_that_are_alike_share_one_object():
 
     first, second = answer(), answer()
     assert all(each is first[0] for each in first + second)
+    client.close()
+
+
+def test_all_topics_of_a_large_answer_are_known():
+    names = [f"topic-{number:05}" for number in range(4000)]
+    part = MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1])
+    answer = MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=1, host="b", port=1)],
+        topics=[
+            MetadataResponseTopic(name=name, topic_id=name.encode().rjust(16), partitions=[part])
+            for name in names
+        ],
+    )
+    frame = memoryview(encode_response(MetadataRequest.api_key, 12, 7, answer))
+    assert len(frame) > LARGE_BYTES
+    client = NetworkClient("test")
+    cluster = ClusterMetadata(client, parse_bootstrap("b:1"))
+    cluster.want_all = True
+    for _ in range(2):
+        cluster.update(decode_response(MetadataRequest, 12, frame))
+        assert list(cluster.topics) == names and cluster.leader(names[-1], 0).id == 1
     client.close()
