@@ -30,6 +30,16 @@ SERIALIZED = base64.b64encode(PROTOBUF.SerializeToString()).decode()
 JSON = json.dumps({"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}})
 
 
+def doubling(depth):
+    """A record of two records of two records …, all of which have defaults."""
+    inner = {"type": "record", "name": "r0", "fields": [{"name": "n", "type": "int", "default": 1}]}
+    for number in range(1, depth):
+        types = (inner, f"r{number - 1}")
+        fields = [{"name": f"f{at}", "type": each, "default": {}} for at, each in enumerate(types)]
+        inner = {"type": "record", "name": f"r{number}", "fields": fields}
+    return inner
+
+
 @pytest.fixture(scope="module")
 def registry():
     with schema_registry() as double:
@@ -122,6 +132,8 @@ def test_large_schemas_of_requests_are_not_kept_for_good(registry, monkeypatch):
         ({"type": "AVRO", "schema": AVRO, "data": {"id": 1, "note": "x"}}, 400),
         ({"type": "AVRO", "schema": AVRO, "data": {}}, 400),
         ({"type": "AVRO", "schema": "{", "data": 1}, 400),
+        ({"type": "AVRO", "schema": '{"type": "array"}', "data": []}, 400),
+        ({"type": "AVRO", "schema": json.dumps(doubling(40)), "data": {}}, 400),
         ({"type": "AVRO", "data": 1}, 400),
         ({"schema": AVRO, "data": 1}, 400),
         ({"schema_id": 1, "schema_version": 1, "data": 1}, 400),

@@ -6,6 +6,36 @@ from typing import Any
 
 EMPTY_MAX = 1_000
 """Values without bytes that one value may contain, besides those in arrays and maps."""
+TYPES_MAX = 50_000
+"""Types in a schema, each counted as often as it is used."""
+
+
+def is_endless(schema: Any, named: dict[str, Any]) -> bool:
+    """Returns whether a schema contains more than TYPES_MAX types: then defaults make endless values.
+
+    Args:
+        schema: as fastavro parses it.
+        named: the named types.
+    """
+    known: dict[str, int] = {}
+
+    def count(each: Any) -> int:
+        if isinstance(each, list):
+            return 1 + sum(map(count, each))
+        if isinstance(each, str):
+            return count(named[each]) if each in named else 1
+        if not isinstance(each, dict):
+            return 1
+        name = each.get("name", "") if each["type"] in ("record", "error") else ""
+        if name not in known:
+            known[name] = 1  # within itself
+            inner = [each[part] for part in ("items", "values") if part in each]
+            inner += [field["type"] for field in each.get("fields", ())]
+            inner += [each["type"]] if isinstance(each["type"], (dict, list)) else []
+            known[name] = 1 + sum(map(count, inner))
+        return known[name] if name else known.pop(name)
+
+    return count(schema) > TYPES_MAX
 
 
 class EmptyValues:

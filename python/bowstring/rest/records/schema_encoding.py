@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from bowstring.clients.errors import ClientError, MissingPackageError
+from bowstring.clients.registry.empty_values import TYPES_MAX, is_endless
 from bowstring.clients.registry.registered_schema import RegisteredSchema
 from bowstring.clients.registry.registry_client import Login, RegistryClient
 from bowstring.clients.registry.registry_errors import SchemaRegistryError
@@ -286,6 +287,10 @@ def _message_name(text: str) -> str:
         raise HttpError(422, 42205, f"Invalid schema: {error}") from None
 
 
+# What fastavro raises for schemas that are not well-formed.
+_SCHEMA_FAULTS = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+
 def _avro(client: RegistryClient, schema: RegisteredSchema) -> Encode:
     try:
         import fastavro
@@ -295,7 +300,9 @@ def _avro(client: RegistryClient, schema: RegisteredSchema) -> Encode:
     try:
         for text in avro_texts(client, schema):
             parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
-    except (fastavro.schema.SchemaParseException, ValueError, TypeError, RecursionError) as error:
+        if is_endless(parsed, named):
+            raise bad_request(f"the Avro schema contains more than {TYPES_MAX} types")
+    except (fastavro.schema.SchemaParseException, *_SCHEMA_FAULTS) as error:
         raise bad_request(f"the Avro schema cannot be used: {error}") from None
 
     def encode(data: Any) -> bytes:

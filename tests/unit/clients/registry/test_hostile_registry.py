@@ -13,6 +13,7 @@ from bowstring.clients.registry import registry_client
 from bowstring.clients.registry.registered_schema import RegisteredSchema
 from bowstring.clients.registry.registry_client import Login, RegistryClient
 from bowstring.clients.registry.registry_errors import SchemaRegistryError
+from tests.support.addresses import own_address
 from tests.support.waiting import HANG_S
 
 TEXT = RegisteredSchema("AVRO", '"string"')
@@ -38,11 +39,12 @@ def answering(answer):
                 requests.append(data)
                 connection.sendall(answer)
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server((own_address(), 0)) as server:
         thread = threading.Thread(target=run)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.getsockname()[1]}", requests
+            host, port = server.getsockname()
+            yield f"http://{host}:{port}", requests
         finally:
             server.shutdown(socket.SHUT_RDWR)
             thread.join()
