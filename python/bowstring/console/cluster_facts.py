@@ -28,7 +28,7 @@ PIECE = 5000
 """Partitions whose sizes are asked for at a time."""
 SLOWLY = 0.005
 """Share of the time that the cluster works on sizes that are known already, but old."""
-PATIENCE_S = 0.2
+PATIENCE_S = 0.1
 """How long a page waits for what it can do without."""
 _METADATA, _SIZES = ("metadata",), ("log dirs",)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from bowstring.operations.partition_state import MIN_ISR, OFFLINE, STATES, state
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+SOON_S = 0.15
 TROUBLED_MAX = 500
 """Partitions whose topics' min.insync.replicas is looked up."""
 
@@ -96,6 +98,17 @@ async def summary_of(access: ClusterAccess) -> ClusterSummary:
     if not kept or kept[0][0] is not topics:
         kept[:] = [(topics, await access.thread(summarize, topics))]
     return kept[0][1]
+
+
+async def summary_soon(access: ClusterAccess) -> ClusterSummary | None:
+    """Returns what `summary_of` does; None if that takes more than SOON_S and the cluster is not known to be
+    away: the page loads again by itself (`rendering.awaited`).
+    """
+    making = asyncio.ensure_future(summary_of(access))
+    if not access.trouble and not (await asyncio.wait([making], timeout=SOON_S))[0]:
+        making.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return None
+    return await making
 
 
 async def troubled_of(access: ClusterAccess) -> list[TroubledPartition]:

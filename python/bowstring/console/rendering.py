@@ -106,3 +106,10 @@ def _shared(request: Request) -> dict[str, Any]:
         "csrf_token": lambda: sessions.csrf_token(browser),
         "query": functools.partial(with_query, request),
     }
+
+
+def awaited(request: Request, title: str) -> Response:
+    """Answers while the cluster has not answered yet: the browser loads the page again by itself."""
+    answer = page(request, "awaited.html", awaited=title)
+    answer.headers["refresh"] = "1"
+    return answer

@@ -20,12 +20,12 @@ from bowstring.console.cluster_nodes import (
     quorum_rows,
     reassignments_of,
 )
-from bowstring.console.cluster_summary import summary_of
+from bowstring.console.cluster_summary import summary_of, summary_soon
 from bowstring.console.config_rows import config_rows
 from bowstring.console.live import live
 from bowstring.console.path_number import NUMBER
 from bowstring.console.plots import bar
-from bowstring.console.rendering import page, rendered
+from bowstring.console.rendering import awaited, page, rendered
 from bowstring.console.sessions import access_of
 
 LIVE_S = 3.0
@@ -78,7 +78,10 @@ async def broker(request: Request) -> Response:
     """Shows one broker: its log directories and its configs."""
     access = access_of(request)
     id: int = request.path_params["id"]
-    nodes, summary, sizes = await nodes_of(access), await summary_of(access), await sizes_of(access)
+    summary = await summary_soon(access)
+    if summary is None:
+        return awaited(request, f"Broker {id}")
+    nodes, sizes = await nodes_of(access), await sizes_of(access)
     row = next((each for each in broker_rows(nodes, summary, sizes) if each.broker.id == id), None)
     if row is None:
         raise HTTPException(404, f"There is no broker {id} in this cluster.")

@@ -11,10 +11,10 @@ from starlette.routing import Route
 
 from bowstring.console.cluster_access import ClusterAccess
 from bowstring.console.cluster_facts import Sizes, sizes_of, topic_configs_of, topics_of
-from bowstring.console.cluster_summary import TopicFacts, summary_of
+from bowstring.console.cluster_summary import ClusterSummary, TopicFacts, summary_of, summary_soon
 from bowstring.console.live import live
 from bowstring.console.paged import Paged
-from bowstring.console.rendering import page
+from bowstring.console.rendering import awaited, page
 from bowstring.console.sessions import access_of
 from bowstring.console.throughput import Throughput, leaders_of, observed, throughput_of
 from bowstring.console.values_text import rate_text
@@ -40,9 +40,9 @@ KEYS: Mapping[str, Callable[[TopicRow], Any]] = {
 }
 
 
-async def _paged(request: Request) -> tuple[Paged[TopicRow], Sizes]:
+async def _paged(request: Request, summary: ClusterSummary) -> tuple[Paged[TopicRow], Sizes]:
     access = access_of(request)
-    summary, sizes, rates = await summary_of(access), await sizes_of(access), throughput_of(access)
+    sizes, rates = await sizes_of(access), throughput_of(access)
     wanted = request.query_params.get("q", "").casefold()
     with_internal = request.query_params.get("internal") == "1"
     rows = [
@@ -61,7 +61,10 @@ async def _rates(access: ClusterAccess, names: list[str]) -> Throughput:
 async def list_topics(request: Request) -> Response:
     """Shows topics: filtered, sorted, 100 on a page."""
     access = access_of(request)
-    paged, sizes = await _paged(request)
+    summary = await summary_soon(access)
+    if summary is None:
+        return awaited(request, "Topics")
+    paged, sizes = await _paged(request, summary)
     names = [row.facts.name for row in paged.rows]
     configs = await topic_configs_of(access, names, (RETENTION, CLEANUP))
     return page(
@@ -79,7 +82,7 @@ async def list_topics(request: Request) -> Response:
 async def live_rates(request: Request) -> Response:
     """Sends the rates of the topics on a page of the list."""
     access = access_of(request)
-    paged, _ = await _paged(request)
+    paged, _ = await _paged(request, await summary_of(access))
     names = [row.facts.name for row in paged.rows]
 
     async def render() -> dict[str, str]:
