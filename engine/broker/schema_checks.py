@@ -34,8 +34,8 @@ _PACE_S: Final = 0.1
 """A topic's batches make the broker look up unknown schemas at most so often."""
 REFRESH_S: Final = 60.0
 """So often, found schemas are looked up again: their subjects may have been deleted."""
-_TOPIC = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
-_RECORD = "io.confluent.kafka.serializers.subject.RecordNameStrategy"
+_TOPIC: Final = "TopicNameStrategy"
+_RECORD: Final = "RecordNameStrategy"
 _PARTS: Final = ("key", "value")
 
 Outcome = tuple[int, str | None]
@@ -47,7 +47,8 @@ def topic_strategies(topic: str, *, configs: "BrokerConfigs", metadata: "Metadat
     """Returns the subject name strategies of a topic's keys and values."""
     overrides = metadata.image.topic_configs(topic)
     key, value = (
-        configs.topic_value(f"confluent.{part}.subject.name.strategy", overrides) for part in _PARTS
+        configs.topic_value(f"confluent.{part}.subject.name.strategy", overrides).rpartition(".")[2]
+        for part in _PARTS
     )
     return key, value
 

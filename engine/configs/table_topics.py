@@ -21,9 +21,11 @@ from bowstring.engine.configs.config_key import (
 HOUR_MS: Final = 3_600_000
 MINUTE_MS: Final = 60_000
 
-_STRATEGY: Final = "io.confluent.kafka.serializers.subject."
+# Also by the names of Confluent's Java classes.
 _STRATEGIES: Final = "|".join(
-    f"{_STRATEGY}{each}" for each in ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+    f"{package}{each}"
+    for package in ("", "io.confluent.kafka.serializers.subject.")
+    for each in ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
 )
 
 # topic_config(name, type, default, valid values, doc, broker configs in order of precedence)
@@ -103,7 +105,7 @@ _ROWS: Final = (
     topic_config(
         "confluent.key.subject.name.strategy",
         STRING,
-        f"{_STRATEGY}TopicNameStrategy",
+        "TopicNameStrategy",
         _STRATEGIES,
         "Which subject that is: the topic's name and -key, the name of the schema's record, or both.",
     ),
@@ -119,7 +121,7 @@ _ROWS: Final = (
     topic_config(
         "confluent.value.subject.name.strategy",
         STRING,
-        f"{_STRATEGY}TopicNameStrategy",
+        "TopicNameStrategy",
         _STRATEGIES,
         "Which subject that is: the topic's name and -value, the name of the schema's record, or both.",
     ),

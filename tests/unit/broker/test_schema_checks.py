@@ -169,7 +169,9 @@ RECORDS = {
     "strategy, subject", [("RecordNameStrategy", "{}"), ("TopicRecordNameStrategy", "{topic}-{}")]
 )
 def test_subjects_by_the_name_of_the_record(broker, registry, topic, strategy, subject):
-    name = topic(strategy, value_schema_validation="true", value_subject_name_strategy=STRATEGY + strategy)
+    name = topic(strategy, value_schema_validation="true", value_subject_name_strategy=strategy)
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.alter_configs("topic", name, set={"confluent.value.subject.name.strategy": STRATEGY + strategy})
     registry.texts |= RECORDS | {54: ('"string"', "AVRO"), 55: RECORDS[50]}
     registry.subjects |= {each: [subject.format("shop.Order", topic=name)] for each in (*RECORDS, 54)}
     registry.subjects[55] = [f"{name}-value"]
