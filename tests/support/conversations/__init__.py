@@ -1,0 +1,1 @@
+"""Requests for HTTP services, and what answers say."""

@@ -1,0 +1,23 @@
+"""The bench of the schema registry, at a small size."""
+
+from bench.registry.__main__ import main
+
+
+def test_every_figure_is_measured_and_reported(tmp_path):
+    figures = main(["--small", "--out", str(tmp_path / "report")])
+    assert list(figures) == [
+        "start, until it leads, s",
+        *(
+            f"{each}, {unit}"
+            for each in ("register a new schema", "look up by id", "check compatibility")
+            for unit in ("1/s", "ms of CPU")
+        ),
+        "load 50 schemas, s",
+        "load 50 schemas, s of CPU",
+        "memory with 50 schemas, MiB",
+    ]
+    for name, samples in figures.items():
+        assert len(samples["bowstring"]) == 1
+        assert samples["bowstring"][0] > 0, name
+    text = (tmp_path / "report/report.md").read_text()
+    assert all(f"| {name} | – |" in text for name in figures)
