@@ -38,6 +38,8 @@ WAIT_S = 1.5
 """A page waits this long for an answer before it shows what was known before, or that the cluster is away."""
 NEXT_WAIT_S = 0.1
 """So long while another part has just shown what was known before."""
+COSTLY_S = 120.0
+"""What costs much is not older than this, or than it is asked to be."""
 QUICK_S = 0.1
 """An answer that took longer may be shown a little too old."""
 CLIENT_ID = "bowstring-console"
@@ -72,7 +74,7 @@ class _Answer:
         self.took_s = time.monotonic() - self.at
         self.size = answer_size(task.result())
         if self.cost_max is not None:
-            self.fresh_s = max(self.fresh_s, self.took_s / self.cost_max)
+            self.fresh_s = max(self.fresh_s, min(COSTLY_S, self.took_s / self.cost_max))
 
     def kept_bytes(self) -> int:
         return self.size + (self.older.size if self.older is not None else 0)

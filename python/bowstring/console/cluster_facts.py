@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin
     from bowstring.clients.admin.results import LogDir
 
-COST_MAX = 0.01
+COST_MAX = 0.005
 """Share of the time that the console lets the cluster work on one kind of question."""
 METADATA_S = 5.0
 SIZES_S = 15.0
@@ -107,7 +107,7 @@ async def _sizes(access: ClusterAccess) -> Sizes:
     last sizes.
     """
     missing = ""
-    sums = _SizeSums()
+    sums = SizeSums()
     last: dict[str, float] = access.shared(_SIZES, dict)
     began = time.monotonic()
     slowly = last.get("took", 0.0) > QUICK_S
@@ -147,19 +147,11 @@ def _pieces(topics: Mapping[str, TopicInfo], broker: int) -> Iterator[list[Topic
         yield piece
 
 
-def _add_sizes(admin: Admin, sums: _SizeSums, broker: int, piece: list[TopicPartition] | None) -> None:
+def _add_sizes(admin: Admin, sums: SizeSums, broker: int, piece: list[TopicPartition] | None) -> None:
     sums.add(broker, admin.describe_log_dirs_of(broker, piece))
 
 
-def sizes_from(brokers: Iterable[tuple[int, Sequence[LogDir]]]) -> Sizes:
-    """Returns the directories of brokers in numbers. A broker may come several times, with other replicas."""
-    sums = _SizeSums()
-    for id, directories in brokers:
-        sums.add(id, directories)
-    return sums.sizes("")
-
-
-class _SizeSums:
+class SizeSums:
     """Adds up what brokers answer, some replicas at a time."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from bowstring.clients.records import PartitionInfo, TopicInfo, TopicPartition
 from bowstring.console import cluster_access
 from bowstring.console.answer_size import answer_size
 from bowstring.console.cluster_access import ClusterAccess
-from bowstring.console.cluster_facts import sizes_from
+from bowstring.console.cluster_facts import SizeSums
 from bowstring.console.cluster_summary import summarize
 from bowstring.console.options import ConsoleOptions
 from bowstring.console.partition_list import PartitionList
@@ -56,6 +56,13 @@ def test_the_summary_takes_few_bytes():
     summary, size = kept_bytes(lambda: summarize(topics))
     assert len(summary.leaders) == summary.partitions == TOPICS * PARTITIONS
     assert size < BYTES_EACH * TOPICS * PARTITIONS
+
+
+def sizes_from(brokers):
+    sums = SizeSums()
+    for broker, directories in brokers:
+        sums.add(broker, directories)
+    return sums.sizes("")
 
 
 def test_sizes_take_few_bytes_and_are_those_of_the_largest_replica():
