@@ -15,7 +15,6 @@ DECLARED = ("python/bowstring/protocol/messages/", "python/bowstring/protocol/re
 # Names that product code does not use, each with its user.
 CALLED_FROM_OUTSIDE = {
     "_missing_": "enum",
-    "redirect_request": "urllib, of a handler",
     "capture_signals": "uvicorn, of its server",
     "main_loop": "uvicorn, of its server",
     "_index_key": "Numba, of its cache",
