@@ -84,8 +84,8 @@ def _record(number: int, *more: str) -> str:
         {"name": "id", "type": "long"},
         {"name": "name", "type": "string"},
         {"name": "price", "type": ["null", "double"], "default": None},
-        *({"name": each, "type": "string", "default": ""} for each in more),
     ]
+    fields.extend({"name": each, "type": "string", "default": ""} for each in more)
     record = {"type": "record", "name": f"Order{number}", "namespace": "shop", "fields": fields}
     return json.dumps(record, separators=(",", ":"))
 
