@@ -197,7 +197,10 @@ OUTER_PACKAGES = {
         *("clients", "clients.consumer", "clients.producer", "clients.registry", "protocol", "rest"),
         *("schemas", "values", "web", "_native.rest"),
     },
-    "rest.v2": {"clients", "clients.admin", "clients.producer", "protocol", "rest", "rest.records", "web"},
+    "rest.v2": {
+        *("clients", "clients.admin", "clients.consumer", "clients.producer", "clients.registry", "protocol"),
+        *("rest", "rest.records", "web"),
+    },
     "rest.v3": {"clients", "clients.admin", "protocol", "rest", "rest.records", "web"},
     "console": {
         "clients.registry",

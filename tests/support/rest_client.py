@@ -29,6 +29,15 @@ class RestClient:
         answer, data = self.raw(method, path, body, **headers)
         return answer.status, json.loads(data) if data else None
 
+    def v2(self, method, path, body=None, form=None, **headers):
+        """(status, JSON) of a request of v2; `form` is that of the records in its body."""
+        if body is not None and not isinstance(body, str | bytes):
+            body = json.dumps(body)
+        if form is not None:
+            headers["content_type"] = f"application/vnd.kafka.{form}.v2+json"
+        answer, data = self.raw(method, path, body, **headers)
+        return answer.status, json.loads(data) if data else None
+
     def lines(self, method, path, body=None, **headers):
         answer, data = self.raw(method, f"/v3/clusters/{self.cluster}{path}", body, **headers)
         assert answer.status == 200, data

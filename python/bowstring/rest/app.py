@@ -37,6 +37,7 @@ MODULES = (
     "v3.records",
     "v2.metadata",
     "v2.produce",
+    "v2.consumers",
 )
 IDLE_LOOK_S = 30.0
 

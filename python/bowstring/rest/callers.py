@@ -47,6 +47,8 @@ class Caller:
         settings: arguments of clients that act as this caller. They hold secrets: never log them.
         used_at: time.monotonic() of the last request.
         streams: open at present.
+        consumers: consumer instances at present.
+        endings: called on the event loop when the caller is dropped; each returns what to wait for.
     """
 
     def __init__(
@@ -64,7 +66,8 @@ class Caller:
         if security:
             self.settings["security"] = dict(security)
         self.used_at = time.monotonic()
-        self.streams = 0
+        self.streams = self.consumers = 0
+        self.endings: list[Callable[[], asyncio.Future[Any]]] = []
         self._options = options
         self._threads = threads
         self._slots = asyncio.Semaphore(CALLS_OF_ALL if user is None else CALLS_OF_ONE)
@@ -236,6 +239,10 @@ class Callers:
         self._known: OrderedDict[str, Caller] = OrderedDict()
         self.streams = 0
         """Open at present."""
+        self.consumers = 0
+        """Consumer instances at present."""
+        self.consumer_threads = ThreadPoolExecutor(options.consumers_max, "rest-consumer")
+        """Each consumer instance uses one at a time."""
 
     def find(self, fingerprint: str, user: str | None, security: Mapping[str, Any] | None) -> Caller:
         """Returns the caller with a fingerprint of its credentials; a new one with these settings."""
@@ -273,11 +280,32 @@ class Callers:
         caller.streams -= 1
         caller.used_at = time.monotonic()
 
+    def open_consumer(self, caller: Caller) -> None:
+        """Counts a consumer instance.
+
+        Raises:
+            HttpError: 429; there are too many.
+        """
+        most, of_one = self.options.consumers_max, self.options.consumers_of_one
+        if self.consumers >= most or (caller.user is not None and caller.consumers >= of_one):
+            raise HttpError(
+                429, 42901, "there are too many consumer instances; delete some, or send this again later"
+            )
+        self.consumers += 1
+        caller.consumers += 1
+
+    def close_consumer(self, caller: Caller) -> None:
+        """Counts the end of a consumer instance."""
+        self.consumers -= 1
+        caller.consumers -= 1
+        caller.used_at = time.monotonic()
+
     def end_idle(self) -> None:
         """Closes the clients of callers that have been silent."""
         now = time.monotonic()
         for fingerprint, caller in list(self._known.items()):
-            if not caller.streams and now - caller.used_at > self.options.idle_s:
+            is_used = caller.streams or caller.consumers
+            if not is_used and now - caller.used_at > self.options.idle_s:
                 del self._known[fingerprint]
                 self._close(caller)
 
@@ -292,18 +320,23 @@ class Callers:
             if len(self._known) < self.options.callers_max:
                 return
             # A request that is no stream ends within this time.
-            if not caller.streams and now - caller.used_at > self.options.delivery_s:
+            is_used = caller.streams or caller.consumers
+            if not is_used and now - caller.used_at > self.options.delivery_s:
                 del self._known[fingerprint]
                 self._close(caller)
         if len(self._known) >= self.options.callers_max:
             raise HttpError(503, 50301, "too many callers use the proxy; send this again later")
 
     def _close(self, caller: Caller) -> None:
+        for end in caller.endings:
+            end()
         asyncio.get_running_loop().run_in_executor(self._threads, caller.close)
 
     async def close(self) -> None:
         """Closes all clients."""
         known, self._known = list(self._known.values()), OrderedDict()
         loop = asyncio.get_running_loop()
+        await asyncio.gather(*(end() for each in known for end in each.endings))
         await asyncio.gather(*(loop.run_in_executor(self._threads, each.close) for each in known))
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self.consumer_threads.shutdown(wait=False, cancel_futures=True)

@@ -16,10 +16,14 @@ class Links:
         host: the request's Host header.
         otherwise: host and port of the server, for requests whose header is none.
         root: path in front of the application's.
+
+    Attributes:
+        root: address of the application's root, without a slash at its end.
     """
 
     def __init__(self, scheme: str, host: str, otherwise: str, root: str = ""):
-        self._base = f"{scheme}://{host if _HOST.fullmatch(host) else otherwise}{root}/v3/clusters"
+        self.root = f"{scheme}://{host if _HOST.fullmatch(host) else otherwise}{root}"
+        self._base = f"{self.root}/v3/clusters"
 
     def to(self, *segments: str | int) -> str:
         """Returns the address of a resource by its path below /v3/clusters."""

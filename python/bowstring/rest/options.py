@@ -24,6 +24,11 @@ class RestOptions:
         callers_max: callers whose clients are kept.
         streams_max: streams of records open at a time.
         streams_of_one: of one caller; without log-ins all are one, and only streams_max counts.
+        consumers_max: consumer instances of v2 at a time.
+        consumers_of_one: of one caller; without log-ins all are one, and only consumers_max counts.
+        consumer_idle_s: a consumer instance that nobody used for so long is closed.
+        consumer_wait_s: how long a read waits for records, if neither instance nor request say that.
+        consumer_bytes_max: bytes of keys and values in an answer at most.
         buffer_memory: bytes of records that a caller's producer holds at most.
         fetch_bytes: bytes that a stream of read records fetches ahead.
         idle_s: clients of a caller that was silent for so long are closed.
@@ -41,6 +46,11 @@ class RestOptions:
     callers_max: int = 200
     streams_max: int = 100
     streams_of_one: int = 20
+    consumers_max: int = 100
+    consumers_of_one: int = 20
+    consumer_idle_s: float = 300.0
+    consumer_wait_s: float = 1.0
+    consumer_bytes_max: int = 8 << 20
     buffer_memory: int = 32 << 20
     fetch_bytes: int = 4 << 20
     idle_s: float = 600.0

@@ -17,19 +17,6 @@ PLAIN = "application/vnd.kafka.v2+json"
 AVRO = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": ["null", "int"]}]})
 
 
-class V2Client(RestClient):
-    """Asks by v2's types."""
-
-    def v2(self, method, path, body=None, form=None, **headers):
-        """(status, JSON) of a request; `form` is that of the records in its body."""
-        if body is not None and not isinstance(body, str | bytes):
-            body = json.dumps(body)
-        if form is not None:
-            headers["content_type"] = f"application/vnd.kafka.{form}.v2+json"
-        answer, data = self.raw(method, path, body, **headers)
-        return answer.status, json.loads(data) if data else None
-
-
 @pytest.fixture(scope="module")
 def registry():
     with schema_registry() as double:
@@ -40,7 +27,7 @@ def registry():
 def rest(bootstrap, registry):
     options = RestOptions(bootstrap, schema_registry=registry.url, record_bytes_max=100_000)
     with served(RestApp(options)) as site:
-        yield V2Client(site.port)
+        yield RestClient(site.port)
 
 
 def read(bootstrap, topic, count, partition=0):

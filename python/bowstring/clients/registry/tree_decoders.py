@@ -56,24 +56,8 @@ def tree_decoder(
 
 
 def _avro(client: RegistryClient, schema: RegisteredSchema) -> Decode:
-    try:
-        import fastavro
-    except ModuleNotFoundError as error:
-        raise MissingPackageError("fastavro", "avro") from error
-    named: dict[str, Any] = {}
-    try:
-        for text in avro_texts(client, schema):
-            parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
-    except (fastavro.schema.SchemaParseException, ValueError, TypeError, RecursionError) as error:
-        raise UnusableSchemaError(
-            f"schema {schema.schema_id} of {client.address} is not Avro that fastavro reads: {error}"
-        ) from None
-
-    if EmptyValues(named).swell(parsed):
-        raise UnusableSchemaError(
-            f"schema {schema.schema_id} of {client.address} makes many values of few bytes, such as an array "
-            "of items without bytes: it is not decoded"
-        )
+    parsed = parsed_avro(client, schema, json.loads)
+    import fastavro
 
     def decode(data: bytes) -> Any:
         source = BytesIO(data)
@@ -85,6 +69,40 @@ def _avro(client: RegistryClient, schema: RegisteredSchema) -> Decode:
     return decode
 
 
+def parsed_avro(client: RegistryClient, schema: RegisteredSchema, load: Callable[[str], Any]) -> Any:
+    """Returns an Avro schema, with those that it refers to, as fastavro takes it.
+
+    Args:
+        client: of the registry.
+        schema: the schema.
+        load: makes the tree of a schema's JSON text.
+
+    Raises:
+        SchemaRegistryError: the registry does not answer.
+        UnusableSchemaError: the schema cannot be used.
+        MissingPackageError: fastavro is not installed.
+    """
+    try:
+        import fastavro
+    except ModuleNotFoundError as error:
+        raise MissingPackageError("fastavro", "avro") from error
+    named: dict[str, Any] = {}
+    try:
+        for text in avro_texts(client, schema):
+            parsed = fastavro.parse_schema(load(text), named_schemas=named)
+    except (fastavro.schema.SchemaParseException, ValueError, TypeError, RecursionError) as error:
+        raise UnusableSchemaError(
+            f"schema {schema.schema_id} of {client.address} is not Avro that fastavro reads: {error}"
+        ) from None
+
+    if EmptyValues(named).swell(parsed):
+        raise UnusableSchemaError(
+            f"schema {schema.schema_id} of {client.address} makes many values of few bytes, such as an array "
+            "of items without bytes: it is not decoded"
+        )
+    return parsed
+
+
 def _protobuf(client: RegistryClient, schema: RegisteredSchema, indexes: tuple[int, ...] | None) -> Decode:
     file = file_descriptor(client, schema)
     from google.protobuf import json_format, message_factory  # type: ignore[import-untyped]
@@ -92,13 +110,21 @@ def _protobuf(client: RegistryClient, schema: RegisteredSchema, indexes: tuple[i
     def decode(data: bytes) -> Any:
         place = indexes
         if place is None:
-            # As the key of an id has them.
-            size = key_bytes(_NO_ID + data, True)
-            if not size:
-                raise ValueError("the message's indexes are invalid")
-            place = message_indexes_of((_NO_ID + data)[:size])
-            data = data[size - len(_NO_ID) :]
+            place, data = split_indexes(data)
         found = message_factory.GetMessageClass(message_at(file, place)).FromString(data)
         return json_format.MessageToDict(found, preserving_proto_field_name=True, descriptor_pool=file.pool)
 
     return decode
+
+
+def split_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
+    """Returns the indexes of a Protobuf message that follow a schema's id, and the message behind them.
+
+    Raises:
+        ValueError: they are invalid.
+    """
+    # As the key of an id has them.
+    size = key_bytes(_NO_ID + data, True)
+    if not size:
+        raise ValueError("the message's indexes are invalid")
+    return message_indexes_of((_NO_ID + data)[:size]), data[size - len(_NO_ID) :]

@@ -240,19 +240,28 @@ def schemas_of(caller: Caller, options: RestOptions) -> SchemaEncoding | None:
         caller: of a request.
         options: of the proxy.
     """
+    client = registry_of(caller, options)
+    return None if client is None else caller.shared("schemas", lambda: SchemaEncoding(client))
+
+
+def registry_of(caller: Caller, options: RestOptions) -> RegistryClient | None:
+    """Returns the client of the registry with the caller's credentials; None without a registry.
+
+    Args:
+        caller: of a request.
+        options: of the proxy.
+    """
     address = options.schema_registry
     if address is None:
         return None
 
-    def make() -> SchemaEncoding:
+    def make() -> RegistryClient:
         security = caller.settings.get("security", {})
         names = ("sasl.username", "sasl.password", "sasl.oauthbearer.token")
         login = Login(*(str(security.get(name, "")) for name in names))
-        return SchemaEncoding(
-            RegistryClient(address, Login() if "@" in address else login, options.timeout_s)
-        )
+        return RegistryClient(address, Login() if "@" in address else login, options.timeout_s)
 
-    return caller.shared("schemas", make)
+    return caller.shared("registry", make)
 
 
 def encoded(encoder: Encoder, data: Any, what: str) -> bytes:
