@@ -56,6 +56,17 @@ def parser() -> ArgumentParser:
         "--streams", type=int, default=_DEFAULTS.streams_max, help="streams of records at a time"
     )
     made.add_argument(
+        "--consumers", type=int, default=_DEFAULTS.consumers_max, help="consumer instances at a time (v2)"
+    )
+    made.add_argument(
+        "--consumer-timeout",
+        type=int,
+        default=int(_DEFAULTS.consumer_idle_s),
+        metavar="SECONDS",
+        help="a consumer instance that nobody used for so long is closed "
+        f"(default {_DEFAULTS.consumer_idle_s:.0f})",
+    )
+    made.add_argument(
         "--rate", type=float, default=0.0, help="requests of each caller in a second (default 0: no bound)"
     )
     made.add_argument(
@@ -72,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
     """Serves the proxy; returns the exit status: 0 after a signal, 1 when it could not start."""
     given = parser().parse_args(argv)
     try:
-        for name in ("request_bytes", "record_bytes", "streams"):
+        for name in ("request_bytes", "record_bytes", "streams", "consumers", "consumer_timeout"):
             if getattr(given, name) < 1:
                 raise ConfigError(f"--{name.replace('_', '-')} must be at least 1")
         security, listening = security_settings(given.command_config), of_arguments(given)
@@ -91,6 +102,9 @@ def main(argv: Sequence[str]) -> int:
             record_bytes_max=given.record_bytes,
             streams_max=given.streams,
             streams_of_one=max(1, given.streams // 5),
+            consumers_max=given.consumers,
+            consumers_of_one=max(1, given.consumers // 5),
+            consumer_idle_s=given.consumer_timeout,
         )
         site = Site("rest proxy", listening, "rest")
         log = AccessLog(sys.stderr) if given.access_log else None

@@ -87,3 +87,26 @@ def test_streams_of_one_user_and_of_all():
         assert refusal.value.status == 429
 
     run(program, streams_of_one=2, streams_max=5)
+
+
+def test_consumer_instances_of_one_user_and_of_all(now):
+    async def program(callers):
+        alice, everybody = callers.find("a", "alice", {}), callers.find("", None, {})
+        callers.open_consumer(alice)
+        with pytest.raises(HttpError):
+            callers.open_consumer(alice)
+        callers.open_consumer(everybody)
+        with pytest.raises(HttpError) as refusal:
+            callers.open_consumer(everybody)
+        assert refusal.value.status == 429
+        now[0] += 700
+        callers.end_idle()
+        assert callers.find("a", "alice", {}) is alice
+        callers.close_consumer(alice)
+        ended = []
+        alice.endings.append(lambda: ended.append(alice))
+        now[0] += 700
+        callers.end_idle()
+        assert ended == [alice]
+
+    run(program, consumers_of_one=1, consumers_max=2)

@@ -39,8 +39,8 @@ def port():
             yield site.port
 
 
-def ask(port, method, path, body=None, user=None, header=None):
-    headers = {}
+def ask(port, method, path, body=None, user=None, header=None, kind=None):
+    headers = {} if kind is None else {"content-type": kind}
     if user is not None:
         headers["authorization"] = "Basic " + base64.b64encode(f"{user}:{user[0]}-secret".encode()).decode()
     if header is not None:
@@ -95,3 +95,25 @@ def test_each_caller_has_its_own_rights(port):
     assert sorted(each["operation"] for each in gone) == ["ALL", "READ"]
     assert ask(port, "GET", f"{path}/acls?operation=fly", user="alice")[0] == 400
     assert ask(port, "POST", f"{path}/acls", json.dumps({**rule, "operation": "ANY"}), user="alice")[0] == 400
+
+
+def test_nobody_finds_another_callers_consumer_instance(port):
+    made = [ask(port, "POST", "/consumers/g", '{"name": "n"}', user=user) for user in ("alice", "bob")]
+    assert [status for status, _ in made] == [200, 200]
+    path = "/consumers/g/instances/n"
+    subscription = json.dumps({"topics": ["t"]})
+    assert ask(port, "POST", f"{path}/subscription", subscription, user="bob")[0] == 204
+    status, found = ask(port, "GET", f"{path}/records", user="bob")
+    assert (status, found["error_code"]) == (403, 40301)
+    assert ask(port, "GET", f"{path}/subscription", user="alice")[1] == {"topics": []}
+    assert ask(port, "DELETE", path, user="bob")[0] == 204
+    assert ask(port, "GET", f"{path}/subscription", user="bob")[1]["error_code"] == 40403
+    assert ask(port, "GET", f"{path}/subscription")[0] == 401
+    assert ask(port, "DELETE", path, user="alice")[0] == 204
+
+
+def test_v2_produces_as_the_caller(port):
+    body, kind = '{"records": [{"value": 1}]}', "application/vnd.kafka.json.v2+json"
+    found = [ask(port, "POST", "/topics/t", body, user=user, kind=kind) for user in ("alice", "bob")]
+    assert [status for status, _ in found] == [200, 403]
+    assert ask(port, "POST", "/topics/t", body, kind=kind)[0] == 401

@@ -54,7 +54,7 @@ def test_finds_operations(method, path, name, parameters):
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 404),
+        ("PUT", "/", 405),
         ("GET", "/v3/clusters//topics", 404),
         ("PUT", "/v3/clusters", 405),
         ("GET", "/v4", 404),
