@@ -21,7 +21,13 @@ from bench.machine import facts
 from bench.peers.bowstring import Bowstring
 from bench.procfs import cpu_seconds, memory
 from bench.registry.load import Rate, measure, request, send_all
-from bench.registry.programs import Running, bowstring_registry, karapace_registry
+from bench.registry.programs import (
+    Running,
+    bowstring_registry,
+    bowstring_rest,
+    karapace_registry,
+    karapace_rest,
+)
 from bench.registry.report import Figures, written
 from bench.rest.__main__ import main as rest_figures
 from bowstring import Admin, Producer
@@ -29,6 +35,8 @@ from bowstring import Admin, Producer
 MIB = 1 << 20
 VERSIONS = 10
 """Of each subject of the large topic."""
+TEN = 10
+V2_JSON = "application/vnd.kafka.json.v2+json"
 Program = Callable[..., AbstractContextManager[Running]]
 
 
@@ -54,6 +62,15 @@ def main(arguments: list[str] | None = None) -> Figures:
             for program in programs:
                 with program(servers, large, options.schemas) as running:
                     _load(figures, running, options.schemas)
+        rests: list[Program] = [bowstring_rest]
+        if options.karapace is not None:
+            rests.append(partial(karapace_rest, options.karapace))
+        with Admin(servers) as admin:
+            admin.create_topic("posts", 3)
+        for _ in range(options.rounds):
+            for program in rests:
+                with program(servers) as running:
+                    _post_tens(figures, running, options.posts, options.connections)
     for _ in range(options.rounds if options.records else 0):
         for figure in rest_figures(["--records", str(options.records), "--posts", str(options.posts)]):
             _keep(figures, "bowstring", f"REST: {figure.name}, {figure.unit}", figure.value)
@@ -69,13 +86,14 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--schemas", type=int, default=100_000, help="of the topic that is loaded; 0: none")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the REST proxy; 0: none")
-    parser.add_argument("--posts", type=int, default=1_000)
+    parser.add_argument("--posts", type=int, default=1_000, help="requests of ten records to the REST proxy")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes")
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args(arguments)
     if options.small:
         options.requests, options.schemas, options.records, options.rounds = 20, 50, 0, 1
+        options.posts = 20
     return options
 
 
@@ -131,6 +149,17 @@ def _requests(figures: Figures, running: Running, count: int, connections: int) 
     path = "/compatibility/subjects/orders-{}-value/versions/latest"
     checks = [post(path.format(k), {"schema": _record(k, f"note{k}")}) for k in range(count)]
     keep("check compatibility", send(checks))
+
+
+def _post_tens(figures: Figures, running: Running, posts: int, connections: int) -> None:
+    records = [
+        {"value": {"id": k, "name": "something", "price": 12.5, "tags": ["a", "b"]}} for k in range(TEN)
+    ]
+    post = request(running.url, "POST", "/topics/posts", {"records": records}, V2_JSON)
+    send_all(running.url, [post] * connections, connections)
+    rate = measure(running.url, [running.pid], [post] * posts, connections)
+    _keep(figures, running.name, "REST v2: produce JSON in tens, records/s", TEN * rate.per_second)
+    _keep(figures, running.name, "REST v2: produce JSON in tens, ms of CPU for a record", rate.cpu_ms / TEN)
 
 
 def _load(figures: Figures, running: Running, schemas: int) -> None:

@@ -72,9 +72,39 @@ def karapace_registry(home: Path, servers: str, topic: str, last_id: int = 0) ->
 
 
 @contextmanager
+def bowstring_rest(servers: str) -> Iterator[Running]:
+    """Runs `bowstring rest` until the block ends."""
+    [port] = free_ports(1)
+    command = [sys.executable, "-m", "bowstring", "rest", "-b", servers, "--port", str(port)]
+    with _running("bowstring", command, port, dict(os.environ), path="/topics") as running:
+        yield running
+
+
+@contextmanager
+def karapace_rest(home: Path, servers: str) -> Iterator[Running]:
+    """Runs Karapace's REST proxy until the block ends; see `karapace_registry`."""
+    [port] = free_ports(1)
+    settings = {
+        "BOOTSTRAP_URI": servers,
+        "PORT": str(port),
+        "HOST": "127.0.0.1",
+        "KARAPACE_REST": "true",
+        "LOG_LEVEL": "WARNING",
+        "REGISTRY_HOST": "127.0.0.1",
+    }
+    environment = os.environ | {f"KARAPACE_{name}": value for name, value in settings.items()}
+    environment["PYTHONPATH"] = str(home / "src")
+    command = [str(home / ".venv/bin/python"), "-m", "karapace.kafka_rest_apis"]
+    with _running("karapace", command, port, environment, path="/topics") as running:
+        yield running
+
+
+@contextmanager
 def _running(
-    name: str, command: list[str], port: int, environment: dict[str, str], last_id: int
+    name: str, command: list[str], port: int, environment: dict[str, str], last_id: int = 0, path: str = ""
 ) -> Iterator[Running]:
+    """`path`: the program has started once GET of it is answered."""
+    path = path or (f"/schemas/ids/{last_id}" if last_id else "")
     began = time.perf_counter()
     with (
         tempfile.TemporaryFile() as said,
@@ -82,7 +112,7 @@ def _running(
     ):
         url = f"http://127.0.0.1:{port}"
         try:
-            while not (_answers(url, "GET", f"/schemas/ids/{last_id}") if last_id else _leads(url)):
+            while not (_answers(url, "GET", path) if path else _leads(url)):
                 if process.poll() is not None or time.perf_counter() - began > START_S:
                     said.seek(0)
                     raise RuntimeError(f"{name} did not start: {said.read()[-2000:].decode()}")

@@ -15,6 +15,8 @@ def test_every_figure_is_measured_and_reported(tmp_path):
         "load 50 schemas, s",
         "load 50 schemas, s of CPU",
         "memory with 50 schemas, MiB",
+        "REST v2: produce JSON in tens, records/s",
+        "REST v2: produce JSON in tens, ms of CPU for a record",
     ]
     for name, samples in figures.items():
         assert len(samples["bowstring"]) == 1
