@@ -13,6 +13,7 @@ class Exchange(NamedTuple):
         target: path and query.
         body: bytes as they are, None for none, everything else as JSON.
         kind: media type of the body.
+        accept: media type of the answer.
     """
 
     name: str
@@ -20,6 +21,14 @@ class Exchange(NamedTuple):
     target: str
     body: Any = None
     kind: str = ""
+    accept: str = ""
+
+    def headers(self, kind: str) -> dict[str, str]:
+        """Returns headers of the request; `kind` is the type of bodies that name none."""
+        found = {"accept": self.accept} if self.accept else {}
+        if self.kind or self.body is not None:
+            found["content-type"] = self.kind or kind
+        return found
 
     @property
     def sent(self) -> bytes | None:
@@ -57,7 +66,7 @@ def agree(theirs: Any, ours: Any) -> bool:
 
 
 def _without_sentences(value: Any, name: str = "") -> Any:
-    if name in ("message", "messages"):
+    if name in ("message", "messages", "error", "base_uri", "metadata"):
         return type(value).__name__
     if isinstance(value, dict):
         return {key: _without_sentences(each, key) for key, each in value.items()}

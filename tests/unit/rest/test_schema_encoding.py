@@ -147,3 +147,13 @@ def test_large_schemas_of_requests_are_not_kept_for_good(registry, monkeypatch):
 def test_wrong_schemas_and_data(rest, new_topic, value, code):
     answers = produce(rest, new_topic(), value, {"type": "STRING", "data": "x"})
     assert [each["error_code"] for each in answers] == [code, 200]
+
+
+@pytest.mark.parametrize(("refusal", "code"), [(42201, 42205), (40901, 42207)])
+def test_schemas_that_the_registry_refuses(rest, registry, new_topic, refusal, code):
+    registry.failure = (refusal // 100, refusal, "no")
+    try:
+        answers = produce(rest, new_topic(), {"type": "AVRO", "schema": f'"refused-{refusal}"', "data": 1})
+    finally:
+        registry.failure = None
+    assert [each["error_code"] for each in answers] == [code]

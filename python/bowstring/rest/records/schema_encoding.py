@@ -39,6 +39,8 @@ NEWEST_S = 30.0
 ENCODERS_MAX = 1_000
 SCHEMA_CHARACTERS_MAX = 4 << 20
 """Of the schemas in requests for which encoders are kept."""
+REFUSED_SCHEMA = 42201
+"""What a registry answers if the text of a schema is none."""
 _KINDS = {"AVRO": "AVRO", "JSONSCHEMA": "JSON", "PROTOBUF": "PROTOBUF"}
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME = "TOPIC_NAME", "RECORD_NAME", "TOPIC_RECORD_NAME"
@@ -126,7 +128,8 @@ class SchemaEncoding:
             text: its JSON: members of SchemaChoice, and `data`.
 
         Raises:
-            HttpError: 400, the data does not fit; 42207, the registry has no such schema, or does not answer.
+            HttpError: 400, the data does not fit; 42205, the schema is none; 42207, the registry has no such
+                schema, does not take it, or does not answer.
         """
         try:
             choice = msgspec.json.decode(text, type=SchemaChoice)
@@ -148,6 +151,8 @@ class SchemaEncoding:
         try:
             found = self._found(topic, is_key, choice)
         except SchemaRegistryError as error:
+            if error.code == REFUSED_SCHEMA:
+                raise HttpError(422, 42205, f"Invalid schema: {error}") from error
             raise HttpError(422, 42207, f"Error serializing message. {error}") from error
         except MissingPackageError as error:
             raise HttpError(501, 50101, str(error)) from error

@@ -1,6 +1,6 @@
 """The same requests as Karapace was sent: answers agree, but for the differences that are named here.
 
-`karapace.json` has the facts of Karapace's answers: `python -m tests.support.conversations URL FILE` records
+`karapace.json` has the facts of Karapace's answers: `python -m tests.support.conversations registry URL FILE` records
 them. docs/internals/karapace.md says why each kind of difference is wanted.
 """
 
@@ -24,8 +24,7 @@ def ours():
     registry = RegistryDouble()
     found = {}
     for each in registry_requests():
-        headers = [] if each.body is None else [("content-type", each.kind or JSON)]
-        status, _, body = registry.ask(each.method, each.target, each.sent, headers)
+        status, _, body = registry.ask(each.method, each.target, each.sent, each.headers(JSON).items())
         found[each.name] = facts(status, body)
     return found
 
