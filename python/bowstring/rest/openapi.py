@@ -35,7 +35,7 @@ def document(operations: Iterable[Operation]) -> bytes:
             "info": {
                 "title": "Bowstring REST proxy",
                 "version": __version__,
-                "description": "Confluent's REST API v3 for Kafka, and streams of records.",
+                "description": "Confluent's REST APIs v3 and v2 for Kafka, and streams of records.",
             },
             "paths": paths,
             "components": {
@@ -73,7 +73,7 @@ def _operation(each: Operation) -> dict[str, Any]:
     if each.body is not None:
         found["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _reference(each.body)}},
+            "content": {media: {"schema": _reference(each.body)} for media in each.body_media},
         }
     return found
 

@@ -216,6 +216,60 @@ OBJECTS: dict[str, dict[str, str]] = {
     },
     "ProduceBatchResponseFailureEntry": {"id": "string", "error_code": "integer", "message": "~string"},
 }
+# Of v2.
+V2_OBJECTS: dict[str, dict[str, str]] = {
+    "V2Empty": {},
+    "V2Brokers": {"brokers": "integer[]"},
+    "V2Topic": {"name": "string", "configs": "object", "partitions": "V2Partition[]"},
+    "V2Partition": {"partition": "integer", "leader": "integer", "replicas": "V2Replica[]"},
+    "V2Replica": {"broker": "integer", "leader": "boolean", "in_sync": "boolean"},
+    "V2PartitionOffsets": {"beginning_offset": "integer", "end_offset": "integer"},
+    "V2ProduceRequest": {
+        "records": "V2ProduceRecord[]",
+        "key_schema": "~?string",
+        "key_schema_id": "~?integer",
+        "value_schema": "~?string",
+        "value_schema_id": "~?integer",
+    },
+    "V2ProduceRecord": {"key": "~any", "value": "~any", "partition": "~?integer"},
+    "V2ProduceResponse": {
+        "offsets": "V2ProduceOffset[]",
+        "key_schema_id": "?integer",
+        "value_schema_id": "?integer",
+    },
+    "V2ProduceOffset": {
+        "partition": "?integer",
+        "offset": "?integer",
+        "error_code": "?integer",
+        "error": "?string",
+    },
+    "V2CreateConsumerRequest": {
+        "name": "~?string",
+        "format": "~?string",
+        "auto.offset.reset": "~?string",
+        "auto.commit.enable": "~any",
+        "fetch.min.bytes": "~any",
+        "consumer.request.timeout.ms": "~any",
+    },
+    "V2CreateConsumerResponse": {"instance_id": "string", "base_uri": "string"},
+    "V2Subscription": {"topics": "~?string[]", "topic_pattern": "~?string"},
+    "V2Topics": {"topics": "string[]"},
+    "V2TopicPartitions": {"partitions": "V2TopicPartition[]"},
+    "V2TopicPartition": {"topic": "string", "partition": "integer"},
+    "V2Record": {
+        "topic": "string",
+        "key": "any",
+        "value": "any",
+        "partition": "integer",
+        "offset": "integer",
+    },
+    "V2CommittedOffsets": {"offsets": "V2Offset[]"},
+    "V2CommitRequest": {"offsets": "~V2Offset[]"},
+    "V2Offset": {"topic": "string", "partition": "integer", "offset": "integer", "metadata": "~?string"},
+    "V2SeekRequest": {"offsets": "~V2Offset[]", "timestamps": "~V2Timestamp[]"},
+    "V2Timestamp": {"topic": "string", "partition": "integer", "timestamp": "any"},
+}
+LISTS = {"V2Names": "string[]", "V2Partitions": "V2Partition[]", "V2Records": "V2Record[]"}
 _PLAIN = ("string", "integer", "boolean", "object")
 
 
@@ -239,7 +293,8 @@ def _object(members: dict[str, str]) -> dict[str, Any]:
 
 
 def _all() -> dict[str, Any]:
-    found = {name: _object(members) for name, members in OBJECTS.items()}
+    found = {name: _object(members) for name, members in (OBJECTS | V2_OBJECTS).items()}
+    found |= {name: _type(text) for name, text in LISTS.items()}
     for name, members in RESOURCES.items():
         found[name] = _object({"kind": "string", "metadata": "ResourceMetadata", **members})
         if name not in _SINGLE:

@@ -43,6 +43,7 @@ class Operation:
         answer: name of the schema of the body of a success; None without one.
         status: of a success.
         body: name of the schema of the request's body.
+        body_media: types of that body.
         query: parameters of the query.
         media: types of the answer's body.
         streams: the body, or the answer, has no end that is known before: limits of size do not hold.
@@ -56,6 +57,7 @@ class Operation:
     answer: str | None = None
     status: int = 200
     body: str | None = None
+    body_media: tuple[str, ...] = ("application/json",)
     query: tuple[Parameter, ...] = ()
     media: tuple[str, ...] = ("application/json",)
     streams: bool = False

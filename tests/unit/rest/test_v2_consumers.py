@@ -134,7 +134,7 @@ def test_assigned_partitions_and_positions(rest, bootstrap, new_topic, new_group
     assert instance.ask("GET", "/records?timeout=50") == (200, [])
     seek["timestamps"][0]["timestamp"] = "2020-01-01T00:00:00"
     assert instance.ask("POST", "/positions", seek)[0] == 400
-    assert instance.ask("POST", "/positions", {"offsets": [{"topic": topic}]})[0] == 400
+    assert instance.ask("POST", "/positions", {"offsets": [{"topic": topic}]})[0] == 422
     assert instance.ask("GET", "/offsets")[1]["error_code"] == 40402
     assert instance.ask("DELETE", "")[0] == 204
 

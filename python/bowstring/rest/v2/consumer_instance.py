@@ -28,6 +28,8 @@ WAITING_MAX = 8
 """Requests to one instance at a time; others are refused."""
 POLL_RECORDS_MAX = 5_000
 ANSWER_RECORDS_MAX = 100_000
+MORE_S = 0.05
+"""How long a read that has enough waits for more, such as another broker's; so does Confluent's proxy."""
 FIRST_BYTES = 256
 """What a record takes before one was read."""
 
@@ -158,7 +160,8 @@ class ConsumerInstance:
             is_enough = size >= least and bool(taken)
             room = max(1, min(POLL_RECORDS_MAX, (bytes_max - size) // self._record_bytes))
             try:
-                self._unreturned.extend(consumer.poll(0 if is_enough else max(0.0, left), max_records=room))
+                most_s = min(left, MORE_S) if is_enough else left
+                self._unreturned.extend(consumer.poll(max(0.0, most_s), max_records=room))
             except ClientError:
                 self.take_back(taken)
                 raise

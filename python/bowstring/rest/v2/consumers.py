@@ -119,6 +119,9 @@ def _places(given: Iterable[Any]) -> list[TopicPartition]:
     "/consumers/{group_name}",
     "v2CreateConsumer",
     "Makes a consumer instance in a group.",
+    body="V2CreateConsumerRequest",
+    body_media=_MEDIA,
+    answer="V2CreateConsumerResponse",
     media=_MEDIA,
 )
 async def create_consumer(call: V2Call) -> Answering:
@@ -145,6 +148,8 @@ async def delete_consumer(call: V2Call) -> Answering:
     f"{_INSTANCE}/subscription",
     "v2Subscribe",
     "Subscribes to topics, or to a pattern (RE2) of their whole names.",
+    body="V2Subscription",
+    body_media=_MEDIA,
     status=204,
 )
 async def subscribe(call: V2Call) -> Answering:
@@ -177,7 +182,12 @@ async def subscribe(call: V2Call) -> Answering:
 
 
 @operations.add_v2(
-    "GET", f"{_INSTANCE}/subscription", "v2GetSubscription", "Lists the subscribed topics.", media=_MEDIA
+    "GET",
+    f"{_INSTANCE}/subscription",
+    "v2GetSubscription",
+    "Lists the subscribed topics.",
+    answer="V2Topics",
+    media=_MEDIA,
 )
 async def get_subscription(call: V2Call) -> Answering:
     """Lists the subscribed topics; of a pattern those that are assigned."""
@@ -206,7 +216,15 @@ async def unsubscribe(call: V2Call) -> Answering:
     return call.nothing()
 
 
-@operations.add_v2("POST", f"{_INSTANCE}/assignments", "v2Assign", "Assigns partitions by hand.", status=204)
+@operations.add_v2(
+    "POST",
+    f"{_INSTANCE}/assignments",
+    "v2Assign",
+    "Assigns partitions by hand.",
+    body="V2TopicPartitions",
+    body_media=_MEDIA,
+    status=204,
+)
 async def assign(call: V2Call) -> Answering:
     """Assigns partitions by hand."""
     instance = _instance(call)
@@ -224,7 +242,12 @@ async def assign(call: V2Call) -> Answering:
 
 
 @operations.add_v2(
-    "GET", f"{_INSTANCE}/assignments", "v2GetAssignments", "Lists the assigned partitions.", media=_MEDIA
+    "GET",
+    f"{_INSTANCE}/assignments",
+    "v2GetAssignments",
+    "Lists the assigned partitions.",
+    answer="V2TopicPartitions",
+    media=_MEDIA,
 )
 async def get_assignments(call: V2Call) -> Answering:
     """Lists the assigned partitions."""
@@ -245,6 +268,7 @@ async def get_assignments(call: V2Call) -> Answering:
         Parameter("timeout", "Milliseconds to wait for records.", {"type": "integer"}),
         Parameter("max_bytes", "Bytes of keys and values at most.", {"type": "integer"}),
     ),
+    answer="V2Records",
     media=tuple(embedded(each) for each in FORMATS),
 )
 async def read_records(call: V2Call) -> Answering:
@@ -289,6 +313,8 @@ async def _until_left(receive: Receive) -> None:
     "v2CommitOffsets",
     "Commits offsets of records that were processed; without a body all that was read.",
     query=(Parameter("async", "true: the answer does not wait.", {"type": "string"}),),
+    body="V2CommitRequest",
+    body_media=_MEDIA,
     media=_MEDIA,
 )
 async def commit_offsets(call: V2Call) -> Answering:
@@ -312,6 +338,7 @@ async def commit_offsets(call: V2Call) -> Answering:
     f"{_INSTANCE}/offsets",
     "v2GetCommittedOffsets",
     "Shows the committed offsets of the partitions in the body.",
+    answer="V2CommittedOffsets",
     media=_MEDIA,
 )
 async def get_committed(call: V2Call) -> Answering:
@@ -337,7 +364,15 @@ async def get_committed(call: V2Call) -> Answering:
     )
 
 
-@operations.add_v2("POST", f"{_INSTANCE}/positions", "v2Seek", "Moves to offsets, or to times.", status=204)
+@operations.add_v2(
+    "POST",
+    f"{_INSTANCE}/positions",
+    "v2Seek",
+    "Moves to offsets, or to times.",
+    body="V2SeekRequest",
+    body_media=_MEDIA,
+    status=204,
+)
 async def seek(call: V2Call) -> Answering:
     """Moves to offsets, or to times."""
     instance = _instance(call)
@@ -369,7 +404,13 @@ async def seek(call: V2Call) -> Answering:
 
 
 @operations.add_v2(
-    "POST", f"{_INSTANCE}/positions/beginning", "v2SeekToBeginning", "Moves to the first offsets.", status=204
+    "POST",
+    f"{_INSTANCE}/positions/beginning",
+    "v2SeekToBeginning",
+    "Moves to the first offsets.",
+    body="V2TopicPartitions",
+    body_media=_MEDIA,
+    status=204,
 )
 async def seek_to_beginning(call: V2Call) -> Answering:
     """Moves to the first offsets."""
@@ -377,7 +418,13 @@ async def seek_to_beginning(call: V2Call) -> Answering:
 
 
 @operations.add_v2(
-    "POST", f"{_INSTANCE}/positions/end", "v2SeekToEnd", "Moves behind the last records.", status=204
+    "POST",
+    f"{_INSTANCE}/positions/end",
+    "v2SeekToEnd",
+    "Moves behind the last records.",
+    body="V2TopicPartitions",
+    body_media=_MEDIA,
+    status=204,
 )
 async def seek_to_end(call: V2Call) -> Answering:
     """Moves behind the last records."""

@@ -29,13 +29,13 @@ def format_of(media: str) -> str | None:
 
 
 def content_format(content_type: str) -> str:
-    """Returns the form of the records in a body; "binary" without a type, as in Confluent's proxy.
+    """Returns the form of the records in a body; "binary" if the type names none, as Karapace takes it.
 
     Raises:
-        HttpError: 415, the type names no form.
+        HttpError: 415, it is another type.
     """
     media = content_type.partition(";")[0].strip().lower()
-    if not media:
+    if media in ("", PLAIN, JSON):
         return "binary"
     found = format_of(media)
     if found is None:

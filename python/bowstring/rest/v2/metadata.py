@@ -18,27 +18,35 @@ operations = V2Operations()
 _MEDIA = (PLAIN,)
 
 
-@operations.add_v2("GET", "/", "v2Root", "Does nothing: says that the proxy serves.", media=_MEDIA)
+@operations.add_v2(
+    "GET", "/", "v2Root", "Does nothing: says that the proxy serves.", answer="V2Empty", media=_MEDIA
+)
 async def root(call: V2Call) -> Answering:
     """Answers with an empty object."""
     return call.json({})
 
 
-@operations.add_v2("POST", "/", "v2PostRoot", "Does nothing: says that the proxy serves.", media=_MEDIA)
+@operations.add_v2(
+    "POST", "/", "v2PostRoot", "Does nothing: says that the proxy serves.", answer="V2Empty", media=_MEDIA
+)
 async def post_root(call: V2Call) -> Answering:
     """Answers with an empty object."""
     await call.body(dict[str, str], {})
     return call.json({})
 
 
-@operations.add_v2("GET", "/brokers", "v2ListBrokers", "Lists the ids of the brokers.", media=_MEDIA)
+@operations.add_v2(
+    "GET", "/brokers", "v2ListBrokers", "Lists the ids of the brokers.", answer="V2Brokers", media=_MEDIA
+)
 async def list_brokers(call: V2Call) -> Answering:
     """Lists the ids of the brokers."""
     found = await call.caller.admin(lambda admin: admin.describe_cluster())
     return call.json({"brokers": [each.id for each in found.brokers]})
 
 
-@operations.add_v2("GET", "/topics", "v2ListTopics", "Lists the names of the topics.", media=_MEDIA)
+@operations.add_v2(
+    "GET", "/topics", "v2ListTopics", "Lists the names of the topics.", answer="V2Names", media=_MEDIA
+)
 async def list_topics(call: V2Call) -> Answering:
     """Lists the names of the topics, internal ones too."""
     found = await call.caller.admin(lambda admin: sorted(admin.topics(internal=True)))
@@ -46,7 +54,12 @@ async def list_topics(call: V2Call) -> Answering:
 
 
 @operations.add_v2(
-    "GET", "/topics/{topic_name}", "v2GetTopic", "Shows a topic, its configs and partitions.", media=_MEDIA
+    "GET",
+    "/topics/{topic_name}",
+    "v2GetTopic",
+    "Shows a topic, its configs and partitions.",
+    answer="V2Topic",
+    media=_MEDIA,
 )
 async def get_topic(call: V2Call) -> Answering:
     """Shows a topic."""
@@ -67,7 +80,12 @@ async def get_topic(call: V2Call) -> Answering:
 
 
 @operations.add_v2(
-    "GET", "/topics/{topic_name}/partitions", "v2ListPartitions", "Lists partitions.", media=_MEDIA
+    "GET",
+    "/topics/{topic_name}/partitions",
+    "v2ListPartitions",
+    "Lists partitions.",
+    answer="V2Partitions",
+    media=_MEDIA,
 )
 async def list_partitions(call: V2Call) -> Answering:
     """Lists the partitions of a topic."""
@@ -80,6 +98,7 @@ async def list_partitions(call: V2Call) -> Answering:
     "/topics/{topic_name}/partitions/{partition_id}",
     "v2GetPartition",
     "Shows a partition.",
+    answer="V2Partition",
     media=_MEDIA,
 )
 async def get_partition(call: V2Call) -> Answering:
@@ -94,6 +113,7 @@ async def get_partition(call: V2Call) -> Answering:
     "/topics/{topic_name}/partitions/{partition_id}/offsets",
     "v2GetOffsets",
     "Shows the first offset of a partition, and its end.",
+    answer="V2PartitionOffsets",
     media=_MEDIA,
 )
 async def get_offsets(call: V2Call) -> Answering:

@@ -8,12 +8,16 @@ from bowstring.clients.errors import ClientError
 from bowstring.rest.answer import Answering
 from bowstring.rest.records.schema_encoding import schemas_of
 from bowstring.rest.v2.deliveries import Deliveries, size_of
-from bowstring.rest.v2.media_types import PLAIN, SCHEMA_FORMATS, content_format
+from bowstring.rest.v2.media_types import FORMATS, PLAIN, SCHEMA_FORMATS, content_format, embedded
 from bowstring.rest.v2.produce_data import ProducedRecords, plain_records, schema_records
 from bowstring.rest.v2.v2_call import V2Call, V2Operations, v2_error
 from bowstring.web.http_error import HttpError
 
 operations = V2Operations()
+
+RECORD_CODES = (40101, 40301, 50002, 50003)
+"""Of records that fail: the last one says that a retry may help."""
+_FORMS = tuple(embedded(each) for each in FORMATS)
 
 
 @operations.add_v2(
@@ -22,6 +26,9 @@ operations = V2Operations()
     "v2Produce",
     "Produces records to a topic. The Content-Type names their form: "
     "application/vnd.kafka.{binary,json,avro,jsonschema,protobuf}.v2+json.",
+    body="V2ProduceRequest",
+    body_media=_FORMS,
+    answer="V2ProduceResponse",
     media=(PLAIN,),
 )
 async def produce(call: V2Call) -> Answering:
@@ -34,6 +41,9 @@ async def produce(call: V2Call) -> Answering:
     "/topics/{topic_name}/partitions/{partition_id}",
     "v2ProduceToPartition",
     "Produces records to a partition; their form is that of the topic's operation.",
+    body="V2ProduceRequest",
+    body_media=_FORMS,
+    answer="V2ProduceResponse",
     media=(PLAIN,),
 )
 async def produce_to_partition(call: V2Call) -> Answering:
@@ -82,7 +92,8 @@ async def _records(call: V2Call, data: bytes, format: str, topic: str) -> Produc
 def _answer(outcome: Any) -> dict[str, Any]:
     if isinstance(outcome, ClientError):
         error = v2_error(outcome)
-        return {"partition": None, "offset": None, "error_code": error.code, "error": error.message}
+        code = error.code if error.code in RECORD_CODES else 50002
+        return {"partition": None, "offset": None, "error_code": code, "error": error.message}
     return {"partition": outcome.partition, "offset": outcome.offset, "error_code": None, "error": None}
 
 

@@ -123,15 +123,19 @@ def answering(handler: V2Handler) -> Handler:
 
 
 def decoded(data: bytes, kind: type[T]) -> T:
-    """Returns JSON of a shape.
+    """Returns JSON of a shape. Numbers may be text, as Confluent's proxy and Karapace take them.
 
     Raises:
-        HttpError: 400, it is another one, or no JSON.
+        HttpError: 422, a member is missing or unknown; 400, it is of another shape, or no JSON.
     """
     try:
         if not data.isascii():
             data.decode()
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=kind, strict=False)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        status = 422 if text.startswith(("Object missing required", "Object contains unknown")) else 400
+        raise HttpError(status, status, f"the body of the request is wrong: {text}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"the body of the request is wrong: {error}") from None
 
