@@ -473,7 +473,7 @@ class SimulatedReader:
         self._pass_on([])
         self._later()
 
-    def done(self) -> None:
+    def done(self, *, known: bool = False) -> None:
         self._ahead += 1
 
     def begin_again(self) -> None:

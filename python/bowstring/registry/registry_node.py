@@ -497,7 +497,7 @@ class RegistryNode:
     def _finish_read(self, read: ReadRecords) -> None:
         self._read.popleft()
         self._applied_in_read = 0
-        self._reader.done()
+        self._reader.done(known=self._fresh is None and read.position <= self.position)
         self._position_of_read = max(self._position_of_read, read.position)
         if self._fresh is not None:
             if self._position_of_read < read.end:

@@ -25,6 +25,7 @@ from bowstring.registry.operations.registration import decide_register
 from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.registry.registry_node import NodeSettings, NotLeader, RegistryNode
+from bowstring.registry.store import topic_reader
 from bowstring.registry.store.schemas_topic import UnfitTopicError, prepare_topic
 from bowstring.registry.store.store_target import StoreTarget
 from bowstring.registry.store.topic_reader import ReadRecords, TopicReader
@@ -357,3 +358,23 @@ def test_a_reader_waits_for_a_loop_that_is_slower(broker):
         wait_until(lambda seen=seen: len(delivered) > seen)
     reader.stop()
     assert sum(len(each.records) for each in delivered) == 5
+
+
+def test_a_reader_of_what_is_known_is_in_no_hurry(broker, monkeypatch):
+    """It makes the look that it has begun, and pauses then; stopping ends the pause."""
+    monkeypatch.setattr(topic_reader, "ECHO_PAUSE_S", 100 * HANG_S)
+    target = settings(broker, "echo").target
+    prepare_topic(target, 1, HANG_S)
+    delivered: list[ReadRecords] = []
+    reader = TopicReader(target, delivered.append, lambda function, read: function(read))
+    reader.start()
+    with Producer(broker.bootstrap_servers) as producer:
+        producer.send(target.topic, b"{}", key=b"0").result(HANG_S)
+        wait_until(lambda: delivered and delivered[-1].position == 1)
+        seen = len(delivered)
+        for _ in range(seen):
+            reader.done(known=True)
+        for number in range(1, 5):
+            producer.send(target.topic, b"{}", key=b"%d" % number).result(HANG_S)
+    reader.stop()
+    assert len(delivered) <= seen + 1

@@ -18,6 +18,8 @@ _log = logging.getLogger("bowstring.registry")
 POLL_S = 1.0
 RETRY_PAUSE_S = 0.5
 LOG_EVERY_S = 30.0
+ECHO_PAUSE_S = 0.02
+"""Before the next look of a leader, which has its own records before it reads them."""
 RECORDS_MAX = 2_000
 FETCH_BYTES = 4 << 20
 PREFETCH_BYTES = 16 << 20
@@ -64,7 +66,8 @@ class TopicReader:
         self._ahead = threading.Semaphore(AHEAD_MAX)
         self._reading = 0
         self._again = False
-        self._stopping = False
+        self._stopping = threading.Event()
+        self._is_echo = False
         self._logged_at = -LOG_EVERY_S
         self._consumer: Consumer | None = None
         self.trouble: ClientError | None = None
@@ -76,8 +79,13 @@ class TopicReader:
         """Begins to read."""
         self._thread.start()
 
-    def done(self) -> None:
-        """Notes that delivered records are applied."""
+    def done(self, *, known: bool = False) -> None:
+        """Notes that delivered records are applied.
+
+        Args:
+            known: whether the image had them before: reading is in no hurry then.
+        """
+        self._is_echo = known
         self._ahead.release()
 
     def begin_again(self) -> None:
@@ -87,7 +95,7 @@ class TopicReader:
 
     def stop(self) -> None:
         """Ends the thread. Blocks for a moment; in any thread."""
-        self._stopping = True
+        self._stopping.set()
         self._wake()
         self._ahead.release()
         if self._thread.is_alive():
@@ -101,7 +109,7 @@ class TopicReader:
     # ------------------------------------------------------------ the thread
 
     def _run(self) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             try:
                 with Consumer(
                     self._target.bootstrap_servers,
@@ -134,7 +142,9 @@ class TopicReader:
         position = consumer.position(self._partition, FIRST_LOOK_S)
         self._reading += 1
         self._pass_on(ReadRecords(self._reading, (), position, end))
-        while not self._stopping and not self._again:
+        while not self._stopping.is_set() and not self._again:
+            if self._is_echo:
+                self._stopping.wait(ECHO_PAUSE_S)
             try:
                 records = consumer.poll(POLL_S)
             except ClientError as error:
