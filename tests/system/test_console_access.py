@@ -130,6 +130,69 @@ def test_rules_are_added_and_removed(admin, operator):
     assert wrong.status_code == 400 and "is not an operation" in wrong.text
 
 
+def test_users_are_added_get_new_passwords_and_are_deleted(broker, admin, operator):
+    form = {"name": "dora", "password": "d-secret", "mechanism": "SCRAM-SHA-256"}
+    form["csrf_token"] = csrf_of(operator.get("/users"))
+    assert operator.post("/users/set", data=form, follow_redirects=False).status_code == 303
+    listed = operator.get("/users?q=dora").text
+    assert "dora" in listed and "d-secret" not in listed
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "dora",
+    }
+    for password in ("d-secret", "another secret"):
+        assert operator.post("/users/set", data=form | {"password": password}).status_code == 200
+        with bowstring.Admin(
+            f"127.0.0.1:{broker.port}", security=login | {"sasl.password": password}
+        ) as dora:
+            assert dora.describe_cluster().cluster_id
+    asked = operator.get("/users/delete?name=dora")
+    assert "Delete user dora?" in asked.text
+    gone = {"name": "dora", "csrf_token": csrf_of(asked)}
+    assert operator.post("/users/delete", data=gone, follow_redirects=False).status_code == 303
+    assert "dora" not in admin.describe_user_scram_credentials()
+    again = operator.post("/users/delete", data=gone)
+    assert again.status_code == 400 and "no user" in again.text
+    for wrong in ({"password": ""}, {"name": " "}, {"mechanism": "PLAIN"}, {"password": "x" * 2000}):
+        assert operator.post("/users/set", data=form | wrong).status_code == 400
+
+
+def test_quotas_are_set_and_removed(admin, operator):
+    fields = {"whose": "both", "name": "carol", "client": "", "quota": "consumer_byte_rate", "value": "2048"}
+    asked = operator.get("/quotas/change", params=fields | {"change": "set"})
+    meaning = "user carol with each other client id may fetch at most 2.0 KiB/s on each broker"
+    assert meaning in asked.text
+    form = fields | {"csrf_token": csrf_of(asked)}
+    assert operator.post("/quotas/set", data=form, follow_redirects=False).status_code == 303
+    listed = operator.get("/quotas").text
+    assert meaning in listed
+    entity = frozenset({("user", "carol"), ("client-id", None)})
+    assert admin.describe_client_quotas()[entity] == {"consumer_byte_rate": 2048.0}
+    link = re.search(r'href="(/quotas/change\?change=remove[^"]*consumer_byte_rate[^"]*)"', listed)[1]
+    asked = operator.get(html.unescape(link))
+    assert "Remove this quota?" in asked.text and meaning in asked.text
+    assert operator.post("/quotas/remove", data=form, follow_redirects=False).status_code == 303
+    assert entity not in admin.describe_client_quotas()
+    for wrong in ({"value": "much"}, {"value": "-1"}, {"value": "inf"}, {"whose": "all"}, {"quota": ""}):
+        assert operator.post("/quotas/set", data=form | wrong).status_code == 400
+    refused = operator.post("/quotas/set", data=form | {"quota": "no_such_rate"})
+    assert refused.status_code == 400 and "The cluster refused" in refused.text
+
+
+def test_changes_need_rights_and_a_token(nobody, operator):
+    forms = {
+        "/users/set": {"name": "eve", "password": "e", "mechanism": "SCRAM-SHA-512"},
+        "/quotas/set": {"whose": "user", "name": "eve", "quota": "producer_byte_rate", "value": "1"},
+        "/quotas/remove": {"whose": "user", "name": "carol", "quota": "producer_byte_rate"},
+    }
+    for path, form in forms.items():
+        assert operator.post(path, data=form).status_code == 403, path
+        refused = nobody.post(path, data=form | {"csrf_token": csrf_of(nobody.get("/groups"))})
+        assert refused.status_code == 403 and "You need the right" in refused.text, path
+    assert operator.post("/users/delete", data={"name": "carol"}).status_code == 403
+
+
 def test_users_without_rights_see_nothing_that_rules_hide(nobody):
     for path in (*PAGES, "/quotas"):
         page = nobody.get(path)
@@ -249,8 +312,10 @@ def test_the_cluster_hides_what_a_user_may_not_see(nobody):
     assert "DESCRIBE on the cluster" in nobody.get("/topics").text
     for path in ("/topics/secret-topic", "/topics/secret-topic/configs", "/topics/secret-topic/change"):
         page = nobody.get(path)
-        assert page.status_code == 404
-        assert "lack the right DESCRIBE" in page.text
+        assert page.status_code == 403
+        assert "lacks a right on the topic (such as DESCRIBE" in page.text
+        # One that is not there is no different.
+        assert nobody.get(path.replace("secret", "no-such")).status_code == 403
     token = csrf_of(nobody.get("/topics"))
     fields = {"name": "mine", "partitions": "1", "csrf_token": token}
     page = nobody.post("/topics-new", data=fields)

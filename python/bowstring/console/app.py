@@ -44,6 +44,7 @@ PAGES = (
     "group_changes",
     "transactions",
     "access",
+    "access_changes",
     "messages",
     "message_tails",
     "message_produce",

@@ -14,6 +14,14 @@ _WORDS = {
     "connection_creation_rate": "connect at most {value:g} times/s",
 }
 
+QUOTA_PARTS = {
+    "user": ("user",),
+    "client-id": ("client-id",),
+    "both": ("user", "client-id"),
+    "ip": ("ip",),
+}
+"""The parts of an entity, by whose quota it is."""
+
 
 def quota_entity_text(entity: QuotaEntity) -> str:
     """Returns whose quota it is, such as `user alice with client id app`."""
@@ -44,3 +52,17 @@ def _size_text(size_bytes: float) -> str:
             return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
         size_bytes /= 1024
     return f"{size_bytes:.1f} TiB"
+
+
+def quota_fields(entity: QuotaEntity, quota: str, value: float) -> dict[str, str]:
+    """Returns a quota as the fields of a form: whose, name, client, quota, value."""
+    names = dict(entity)
+    whose = next((each for each, parts in QUOTA_PARTS.items() if set(parts) == set(names)), "user")
+    first = QUOTA_PARTS[whose][0]
+    return {
+        "whose": whose,
+        "name": names.get(first) or "",
+        "client": (names.get("client-id") or "") if whose == "both" else "",
+        "quota": quota,
+        "value": f"{value:g}" if value != int(value) else str(int(value)),
+    }

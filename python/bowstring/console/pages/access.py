@@ -26,7 +26,7 @@ from bowstring.operations.acl_explanation import (
     principal_of,
 )
 from bowstring.operations.acl_words import SUPPORTED, action_text, operation_word, sentence
-from bowstring.operations.quota_words import quota_entity_text, quota_sentence
+from bowstring.operations.quota_words import quota_entity_text, quota_fields, quota_sentence
 from bowstring.protocol.acls import (
     CLUSTER_NAME,
     AclOperation,
@@ -42,6 +42,14 @@ CACHE_S = 2.0
 SEE_RIGHT, ALTER_RIGHT = "DESCRIBE on the cluster", "ALTER on the cluster"
 QUOTAS_RIGHT = "DESCRIBE_CONFIGS on the cluster"
 OPERATIONS = [operation_word(each) for each in AclOperation if each >= AclOperation.ALL]
+LIMITS = {
+    "producer_byte_rate": "bytes produced in a second",
+    "consumer_byte_rate": "bytes fetched in a second",
+    "request_percentage": "percent of a thread for requests",
+    "controller_mutation_rate": "partitions created and deleted in a second",
+    "connection_creation_rate": "connections in a second, of an address",
+}
+"""What a quota may limit, by its name."""
 RULE_FIELDS = ("permission", "principal", "operation", "kind", "resource", "pattern", "host")
 
 
@@ -67,6 +75,7 @@ class QuotaRow(NamedTuple):
     name: str
     value: float
     meaning: str
+    fields: Mapping[str, str]
 
 
 async def list_users(request: Request) -> Response:
@@ -260,13 +269,19 @@ async def list_quotas(request: Request) -> Response:
         access.cached(("quotas",), CACHE_S, lambda admin: admin.describe_client_quotas()), QUOTAS_RIGHT
     )
     rows = [
-        QuotaRow(quota_entity_text(entity), name, value, quota_sentence(entity, name, value))
+        QuotaRow(
+            quota_entity_text(entity),
+            name,
+            value,
+            quota_sentence(entity, name, value),
+            quota_fields(entity, name, value),
+        )
         for entity, quotas in (found.value or {}).items()
         for name, value in quotas.items()
     ]
     rows = [row for row in rows if wanted.casefold() in row.meaning.casefold()]
     paged = Paged(request, rows, {"whose": lambda row: (row.whose, row.name)})
-    return page(request, "quotas.html", paged=paged, missing=found.missing, wanted=wanted)
+    return page(request, "quotas.html", paged=paged, missing=found.missing, wanted=wanted, limits=LIMITS)
 
 
 routes = [
