@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import time
+import uuid
 
 import pytest
 from google.protobuf import descriptor_pb2
@@ -25,6 +26,11 @@ AVRO = json.dumps(
             {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
             {"name": "ratio", "type": "double"},
             {"name": "raw", "type": "bytes"},
+            {
+                "name": "branch",
+                "type": [{"type": "enum", "name": "E", "symbols": ["A"]}, "int", "long", "string"],
+            },
+            {"name": "many", "type": {"type": "array", "items": ["null", "float", "double"]}},
         ],
     }
 )
@@ -33,6 +39,18 @@ ORDER = PROTOBUF.message_type.add(name="Order")
 ORDER.field.add(name="order_id", number=1, type=3, label=1)
 ORDER.field.add(name="note", number=2, type=9, label=1)
 SERIALIZED = base64.b64encode(PROTOBUF.SerializeToString()).decode()
+
+
+def order(**more):
+    """A value of AVRO."""
+    return {
+        "id": {"int": 7},
+        "at": 1,
+        "ratio": 0.5,
+        "raw": "\u00ff",
+        "branch": {"long": 5},
+        "many": [None, {"double": 1.0}],
+    } | more
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +195,8 @@ def test_a_value_of_another_form_is_named(rest, bootstrap, new_topic, new_group)
 @pytest.mark.parametrize(
     ("form", "schema", "value"),
     [
-        ("avro", AVRO, {"id": {"int": 7}, "at": 1, "ratio": 0.5, "raw": "\u00ff"}),
+        ("avro", AVRO, order()),
+        ("avro", AVRO, order(branch={"string": "A"}, many=[])),
         ("jsonschema", '{"type": "object"}', {"any": ["thing"]}),
         ("protobuf", SERIALIZED, {"orderId": "5", "note": ""}),
     ],
@@ -193,6 +212,19 @@ def test_values_by_schemas_come_back(rest, registry, new_topic, new_group, form,
     instance.ask("POST", "/assignments", places((topic, 0)))
     instance.ask("POST", "/positions/beginning", places((topic, 0)))
     assert [each["value"] for each in instance.read(2)] == [value, None]
+    instance.ask("DELETE", "")
+
+
+def test_a_header_names_the_schema(rest, registry, bootstrap, new_topic, new_group):
+    topic = new_topic()
+    number = registry.add(f"{topic}-value", {"schema": '{"type": "long"}', "schemaType": "AVRO"})
+    header = b"\x01" + uuid.UUID(int=number).bytes
+    with Producer(bootstrap) as producer:
+        producer.send(topic, b"\x0e", headers=[("__value_schema_id", header)], partition=0)
+    instance = Instance(rest, new_group, format="avro")
+    instance.ask("POST", "/assignments", places((topic, 0)))
+    instance.ask("POST", "/positions/beginning", places((topic, 0)))
+    assert [each["value"] for each in instance.read(1)] == [7]
     instance.ask("DELETE", "")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +19,22 @@ if TYPE_CHECKING:
 
 JsonDecode = Callable[[bytes], Any]
 
+_BRANCH = "bowstring-branch"
+"""A logical type of our own: marks values with the branch of the union that they were written with."""
+_PRIMITIVES = ("boolean", "int", "long", "float", "double", "string", "bytes")
 
-def json_decoder(client: RegistryClient, schema: RegisteredSchema) -> JsonDecode:
-    """Returns the function that makes the JSON tree of what follows a schema's id.
+
+def json_decoder(
+    client: RegistryClient, schema: RegisteredSchema, indexes: tuple[int, ...] | None = None
+) -> JsonDecode:
+    """Returns the function that makes the JSON tree of what follows a schema's key.
 
     The function raises any error for data that is not of the schema.
 
     Args:
         client: of the registry.
         schema: the schema.
+        indexes: of the Protobuf message; None: they are at the start of the data.
 
     Raises:
         SchemaRegistryError: the registry does not answer.
@@ -38,7 +46,7 @@ def json_decoder(client: RegistryClient, schema: RegisteredSchema) -> JsonDecode
     if schema.kind == "AVRO":
         return _avro(client, schema)
     if schema.kind == "PROTOBUF":
-        return _protobuf(client, schema)
+        return _protobuf(client, schema, indexes)
     raise UnusableSchemaError(f"schema {schema.schema_id} is {schema.kind}: none of AVRO, JSON and PROTOBUF")
 
 
@@ -60,31 +68,67 @@ def _without_logical_types(text: str) -> Any:
     return json.loads(text, object_hook=plain)
 
 
+def _marked(text: str) -> Any:
+    """Returns a schema whose values in unions are pairs of the branch and the value."""
+    return _with_marks(_without_logical_types(text))
+
+
+def _with_marks(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_branch(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    marked = {name: _with_marks(schema[name]) for name in ("type", "items", "values") if name in schema}
+    fields = schema.get("fields")
+    if isinstance(fields, list):
+        # A field is no union, also where it is a list by mistake.
+        marked["fields"] = [_with_marks(each) if isinstance(each, dict) else each for each in fields]
+    return schema | marked
+
+
+def _branch(schema: Any) -> Any:
+    kind = schema.get("type") if isinstance(schema, dict) else schema
+    if isinstance(kind, str) and kind in _PRIMITIVES:
+        return {"type": kind, "logicalType": _BRANCH}
+    return _with_marks(schema)
+
+
 def _avro(client: RegistryClient, schema: RegisteredSchema) -> JsonDecode:
-    parsed = parsed_avro(client, schema, _without_logical_types)
+    plain = parsed_avro(client, schema, _without_logical_types)
+    marked = parsed_avro(client, schema, _marked)
     import fastavro
+
+    for kind in _PRIMITIVES:
+        fastavro.read.LOGICAL_READERS[f"{kind}-{_BRANCH}"] = partial(_pair, kind)
 
     def decode(data: bytes) -> Any:
         source = BytesIO(data)
-        # Branches of unions keep their names.
-        found = fastavro.schemaless_reader(source, parsed, None, return_named_type=True)
+        found = fastavro.schemaless_reader(source, marked, None, return_named_type=True)
         if source.tell() != len(data):
             raise ValueError(f"{len(data) - source.tell()} bytes follow the value")
         out = StringIO()
-        fastavro.json_writer(out, parsed, [found])
+        fastavro.json_writer(out, plain, [found])
         # Numbers that JSON lacks are text, as in Java.
         return json.loads(out.getvalue(), parse_constant=str)
 
     return decode
 
 
-def _protobuf(client: RegistryClient, schema: RegisteredSchema) -> JsonDecode:
+def _pair(kind: str, value: Any, *_: Any) -> tuple[str, Any]:
+    return kind, value
+
+
+def _protobuf(
+    client: RegistryClient, schema: RegisteredSchema, indexes: tuple[int, ...] | None
+) -> JsonDecode:
     file = file_descriptor(client, schema)
     from google.protobuf import json_format, message_factory  # type: ignore[import-untyped]
 
     def decode(data: bytes) -> Any:
-        place, body = split_indexes(data)
-        found = message_factory.GetMessageClass(message_at(file, place)).FromString(body)
+        place = indexes
+        if place is None:
+            place, data = split_indexes(data)
+        found = message_factory.GetMessageClass(message_at(file, place)).FromString(data)
         return json_format.MessageToDict(
             found, always_print_fields_with_no_presence=True, descriptor_pool=file.pool
         )

@@ -9,7 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from io import BytesIO, StringIO
+from io import BytesIO
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,6 +29,7 @@ from bowstring.clients.registry.schema_sources import (
 from bowstring.rest.callers import Caller
 from bowstring.rest.client_failure import bad_request
 from bowstring.rest.options import RestOptions
+from bowstring.rest.records.avro_tree import avro_value
 from bowstring.values.framing import prefix
 from bowstring.web.http_error import HttpError
 
@@ -320,9 +321,8 @@ def _avro(client: RegistryClient, schema: RegisteredSchema) -> Encode:
         raise bad_request(f"the Avro schema cannot be used: {error}") from None
 
     def encode(data: Any) -> bytes:
-        (value,) = fastavro.json_reader(StringIO(json.dumps(data)), parsed)
         out = BytesIO()
-        fastavro.schemaless_writer(out, parsed, value)
+        fastavro.schemaless_writer(out, parsed, avro_value(parsed, named, data))
         return out.getvalue()
 
     return encode

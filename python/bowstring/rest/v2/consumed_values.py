@@ -14,9 +14,11 @@ from bowstring.clients.errors import ClientError
 from bowstring.clients.records import Record
 from bowstring.clients.registry.json_decoders import JsonDecode, json_decoder
 from bowstring.clients.registry.registry_client import RegistryClient
+from bowstring.clients.registry.schema_sources import message_indexes_of, names_schema
 from bowstring.web.http_error import HttpError
 
-Convert = Callable[[bytes], Any]
+Convert = Callable[[Record, str], Any]
+"""Returns the JSON tree of a record's "key" or "value"."""
 
 DECODERS_MAX = 1_000
 HEADER_SIZE = 5
@@ -44,7 +46,7 @@ class ConsumedValues:
     def __init__(self, format: str, registry: RegistryClient | None):
         self._convert: Convert
         if format == "binary":
-            self._convert = bytes
+            self._convert = getattr
         elif format == "json":
             self._convert = _checked
         else:
@@ -60,9 +62,9 @@ class ConsumedValues:
         """
         field = "key"
         try:
-            key = None if record.key is None else self._convert(record.key)
+            key = None if record.key is None else self._convert(record, field)
             field = "value"
-            value = None if record.value is None else self._convert(record.value)
+            value = None if record.value is None else self._convert(record, field)
         except Exception as error:  # of other libraries, about data of any kind
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise HttpError(
@@ -74,8 +76,9 @@ class ConsumedValues:
         return ConsumedRecord(record.topic, key, value, record.partition, record.offset)
 
 
-def _checked(data: bytes) -> Raw:
+def _checked(record: Record, field: str) -> Raw:
     """Returns JSON as it is, once it is known to be some."""
+    data: bytes = getattr(record, field)
     if not data.isascii():
         data.decode()
     msgspec.json.decode(data, type=Raw)
@@ -93,30 +96,38 @@ class SchemaValues:
     def __init__(self, kind: str, registry: RegistryClient):
         self._kind, self._registry = kind, registry
         self._lock = threading.Lock()
-        self._decoders: dict[int, JsonDecode] = {}
+        self._decoders: dict[bytes, JsonDecode] = {}
 
-    def convert(self, data: bytes) -> Any:
-        """Returns the JSON tree of a value.
+    def convert(self, record: Record, field: str) -> Any:
+        """Returns the JSON tree of a key or value. A header names its schema, or its first bytes.
 
         Raises:
             Exception: of any kind; it is no value of a schema.
         """
+        data: bytes = getattr(record, field)
+        name = f"__{field}_schema_id"
+        for header, key in reversed(record.headers or ()):
+            if header == name and key is not None and names_schema(key):
+                return self._decoder(key, message_indexes_of(key) or None)(data)
         if len(data) < HEADER_SIZE or data[0] != 0:
             raise ValueError("it does not begin with the id of a schema")
-        return self._decoder(int.from_bytes(data[1:HEADER_SIZE], "big"))(data[HEADER_SIZE:])
+        return self._decoder(data[:HEADER_SIZE], None)(data[HEADER_SIZE:])
 
-    def _decoder(self, schema_id: int) -> JsonDecode:
-        found = self._decoders.get(schema_id)
+    def _decoder(self, key: bytes, indexes: tuple[int, ...] | None) -> JsonDecode:
+        found = self._decoders.get(key)
         if found is not None:
             return found
-        schema = self._registry.by_id(schema_id)
+        if key[0] == 0:
+            schema = self._registry.by_id(int.from_bytes(key[1:HEADER_SIZE], "big"))
+        else:
+            schema = self._registry.by_guid(key[1:17])
         if schema.kind != self._kind:
-            raise ClientError(f"schema {schema_id} is {schema.kind}, and the instance reads {self._kind}")
-        found = json_decoder(self._registry, schema)
+            raise ClientError(f"its schema is {schema.kind}, and the instance reads {self._kind}")
+        found = json_decoder(self._registry, schema, indexes)
         with self._lock:
             if len(self._decoders) >= DECODERS_MAX:
                 self._decoders.clear()
-            self._decoders[schema_id] = found
+            self._decoders[key] = found
         return found
 
 

@@ -15,6 +15,8 @@ from bowstring.web.http_error import HttpError
 NAME_MAX = 255
 MIN_BYTES_MAX = 10_000_000
 WAIT_S_MAX = 30.0
+BATCH_BYTES_MAX = 64 << 20
+"""Of a batch of records once it is decompressed: few bytes may become many."""
 _RESETS = ("latest", "earliest", "none")
 _ALIASES = {"responseMinBytes": "fetch.min.bytes", "requestWaitMs": "consumer.request.timeout.ms"}
 _NAMES = (
@@ -61,6 +63,7 @@ class ConsumerSettings(NamedTuple):
             "prefetch_max_bytes": options.fetch_bytes,
             "fetch_max_bytes": options.fetch_bytes,
             "max_partition_fetch_bytes": max(1 << 20, options.fetch_bytes // 4),
+            "max_decompressed_batch_bytes": BATCH_BYTES_MAX,
             "default_timeout_ms": int(options.timeout_s * 1000),
             # An instance that is silent for longer is closed.
             "max_poll_interval_ms": int(max(300.0, 2 * options.consumer_idle_s) * 1000),
