@@ -68,6 +68,10 @@ class SchemaRegistryDouble:
                     each for each in self.subjects.get(subject, ()) if self.schemas[each] == _plain(body)
                 ]
                 return (200, self.described(subject, found[0])) if found else _missing(40403)
+            case ("GET", "subjects"):
+                return 200, list(self.subjects)
+            case ("GET", "subjects", subject, "versions"):
+                return 200, [1 + at for at in range(len(self.subjects[subject]))]
             case ("GET", "subjects", subject, "versions", version):
                 ids = self.subjects.get(subject, [])
                 place = len(ids) if version == "latest" else int(version)

@@ -18,6 +18,7 @@ from bowstring.console.app import create_app
 from bowstring.console.options import ConsoleOptions
 from bowstring.console.pages import groups
 from tests.support.access import STANDARD
+from tests.support.schema_registry_double import schema_registry
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 PASSWORDS = {"admin": "a-secret", "alice": "b-secret"}
@@ -67,8 +68,8 @@ def admin(broker):
         yield admin
 
 
-def signed_in(broker, user):
-    options = ConsoleOptions(f"127.0.0.1:{broker.port}", security=SASL, sign_in=True, write=True)
+def signed_in(broker, user, **options):
+    options = ConsoleOptions(f"127.0.0.1:{broker.port}", security=SASL, sign_in=True, write=True, **options)
     client = TestClient(create_app(options), base_url="http://localhost:8080")
     form = {"name": user, "password": PASSWORDS[user], "csrf_token": csrf_of(client.get("/sign-in"))}
     assert client.post("/sign-in", data=form, follow_redirects=False).status_code == 303
@@ -209,6 +210,20 @@ def test_users_without_rights_see_nothing_that_rules_hide(nobody):
     form = {"name": "secret-group", "csrf_token": csrf_of(nobody.get("/groups"))}
     refused = nobody.post("/groups/one/delete", data=form)
     assert refused.status_code == 403 and "DELETE on the group" in refused.text
+
+
+def test_schemas_are_shown_to_those_who_see_their_topics(broker, admin):
+    with schema_registry() as registry:
+        for subject in ("secret-topic-value", "secret.Record"):
+            registry.add(subject, {"schema": '"string"'})
+        with signed_in(broker, "admin", schema_registry=registry.url) as operator:
+            listed = operator.get("/schemas").text
+            assert "secret-topic-value" in listed and "secret.Record" not in listed
+            assert operator.get("/schemas/one?subject=secret-topic-value").status_code == 200
+        with signed_in(broker, "alice", schema_registry=registry.url) as nobody:
+            assert "secret" not in nobody.get("/schemas").text
+            for subject in ("secret-topic-value", "secret.Record"):
+                assert nobody.get(f"/schemas/one?subject={subject}").status_code == 404
 
 
 def test_open_transactions_are_shown_and_aborted(broker, admin, operator):

@@ -46,6 +46,7 @@ PAGES = (
     "access",
     "access_changes",
     "messages",
+    "schemas",
     "message_tails",
     "message_produce",
     "audit",

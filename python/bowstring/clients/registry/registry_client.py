@@ -15,12 +15,14 @@ import urllib.parse
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.registry.registered_schema import RegisteredSchema, SchemaReference
 from bowstring.clients.registry.registry_errors import SchemaNotFoundError, SchemaRegistryError
 
+A = TypeVar("A")
+T = TypeVar("T", int, str)
 TIMEOUT_S = 10.0
 # A registry that is away is not asked again for so long, so that polls do not wait each time.
 FAILURE_KEPT_S = 5.0
@@ -138,6 +140,34 @@ class RegistryClient:
         path = f"/subjects/{_quoted(subject)}/versions/latest"
         return self._schema(path, f"the newest version of subject {subject}", kept=False)
 
+    def as_registered(self, subject: str, version: int) -> RegisteredSchema:
+        """Returns a version of a subject with its text as it was registered, also of Protobuf. Raises like
+        `by_id`.
+        """
+        path = f"/subjects/{_quoted(subject)}/versions/{version}"
+        what = f"version {version} of subject {subject}"
+        return self._failing(("GET", f"{path} as registered"), lambda: self._got(path, what))
+
+    def subjects(self) -> list[str]:
+        """Returns the names of all subjects. Raises like `by_id`."""
+        return self._list("/subjects", "its subjects", _text)
+
+    def versions(self, subject: str) -> list[int]:
+        """Returns the versions of a subject, oldest first. Raises like `by_id`."""
+        return self._list(f"/subjects/{_quoted(subject)}/versions", f"versions of subject {subject}", _number)
+
+    def _list(self, path: str, what: str, item: Callable[[Any], T]) -> list[T]:
+        def ask() -> list[T]:
+            answer = self._call("GET", path, what)
+            try:
+                if not isinstance(answer, list):
+                    raise TypeError("not a list")
+                return sorted(map(item, answer))
+            except _WRONG_ANSWERS as error:
+                raise self._garbled(what, error) from None
+
+        return self._failing(("GET", path), ask)
+
     def _schema(self, path: str, what: str, kind: str = "", *, kept: bool = True) -> RegisteredSchema:
         def ask() -> RegisteredSchema:
             found = self._got(path + (_SERIALIZED if kind == "PROTOBUF" else ""), what)
@@ -210,7 +240,7 @@ class RegistryClient:
         assert isinstance(found, RegisteredSchema)
         return found
 
-    def _failing(self, key: tuple[str, str], ask: Callable[[], RegisteredSchema]) -> RegisteredSchema:
+    def _failing(self, key: tuple[str, str], ask: Callable[[], A]) -> A:
         """Asks, unless the same has failed a moment ago."""
         now = time.monotonic()
         with self._lock:
