@@ -2,9 +2,11 @@
 
 import base64
 import http.client
+import itertools
 import json
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import pytest
 from google.protobuf import descriptor_pb2
@@ -252,6 +254,23 @@ def test_a_client_that_leaves_takes_no_records(rest, bootstrap, new_topic, new_g
     connection.close()
     assert [each["value"] for each in instance.read(1, "?timeout=1000")] == ["eA=="]
     instance.ask("DELETE", "")
+
+
+def test_a_read_that_waits_ends_when_the_instance_is_deleted(rest, new_topic, new_group):
+    instance = Instance(rest, new_group)
+    assert instance.ask("GET", "/records")[1]["error_code"] == 40903  # there is nothing to read yet
+    instance.ask("POST", "/assignments", places((new_topic(), 0)))
+    with ThreadPoolExecutor(10) as threads:
+        asked = [threads.submit(instance.ask, "GET", "/records?timeout=30000") for _ in range(10)]
+        for status, answer in map(result, itertools.islice(as_completed(asked), 2)):
+            assert (status, answer["error_code"]) == (429, 42901)  # eight wait
+        assert instance.ask("DELETE", "") == (204, None)
+        found = sorted((status, answer and answer["error_code"]) for status, answer in map(result, asked))
+    assert found == [(200, [])] + [(404, 40403)] * 7 + [(429, 42901)] * 2
+
+
+def result(future):
+    return future.result(HANG_S)
 
 
 def test_instances_are_bounded_and_end_when_nobody_uses_them(bootstrap, new_group):
