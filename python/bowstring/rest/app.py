@@ -64,7 +64,10 @@ class RestApp:
         self.callers = Callers(options)
         self.metrics = HttpMetrics(
             "bowstring_rest",
-            {"streams": ("Streams of records that are open.", lambda: float(self.callers.streams))},
+            {
+                "streams": ("Streams of records that are open.", lambda: float(self.callers.streams)),
+                "consumers": ("Consumer instances of v2.", lambda: float(self.callers.consumers)),
+            },
         )
         self._log_ins = LogIns(options.bootstrap_servers, self._security)
         self._operations = operations()

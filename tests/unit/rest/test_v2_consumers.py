@@ -283,3 +283,4 @@ def test_instances_are_bounded_and_end_when_nobody_uses_them(bootstrap, new_grou
             assert (status, refused["error_code"]) == (429, 42901)
         wait_until(lambda: rest.v2("POST", f"/consumers/{group}", {})[0] == 200)
         assert made[0].ask("GET", "/assignments")[1]["error_code"] == 40403
+        wait_until(lambda: b"bowstring_rest_consumers 0.0" in rest.raw("GET", "/metrics")[1])

@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bowstring.clients.errors import ClientError
+from bowstring.rest.callers import CALLS_OF_ALL, CALLS_OF_ONE
 from bowstring.web.http_error import HttpError
 
 if TYPE_CHECKING:
     from bowstring.clients.producer.producer import Producer
     from bowstring.rest.callers import Caller
 
+T = TypeVar("T")
 Row = tuple[bytes | None, bytes | None, int | None]
 
 RECORD_OVERHEAD_BYTES = 128
-WAITING_MAX = 32
-"""Requests of a caller that wait for its producer's memory, or for a topic; others are refused."""
+WAITING_MAX = 1_000
+"""Requests of a caller that wait for its producer's memory, for a topic, or for schemas; others are refused.
+Their bodies are together no larger than the memory."""
 
 
 class _Waiting:
@@ -49,9 +54,43 @@ class Deliveries:
         self._loop = asyncio.get_running_loop()
         self._ended: deque[_Waiting] = deque()
         self._posted = False
-        self._waiting = 0
+        self._waiting = self._waiting_bytes = 0
+        self._encoding = asyncio.Semaphore(CALLS_OF_ALL if caller.user is None else CALLS_OF_ONE)
 
     # ------------------------------------------------------------ sending
+
+    @contextmanager
+    def _counted(self, size: int) -> Iterator[None]:
+        """Counts a request that waits.
+
+        Raises:
+            HttpError: 429, too many do.
+        """
+        is_full = self._waiting_bytes + size > self._buffer_memory
+        if self._waiting >= WAITING_MAX or (is_full and self._waiting):
+            raise HttpError(429, 42901, "the cluster is slower than the requests; send this again later")
+        self._waiting += 1
+        self._waiting_bytes += size
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            self._waiting_bytes -= size
+
+    async def encode(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
+        """Runs a function that may ask the registry in a thread; returns what it returns.
+
+        Args:
+            size: bytes of the request.
+            function: the function.
+            arguments: of it.
+
+        Raises:
+            HttpError: 429, too many requests wait already.
+        """
+        with self._counted(size):
+            async with self._encoding:
+                return await self._caller.thread(function, *arguments)
 
     async def ready(self, topic: str, size: int) -> Producer:
         """Returns the producer once it takes records of a topic without waiting.

@@ -57,12 +57,12 @@ async def _produce(call: V2Call, partition: int | None) -> Answering:
     data = await call.read()
     if not data.strip():
         raise HttpError(422, 422, "the request has no body; it needs records")
-    found = await _records(call, data, format, topic)
+    shared = call.caller.shared("deliveries", lambda: Deliveries(call.caller, call.options.buffer_memory))
+    found = await _records(call, shared, data, format)
     rows = found.rows
     if partition is not None:
         rows = [(key, value, partition if own is None else own) for key, value, own in rows]
     size = size_of(rows)
-    shared = call.caller.shared("deliveries", lambda: Deliveries(call.caller, call.options.buffer_memory))
     producer = await shared.ready(topic, size)
     if partition is not None and partition >= producer.accumulator.partition_count(topic):
         raise HttpError(404, 40402, f"Partition not found. {topic} has no partition {partition}.")
@@ -78,7 +78,7 @@ async def _produce(call: V2Call, partition: int | None) -> Answering:
     )
 
 
-async def _records(call: V2Call, data: bytes, format: str, topic: str) -> ProducedRecords:
+async def _records(call: V2Call, shared: Deliveries, data: bytes, format: str) -> ProducedRecords:
     if format not in SCHEMA_FORMATS:
         return plain_records(data, format)
     schemas = schemas_of(call.caller, call.options)
@@ -86,7 +86,8 @@ async def _records(call: V2Call, data: bytes, format: str, topic: str) -> Produc
         raise HttpError(
             422, 42207, f"{format} needs a schema registry, and the proxy has none: start it with one"
         )
-    return await call.caller.thread(schema_records, data, format, topic, schemas)
+    topic = call.path["topic_name"]
+    return await shared.encode(len(data), schema_records, data, format, topic, schemas)
 
 
 def _answer(outcome: Any) -> dict[str, Any]:
