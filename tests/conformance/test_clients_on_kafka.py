@@ -43,6 +43,7 @@ from bowstring.console.options import ConsoleOptions
 from bowstring.operations.partition_state import MIN_ISR
 from tests.conformance.guard import PASSWORD, Guard, login
 from tests.support.certificates import foreign_authority
+from tests.support.console_patience import be_patient
 from tests.support.target import Broker
 from tests.support.topics import made
 from tests.support.waiting import HANG_S, wait_until, wait_until_async
@@ -438,8 +439,11 @@ def test_administration_of_security(both: Broker, trust: dict[str, str]) -> None
     assert (after.rules, after.users, after.tokens) == (before.rules, before.users, before.tokens)
 
 
-def test_the_console_shows_groups_transactions_and_access(where: str, topic: str) -> None:
+def test_the_console_shows_groups_transactions_and_access(
+    where: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Parts that the cluster does not offer say so; no page fails."""
+    be_patient(monkeypatch)
     group = f"of-console-{topic}"
     with Admin(where) as admin:
         admin.alter_offsets(group, {TopicPartition(topic, 0): 0})

@@ -16,8 +16,8 @@ from bowstring.clients.admin.scram_users import (
 )
 from bowstring.console.app import create_app
 from bowstring.console.options import ConsoleOptions
-from bowstring.console.pages import groups
 from tests.support.access import STANDARD
+from tests.support.console_patience import be_patient
 from tests.support.schema_registry_double import schema_registry
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -30,7 +30,7 @@ PAGES = ("/groups", "/share-groups", "/transactions", "/transactions/hanging?min
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
     """Pages wait for the cluster, however busy this machine is."""
-    monkeypatch.setattr(groups, "PAINT_S", 60.0)
+    be_patient(monkeypatch)
 
 
 @pytest.fixture(scope="module")

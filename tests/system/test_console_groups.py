@@ -9,14 +9,14 @@ from starlette.testclient import TestClient
 import bowstring
 from bowstring.console.app import create_app
 from bowstring.console.options import ConsoleOptions
-from bowstring.console.pages import groups
+from tests.support.console_patience import be_patient
 from tests.support.waiting import HANG_S
 
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
     """Pages wait for the cluster, however busy this machine is."""
-    monkeypatch.setattr(groups, "PAINT_S", 60.0)
+    be_patient(monkeypatch)
 
 
 @pytest.fixture(scope="module")

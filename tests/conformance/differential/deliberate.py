@@ -35,7 +35,7 @@ class Deliberate(NamedTuple):
 
 _BROKER_CONFIGS = "test_configs::test_d*"
 _BROKER_CONFIG_REASONS: Final = {
-    "Bowstring has configs of its own": ("*bowstring.*",),
+    "Bowstring has configs of its own, and of Confluent's brokers": ("*bowstring.*", "*confluent.*"),
     "listeners and directories are each broker's own": (
         "*.configs.listeners.*",
         "*.configs.advertised.listeners.*",
