@@ -22,9 +22,12 @@ def views(topic: str, groups: Sequence[str], transaction: str | None = None) -> 
     of_groups = [urlencode({"name": group}) for group in groups]
     rule = {"principal": "User:alice", "operation": "read", "kind": "topic", "resource": topic}
     kinds = {"pattern": "literal", "permission": "allow", "host": "*"}
+    quota = {"whose": "user", "name": "alice", "quota": "producer_byte_rate", "value": "1048576"}
     queries: Mapping[str, Sequence[str]] = {
         "/groups/one": of_groups,
         "/acls/change": [urlencode({"change": "add", **rule, **kinds})],
+        "/quotas/change": [urlencode({"change": "set", **quota})],
+        "/users/delete": [urlencode({"name": "alice"})],
         **{f"/groups/one/{part}": of_groups[:1] for part in ("live", "reset", "delete", "remove")},
         **{f"/transactions/{part}": [urlencode({"id": transaction or ""})] for part in ("one", "abort")},
     }
