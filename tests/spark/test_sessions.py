@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -46,6 +47,14 @@ def test_a_running_session_is_joined(spark):
         spark.conf.unset("spark.sql.ansi.enabled")
     with pytest.raises(ClientError, match=r"spark\.driver\.memory cannot be changed in a running session"):
         session(**{"spark.driver.memory": "9g"})
+
+
+def test_another_thread_joins_the_session(spark):
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(session).result().sparkContext is spark.sparkContext
+        refused = other.submit(session, **{"spark.driver.memory": "9g"})
+        with pytest.raises(ClientError, match=r"spark\.driver\.memory cannot be changed"):
+            refused.result()
 
 
 def test_fast_checkpoints_are_a_setting(spark):

@@ -99,7 +99,7 @@ def session(
     if remote is not None and not remote.startswith("local"):
         return _connected(remote, app_name, settings)
     of_jar = {CHECKPOINT_CLASS_SETTING: CHECKPOINT_CLASS} if fast_checkpoints else {}
-    running = SparkSession.getActiveSession()
+    running = _running()
     if running is not None and remote is None:
         return _joined(running, settings, of_jar)
     require_java()
@@ -112,6 +112,17 @@ def session(
         settings = {**LOCAL_DEFAULTS, **settings}
     builder = SparkSession.builder.appName(app_name).config(map=dict(settings))
     return (builder.master(master) if remote is None else builder.remote(remote)).getOrCreate()
+
+
+def _running() -> SparkSession | None:
+    """Returns the session of this process: the active one is that of a thread, and another has none."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    last: Any = SparkSession._instantiatedSession
+    return last if last is not None and last._sc._jsc is not None else None
 
 
 def _with(jars: str, jar: Path) -> str:

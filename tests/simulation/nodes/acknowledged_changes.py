@@ -15,7 +15,6 @@ REFUSED = {
     for each in (
         Errors.DUPLICATE_RESOURCE,
         Errors.INVALID_REQUEST,
-        Errors.RESOURCE_NOT_FOUND,
         Errors.UNACCEPTABLE_CREDENTIAL,
     )
 }
@@ -33,7 +32,9 @@ class AcknowledgedChanges(Rule):
     def changed(self, key, value, began, code):
         """A client has the answer to a change, or none (None)."""
         if code not in REFUSED:
-            at = self.world.kernel.now if code == Errors.NONE.code else None
+            # A removal that finds nothing to remove may be the same one, repeated by a broker that forwards it.
+            is_done = code in (Errors.NONE.code, Errors.RESOURCE_NOT_FOUND.code)
+            at = self.world.kernel.now if is_done else None
             self.changes.setdefault(key, []).append((value, began, at))
 
     def possible(self, key):
