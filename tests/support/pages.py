@@ -25,7 +25,19 @@ GENERATED: Final = DOCS / "reference"
 STOP: Final = "stop"
 # Languages of blocks that are not code: pictures of threads, output, frames, templates of pages.
 PLAIN: Final = ("", "text", "markdown")
-LANGUAGES: Final = ("python", "bash", "sql", "toml", "properties", "json", "yaml", "ini", *PLAIN, STOP)
+LANGUAGES: Final = (
+    "python",
+    "bash",
+    "sql",
+    "toml",
+    "properties",
+    "json",
+    "yaml",
+    "ini",
+    "javascript",
+    *PLAIN,
+    STOP,
+)
 
 _FENCE: Final = re.compile(
     r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<language>[\w+-]*)(?: title=\"(?P<title>[^\"]+)\")?(?P<rest>.*)$"

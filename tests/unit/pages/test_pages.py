@@ -28,7 +28,7 @@ NO_RUN = {
     "docs/how-to/moving-from-kafka.md": 3,
     "docs/how-to/operate-a-cluster.md": 6,
     "docs/how-to/repair-metadata.md": 1,
-    "docs/how-to/rest-proxy.md": 10,
+    "docs/how-to/rest-proxy.md": 12,
     "docs/how-to/schema-registry.md": 6,
     "docs/how-to/security.md": 2,
     "docs/how-to/systemd.md": 1,

@@ -72,9 +72,10 @@ class Registry:
         ValueSchemaError: the schema cannot be parsed.
 
     Examples:
-        >>> orders = bowstring.Registry("http://localhost:8081", schema=Order)
-        >>> with bowstring.Producer("localhost:9092", value=orders) as producer:
-        ...     producer.send("orders", Order(1, "hat"))
+        >>> order = {"type": "record", "name": "Order", "fields": [{"name": "hats", "type": "int"}]}
+        >>> orders = bowstring.Registry("http://localhost:8081", schema=order)
+        >>> producer = bowstring.Producer("localhost:9092", value=orders)
+        >>> producer.send("orders", {"hats": 1})  # doctest: +SKIP
     """
 
     def __init__(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from bowstring.protocol.whole_numbers import whole_number
 from bowstring.schemas.errors import InvalidSchemaError
 from bowstring.schemas.json_schema.drafts import Draft
 from bowstring.schemas.json_schema.json_text import read_json, write_json
@@ -227,10 +228,9 @@ class SchemaLoader(ABC):
         for step in token_readings(token):
             if isinstance(raw, dict) and step in raw:
                 return raw[step], step
-            if isinstance(raw, list) and step.isascii() and step.isdigit() and len(step) < 8:
-                index = int(step)
-                if index < len(raw):
-                    return raw[index], step
+            index = whole_number(step)
+            if isinstance(raw, list) and index is not None and index < len(raw):
+                return raw[index], step
         raise fault(source.inside("$ref"), f"leads nowhere: {shortened(fragment)}")
 
 

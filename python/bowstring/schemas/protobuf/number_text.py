@@ -9,6 +9,7 @@ from math import inf, isinf
 
 _DECIMAL = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE]-?[0-9]{1,3})?")
 _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9A-Fa-f]+)|([0-9]+))")
+_DIGITS = re.compile(r"-*[0-9]+")
 _DIGITS_MAX = 100
 _CONTEXT = Context(prec=1200)
 _THOUSANDTH = Decimal("0.001")
@@ -25,7 +26,7 @@ def normal_number(text: str) -> str:
         return text if value is None else str(-value if sign else value)
     number, suffix = (text[:-1], text[-1].lower()) if text[-1:] in tuple("fFdDlL") else (text, "")
     if suffix == "l":
-        return number if _INTEGER.fullmatch(number) and number.lstrip("-").isdigit() else text
+        return number if _INTEGER.fullmatch(number) and _DIGITS.fullmatch(number) else text
     return _with_three_decimals(number, suffix) if _DECIMAL.fullmatch(number) else text
 
 

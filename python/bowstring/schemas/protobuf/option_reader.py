@@ -110,7 +110,7 @@ class OptionReader:
         if first in "\"'":
             return "string", reader.quoted()
         word = reader.word()
-        if first.isdigit() or first == "-":
+        if first in tuple("-0123456789"):
             return "number", word
         return ("boolean" if word in ("true", "false") else "enum"), word
 

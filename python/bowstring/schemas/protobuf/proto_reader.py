@@ -121,7 +121,7 @@ class ProtoReader:
             raise self.error(
                 f"the name {shorten(word)} has {len(word)} characters; at most {WORD_MAX} are allowed"
             )
-        if not leading_digit and word[0].isdigit():
+        if not leading_digit and word[0] in "0123456789":
             raise self.error(f"the name {shorten(word)} begins with a digit")
         self.position = found.end()
         return word
