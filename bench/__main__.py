@@ -127,6 +127,12 @@ COORDINATORS: dict[str, Case] = {
         lab, name, "Heartbeats of 10,000 members of KIP-848 groups", coordinators.CONSUMER
     ),
     "offset-commits": lambda lab, _, name: coordinators.commits(lab, name, "OffsetCommit"),
+    "offset-fetches": lambda lab, _, name: coordinators.storm(lab, name, "OffsetFetch"),
+    "coordinator-lookups": lambda lab, _, name: coordinators.storm(lab, name, "FindCoordinator"),
+    "metadata-of-topics": lambda lab, _, name: coordinators.storm(lab, name, "Metadata of 100 topics"),
+    "offset-listings": lambda lab, _, name: coordinators.storm(lab, name, "ListOffsets"),
+    "rejoins": lambda lab, _, name: coordinators.storm(lab, name, "JoinGroup and SyncGroup"),
+    "topic-creations": lambda lab, _, name: coordinators.storm(lab, name, "CreateTopics"),
     "offsets-loaded": lambda lab, _, name: coordinators.loading(lab, name, "Loading committed offsets"),
     "shared-records": lambda lab, _, name: coordinators.sharing(
         lab, name, "A share group that acknowledges records one by one"

@@ -565,12 +565,12 @@ BARS = (
                 f"heartbeats-{protocol}",
                 "cpu_percent",
                 "% of a core",
-                (at_most(30, "%"),),
+                (at_most(10, "%"),),
             ),
             Bar("the same, p99", f"heartbeats-{protocol}", "p99_ms", "ms", (at_most(10, "ms"),)),
         )
     ),
-    Bar("OffsetCommit", "offset-commits", "commits_per_second", "1/s", (at_least(10_000, "1/s"),)),
+    Bar("OffsetCommit", "offset-commits", "commits_per_second", "1/s", (times_kafka(1.3),)),
     Bar(
         "OffsetCommit, a core of the broker",
         "offset-commits",
@@ -578,7 +578,18 @@ BARS = (
         "1/CPU-s",
         (at_least(10_000, "1/CPU-s"),),
     ),
-    Bar("OffsetCommit, p99", "offset-commits", "p99_ms", "ms", (at_most(5, "ms"),)),
+    Bar("OffsetCommit, p99", "offset-commits", "p99_ms", "ms", (below(),)),
+    *(
+        Bar(figure, case, "per_second", "1/s", (times_kafka(1.3),))
+        for figure, case in (
+            ("OffsetFetch of one partition", "offset-fetches"),
+            ("FindCoordinator", "coordinator-lookups"),
+            ("Metadata of 100 topics", "metadata-of-topics"),
+            ("ListOffsets", "offset-listings"),
+            ("JoinGroup, with a SyncGroup each", "rejoins"),
+            ("CreateTopics of one topic", "topic-creations"),
+        )
+    ),
     Bar("1 M committed offsets loaded", "offsets-loaded", "load_seconds", "s", (at_most(2, "s"),)),
     Bar(
         "the same, another group's requests meanwhile, slowest",
@@ -592,7 +603,7 @@ BARS = (
         "member-dies",
         "settled_after_session_seconds",
         "s",
-        (at_most(1.5, "s"),),
+        (at_most(1.5, "s"), at_most_share(1)),
     ),
     Bar(
         "the same, partitions never paused",

@@ -24,6 +24,7 @@ MEMBERS_PER_GROUP = 100
 # A classic consumer's heartbeat.interval.ms, and group.consumer.heartbeat.interval.ms.
 INTERVALS_S = {CLASSIC: 3.0, CONSUMER: 5.0}
 COMMITTERS = 32
+METADATA_TOPICS = 100
 TRANSACTION_PARTITIONS = 10
 PRODUCERS = 8
 SHARING_MEMBERS = 4
@@ -117,6 +118,40 @@ def commits(lab: Lab, name: str, title: str) -> CaseResult:
             groups=COMMITTERS,
             interval_s=INTERVALS_S[CLASSIC],
             partitions=1,
+            warm_seconds=size.load_warm_up_seconds,
+            seconds=size.load_seconds,
+        )
+
+    return _on_shared_peer(lab, CaseResult(name, title, facts), 1, measure)
+
+
+STORMED = {
+    "offset-fetches": "OffsetFetch 9 of one partition, each of its own group",
+    "coordinator-lookups": "FindCoordinator 6 of one group each",
+    "metadata-of-topics": f"Metadata 13 of {METADATA_TOPICS} topics by name, with six partitions each",
+    "offset-listings": "ListOffsets 10 of the end of one partition",
+    "rejoins": "JoinGroup 9 of a member that is alone in its group, counted, and SyncGroup 5",
+    "topic-creations": "CreateTopics 7 of one topic of one partition, from eight connections",
+}
+
+
+def storm(lab: Lab, name: str, title: str) -> CaseResult:
+    """Measures one small request of `STORMED`, as quickly as the broker answers."""
+    size = lab.size
+    facts = {
+        "request": STORMED[name],
+        "connections": f"{COMMITTERS}, with one request in flight",
+        "measured": f"{size.load_seconds:g} s, {size.load_warm_up_seconds:g} s after the first",
+        "client": PROTOCOL_CLIENT,
+    }
+
+    def measure(peer: Peer, topic: str) -> dict[str, float]:
+        return run_load(
+            name,
+            peer,
+            topic,
+            connections=COMMITTERS,
+            topics=METADATA_TOPICS,
             warm_seconds=size.load_warm_up_seconds,
             seconds=size.load_seconds,
         )

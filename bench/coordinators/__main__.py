@@ -7,6 +7,7 @@ import sys
 
 from bench.coordinators.loads import LOADS, Order
 from bench.coordinators.sharing import shared_records
+from bench.coordinators.storms import STORMS
 from bench.coordinators.transactions import transactions
 
 
@@ -15,7 +16,9 @@ def main() -> None:
     order = Order(**json.loads(sys.argv[1]))
     print(
         json.dumps(
-            (LOADS | {"shared-records": shared_records, "transactions": transactions})[order.load](order)
+            (LOADS | STORMS | {"shared-records": shared_records, "transactions": transactions})[order.load](
+                order
+            )
         )
     )
 

@@ -10,6 +10,7 @@ import pytest
 from bench.coordinators import figures
 from bench.coordinators.loads import LOADED_PARTITION, LOADS, OFFSETS_PARTITIONS, Order, groups_of
 from bench.coordinators.loop import Loop
+from bench.coordinators.storms import STORMS
 from bench.coordinators.transactions import transactions
 from bench.peers.tools import parse_timed
 from bowstring.engine.coordinators.partitioning import coordinator_partition
@@ -101,3 +102,11 @@ def test_transactions_on_a_broker(served):
     numbers = {"producers": 2, "partitions": 4, "warm_seconds": 0.1, "seconds": 2.0}
     order = Order("transactions", f"127.0.0.1:{served.broker.port}", os.getpid(), "t", numbers)
     assert transactions(order)["commits_per_second"] > 0
+
+
+@pytest.mark.parametrize("storm", STORMS)
+def test_a_storm_on_a_broker(served, storm):
+    served.create_topic("t", 1)
+    numbers = {"connections": 3, "topics": 5, "warm_seconds": 0.1, "seconds": 0.5}
+    order = Order(storm, f"127.0.0.1:{served.broker.port}", os.getpid(), "t", numbers)
+    assert STORMS[storm](order)["per_second"] > 0
