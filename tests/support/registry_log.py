@@ -38,9 +38,18 @@ class RegistryLog:
     def do(self, decide, *arguments, **options):
         """Appends what `decide` decides, and gives its answer."""
         decision = decide(self.image, *arguments, **options)
-        for key, value in decision.records:
-            self.append(key, value)
+        self.keep(decision)
         return decision.answer
+
+    def keep(self, decision):
+        """Appends the records of a decision; a leader does not read again what it added."""
+        if decision.added is None:
+            for key, value in decision.records:
+                self.append(key, value)
+            return
+        offset = len(self.records)
+        self.records.append((offset, *decision.records[0]))
+        self.image.apply_added(decision.added, offset, 1000 + offset)
 
     def append(self, key, value):
         """Appends a record, as another registry might."""

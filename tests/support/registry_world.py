@@ -58,24 +58,57 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return getattr(self, "now_s", 0.0)
 
 
+class Added:
+    """A new schema."""
+
+    metadata = rule_set = None
+
+    def __init__(self, text: str, id: int):
+        self.text, self.id = text, id
+
+
 class Image:
-    """Schemas by text; fails when an id or a version has two."""
+    """Schemas by text; fails when an id or a version has two.
+
+    Attributes:
+        batches: how many decisions, at least, saw the schema of another that was not committed.
+    """
+
+    batches = 0
 
     def __init__(self) -> None:
         self.ids: dict[str, int] = {}
         self.texts: dict[int, str] = {}
         self.offset = -1
+        self.supposed: list[Added] = []
 
     def max_ids(self) -> dict[str, int]:
         return {".": max(self.texts)} if self.texts else {}
 
     def apply(self, key: bytes, value: bytes | None, offset: int, timestamp_ms: int = 0) -> None:
         assert offset > self.offset, f"offset {offset} comes after {self.offset}"
+        assert not self.supposed, "a record is applied beside what is not committed"
         self.offset = offset
         if value is None or b"NOOP" in key:
             return
         told = json.loads(value)
-        id, text = told["id"], told["schema"]
+        self._add(told["id"], told["schema"])
+
+    def apply_added(self, record: Added, offset: int, timestamp_ms: int = 0) -> None:
+        value = json.dumps({"id": record.id, "schema": record.text}).encode()
+        self.apply(b"", value, offset, timestamp_ms)
+
+    def suppose(self, record: Added) -> Added:
+        self._add(record.id, record.text)
+        self.supposed.append(record)
+        Image.batches += len(self.supposed) > 1
+        return record
+
+    def retract(self, supposed: Added) -> None:
+        assert self.supposed.pop() is supposed
+        del self.texts[supposed.id], self.ids[supposed.text]
+
+    def _add(self, id: int, text: str) -> None:
         assert self.texts.setdefault(id, text) == text, f"id {id} has two schemas"
         assert self.ids.setdefault(text, id) == id, f"schema {text} has two ids"
 
@@ -94,7 +127,8 @@ def register(*texts: str) -> Callable[[Image], Decision]:
                 records.append(
                     (json.dumps({"keytype": "SCHEMA", **told}).encode(), json.dumps(told).encode())
                 )
-        return Decision(tuple(records), ids)
+        added: Any = Added(texts[0], ids[texts[0]]) if len(records) == len(texts) == 1 else None
+        return Decision(tuple(records), ids, added)
 
     return decide
 
@@ -110,6 +144,7 @@ class PartitionLog:
 
     def __init__(self) -> None:
         self.records: list[tuple[bytes, bytes | None]] = []
+        self.schemas: dict[int, str] = {}
         self.producers: dict[int, tuple[int, int, int, int]] = {}  # epoch, first and next sequence, offset
 
     def append(self, append: Append) -> tuple[int, int]:
@@ -126,6 +161,9 @@ class PartitionLog:
         offset, after = len(self.records), append.sequence + len(append.records)
         self.producers[append.producer_id] = append.epoch, append.sequence, after, offset
         self.records += append.records
+        for told in [json.loads(value) for _, value in append.records if value]:
+            if "schema" in told:
+                self.schemas[told["id"]] = told["schema"]
         return 0, offset
 
     def image(self) -> Image:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from bowstring.registry.qualified_subject import in_context_of
 from bowstring.registry.schema_record import SchemaRecord
 
 SubjectVersion: TypeAlias = tuple[str, int]
+# An imported schema may have several ids: the one that was registered last counts.
+Ids: TypeAlias = int | tuple[int, ...]
+
+
+class Before(NamedTuple):
+    """What a context had before a version was put into it."""
+
+    max_id: int
+    with_id: tuple[SchemaRecord, ...] | None
+    ids: Ids | None
 
 
 class ContextImage:
@@ -26,8 +36,7 @@ class ContextImage:
         self.max_id = 0
         self.subjects: dict[str, list[SchemaRecord]] = {}
         self._by_id: dict[int, tuple[SchemaRecord, ...]] = {}
-        # An imported schema may have several ids: the one that was registered last counts.
-        self._ids: dict[bytes, int | tuple[int, ...]] = {}
+        self._ids: dict[bytes, Ids] = {}
 
     def version(self, subject: str, version: int) -> SchemaRecord | None:
         """One version, also if it is soft-deleted."""
@@ -73,6 +82,27 @@ class ContextImage:
         self._ids[record.md5] = _with_last(self._ids.get(record.md5), record.id)
         return is_new
 
+    def before(self, record: SchemaRecord) -> Before:
+        """What `take_back` needs to take a version back that is about to be put."""
+        return Before(self.max_id, self._by_id.get(record.id), self._ids.get(record.md5))
+
+    def take_back(self, record: SchemaRecord, before: Before) -> None:
+        """Undoes the last `put`, which replaced no version."""
+        versions = self.subjects[record.subject]
+        if len(versions) == 1:
+            del self.subjects[record.subject]
+        else:
+            del versions[_place(versions, record.version)]
+        self.max_id = before.max_id
+        if before.with_id is None:
+            del self._by_id[record.id]
+        else:
+            self._by_id[record.id] = before.with_id
+        if before.ids is None:
+            del self._ids[record.md5]
+        else:
+            self._ids[record.md5] = before.ids
+
     def remove(self, subject: str, version: int) -> SchemaRecord | None:
         """Forgets a version. Returns it; None if there was none."""
         record = self.version(subject, version)
@@ -114,8 +144,9 @@ def referenced(record: SchemaRecord) -> Iterator[SubjectVersion]:
 
 
 def _place(versions: list[SchemaRecord], version: int) -> int:
-    if versions[-1].version < version:
-        return len(versions)
+    last = versions[-1].version
+    if last <= version:
+        return len(versions) - (last == version)
     return bisect_left(versions, version, key=_version_of)
 
 
@@ -123,12 +154,12 @@ def _version_of(record: SchemaRecord) -> int:
     return record.version
 
 
-def _with_last(ids: int | tuple[int, ...] | None, schema_id: int) -> int | tuple[int, ...]:
+def _with_last(ids: Ids | None, schema_id: int) -> Ids:
     others = () if ids is None else ids if isinstance(ids, tuple) else (ids,)
     others = tuple(other for other in others if other != schema_id)
     return (*others, schema_id) if others else schema_id
 
 
-def _without(ids: int | tuple[int, ...], schema_id: int) -> int | tuple[int, ...] | None:
+def _without(ids: Ids, schema_id: int) -> Ids | None:
     left = tuple(other for other in (ids if isinstance(ids, tuple) else (ids,)) if other != schema_id)
     return None if not left else left if len(left) > 1 else left[0]

@@ -6,10 +6,10 @@ import json
 import logging
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from bowstring.registry import topic_records
-from bowstring.registry.context_image import ContextImage, SubjectVersion, referenced
+from bowstring.registry.context_image import Before, ContextImage, SubjectVersion, referenced
 from bowstring.registry.parsed_schemas import ParsedSchemas
 from bowstring.registry.qualified_subject import (
     CONTEXT_PREFIX,
@@ -28,11 +28,20 @@ Value = TypeVar("Value")
 log = logging.getLogger(__name__)
 
 
+class Supposed(NamedTuple):
+    """A version that is in an image for a moment, and what the image had before it."""
+
+    record: SchemaRecord
+    before: Before
+    subject_names: list[str] | None
+
+
 class RegistryImage:
     """Subjects, configs, modes and contexts as of an offset of the topic.
 
-    `apply` takes the records in order, and is the only method that changes what the image says: the same
-    records give the same image. One thread uses it.
+    `apply` and `apply_added` take the records in order, and nothing else changes what the image says: the
+    same records give the same image. One thread uses it. To decide several writes in one step, that thread
+    supposes the versions of the earlier ones, and retracts them before the step ends.
 
     Attributes:
         defaults: What applies where no config says more.
@@ -80,6 +89,44 @@ class RegistryImage:
         except ValueError as error:
             log.warning("Record at offset %d of the registry's topic is ignored: %s", offset, error)
 
+    def apply_added(self, record: SchemaRecord, offset: int, timestamp_ms: int) -> None:
+        """Takes the record of a new version as `apply` does, without reading it again.
+
+        Args:
+            record: What the record was written from (`Decision.added`).
+            offset: Of the record.
+            timestamp_ms: Of the record, since the epoch.
+        """
+        if offset <= self.offset:
+            return
+        self.offset = offset
+        record.timestamp_ms = timestamp_ms
+        try:
+            self._put(record)
+        except ValueError as error:
+            log.warning("Record at offset %d of the registry's topic is ignored: %s", offset, error)
+
+    def suppose(self, record: SchemaRecord) -> Supposed | None:
+        """Adds a version that is not committed, until `retract`; None if it would not be a new one."""
+        context = self.context(context_of(record.subject))
+        before, names = context.before(record), self._subject_names
+        if context.version(record.subject, record.version) is not None:
+            return None
+        self._subject_names = None
+        try:
+            self._put(record)
+        except ValueError:
+            self._subject_names = names
+            return None
+        return Supposed(record, before, names)
+
+    def retract(self, supposed: Supposed) -> None:
+        """Takes the version back that was supposed last."""
+        record = supposed.record
+        self.context(context_of(record.subject)).take_back(record, supposed.before)
+        self._unlink_references(record)
+        self._subject_names = supposed.subject_names
+
     def _apply(self, key: TopicKey, value: bytes | None, timestamp_ms: int | None) -> None:
         kind, name, version = key
         if kind == topic_records.SCHEMA:
@@ -87,7 +134,10 @@ class RegistryImage:
             if value is None:
                 self._forget(name, version)
             else:
-                self._put(key, topic_records.decode_schema(value, timestamp_ms))
+                record = topic_records.decode_schema(value, timestamp_ms)
+                if (record.subject, record.version) != (name, version):
+                    raise ValueError("key and value name different versions")
+                self._put(record)
         elif kind == topic_records.CONFIG:
             _set(self.configs, name, None if value is None else topic_records.decode_config(value))
         elif kind == topic_records.MODE:
@@ -113,9 +163,7 @@ class RegistryImage:
                 image = self.context(context)
                 image.max_id = max(image.max_id, highest)
 
-    def _put(self, key: TopicKey, record: SchemaRecord) -> None:
-        if (record.subject, record.version) != (key.name, key.version):
-            raise ValueError("key and value name different versions")
+    def _put(self, record: SchemaRecord) -> None:
         context = self.context(context_of(record.subject))
         others = context.of_id(record.id)
         old = context.version(record.subject, record.version)

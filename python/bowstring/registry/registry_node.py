@@ -10,7 +10,7 @@ import asyncio
 import functools
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -18,7 +18,8 @@ from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.registry.decision import Decision
 from bowstring.registry.refusals import schema_too_large, store_failed, timed_out
 from bowstring.registry.registry_error import RegistryError
-from bowstring.registry.registry_image import RegistryImage
+from bowstring.registry.registry_image import RegistryImage, Supposed
+from bowstring.registry.schema_record import SchemaRecord
 from bowstring.registry.store.connections import Connections
 from bowstring.registry.store.elector import Elected, Elector, GroupTimes
 from bowstring.registry.store.leadership import Leadership, Refusal, Stage, TopicRecord
@@ -28,12 +29,16 @@ from bowstring.registry.store.topic_reader import ReadRecords
 from bowstring.registry.topic_records import NOOP, TopicKey, encode_key, encode_max_ids
 
 _log = logging.getLogger("bowstring.registry")
+_NOTHING = Decision((), None)
 
 TOO_LARGE = ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
 
 # Records that are applied before the loop serves others.
 APPLIED_AT_ONCE = 500
 WAITING_MAX = 10_000
+# Of the records of several writes; one write may have more. Half of what brokers take in a batch.
+BATCH_BYTES_MAX = 512 << 10
+RECORD_BYTES = 32  # besides key and value
 DECIDED_AT_ONCE_S = 0.01
 LEASE_LOOK_S = 0.1
 STOP_TIMEOUT_S = 5.0
@@ -81,14 +86,54 @@ class NodeSettings(NamedTuple):
 
 
 class _Write:
-    """A write that waits for its decision, or for its records to be committed."""
+    """A write that waits for its decision, or for the records that this follows from to be committed."""
 
-    __slots__ = ("answer", "decide", "future")
+    __slots__ = ("answer", "decide", "error", "future")
 
     def __init__(self, decide: Callable[[RegistryImage], Decision], future: asyncio.Future[Any]):
         self.decide = decide
         self.future = future
         self.answer: Any = None
+        self.error: Exception | None = None
+
+    def settle(self) -> None:
+        """Answers the caller with the decision."""
+        if self.error is not None:
+            _fail(self, self.error)
+        elif not self.future.done():
+            self.future.set_result(self.answer)
+
+
+class _Batch:
+    """Writes that were decided one after the other, each with the records of those before it in the image.
+
+    Attributes:
+        writes: in order; those whose decision has no records or is an error, too, as it may follow from the
+            records of another.
+        records: of all of them.
+        added: for each record the version that it adds; None if it is another record.
+        size: of the records, bytes.
+        timestamp_ms: of the records.
+        end: every record is below this offset, once they are committed; 0 before.
+    """
+
+    __slots__ = ("added", "end", "records", "size", "timestamp_ms", "writes")
+
+    def __init__(self) -> None:
+        self.writes: list[_Write] = []
+        self.records: list[TopicRecord] = []
+        self.added: list[SchemaRecord | None] = []
+        self.size = 0
+        self.timestamp_ms = 0
+        self.end = 0
+
+    def take(self, write: _Write, decision: Decision) -> None:
+        """Adds a write that is decided."""
+        write.answer = decision.answer
+        self.writes.append(write)
+        self.records += decision.records
+        self.added += [decision.added] if decision.added is not None else [None] * len(decision.records)
+        self.size += sum(RECORD_BYTES + len(key) + len(value or b"") for key, value in decision.records)
 
 
 class RegistryNode:
@@ -124,10 +169,8 @@ class RegistryNode:
         self._elected = Elected()
         self._claim_error: ClientError | None = None
         self._waiting: deque[_Write] = deque()
-        self._writing: list[_Write] = []
-        self._written: Sequence[TopicRecord] = ()
-        self._written_ms = 0
-        self._written_to = 0  # the writes in flight are answered once the image has every record below
+        self._writing: _Batch | None = None
+        self._batch_bytes_max = BATCH_BYTES_MAX
         self._reading = 0
         self._position_of_read = 0
         self._fresh: RegistryImage | None = None  # takes the place of the image once it is complete
@@ -138,6 +181,7 @@ class RegistryNode:
         self._ends: list[asyncio.Future[int]] = []
         self._ends_asked = False
         self._timer: asyncio.TimerHandle | None = None
+        self._advances = False  # `_advance` runs soon
         self._stopping = False
 
     # ------------------------------------------------------------ life
@@ -183,7 +227,8 @@ class RegistryNode:
         for _, watcher in self._watchers:
             if not watcher.done():
                 watcher.set_result(False)
-        left = [write.future for write in self._writing if not write.future.done()]
+        writing = self._writing.writes if self._writing is not None else []
+        left = [write.future for write in writing if not write.future.done()]
         if left:
             await asyncio.wait(left, timeout=STOP_TIMEOUT_S)
         self._leadership.depose()
@@ -237,19 +282,26 @@ class RegistryNode:
             raise NotLeader(None if self._stopping else self._elected.url)
         if len(self._waiting) >= WAITING_MAX:
             raise store_failed(f"{WAITING_MAX} writes wait for the broker; repeat this one later.")
-        write = _Write(decide, asyncio.get_running_loop().create_future())
+        write = _Write(decide, self._loop.create_future())
         self._waiting.append(write)
-        self._advance()
+        if not self._advances:
+            # Not at once: requests that came in together share a batch.
+            self._advances = True
+            self._loop.call_soon(self._advance)
+        timer = self._loop.call_later(self._settings.write_timeout_s, self._end_late, write)
         try:
-            return await asyncio.wait_for(write.future, self._settings.write_timeout_s)
-        except TimeoutError:
-            raise self._late(write) from None
+            return await write.future
+        finally:
+            timer.cancel()
 
     def _leads_elsewhere(self) -> bool:
         return not self._elected.leads and self._elected.url is not None
 
+    def _end_late(self, write: _Write) -> None:
+        """Ends a write whose time is over."""
+        _fail(write, self._late(write))
+
     def _late(self, write: _Write) -> Exception:
-        """Returns the error of a write whose time is over."""
         if write not in self._waiting:
             return _unknown_outcome()
         self._waiting.remove(write)
@@ -261,19 +313,20 @@ class RegistryNode:
 
     def _advance(self) -> None:
         """Takes the next steps: of a takeover, or of the writes that wait."""
+        self._advances = False
         if self._fresh is not None or not self.is_loaded:
             return  # a takeover needs the image
         now = self._connections.now()
         command = self._leadership.command(now, self._mark, self._connections.timestamp_ms())
         if command is not None:
             self._thread.run_command(command)
-        elif self._waiting and self._leadership.can_append and not self._writing:
+        elif self._waiting and self._leadership.can_append and self._writing is None:
             self._decide(now)
         self._look_later(now)
 
     def _look_later(self, now: float) -> None:
         due_at = self._leadership.due_at
-        if self._waiting and self._leadership.can_append and not self._writing:
+        if self._waiting and self._leadership.can_append and self._writing is None:
             due_at = min(due_at, now + LEASE_LOOK_S)  # the lease is over; a heartbeat may renew it
         if self._timer is not None:
             self._timer.cancel()
@@ -282,35 +335,60 @@ class RegistryNode:
             self._timer = self._loop.call_later(max(0.0, due_at - now), self._advance)
 
     def _decide(self, now: float) -> None:
-        """Decides the writes that wait, up to the first one that has records; appends those."""
+        """Decides writes that wait, and appends their records in one batch."""
         if now >= self._thread.lease_until():
             return
-        until = now + DECIDED_AT_ONCE_S
-        while self._waiting:
-            if self._connections.now() > until:
+        batch = self._decided(now + DECIDED_AT_ONCE_S)
+        if not batch.records:
+            if self._waiting:
                 self._loop.call_soon(self._advance)
-                return
-            write = self._waiting.popleft()
-            if write.future.done():
-                continue  # its caller is gone
-            try:
-                decision = write.decide(self.image)
-            except Exception as error:
-                _fail(write, error)
-                continue
-            if not decision.records:
-                write.future.set_result(decision.answer)
-                continue
-            write.answer = decision.answer
-            timestamp_ms = self._connections.timestamp_ms()
-            append = self._leadership.append(decision.records, now, timestamp_ms)
-            if append is None:  # the leader claims anew first, and then decides again
-                self._waiting.appendleft(write)
-                self._advance()
-                return
-            self._writing, self._written, self._written_ms = [write], decision.records, timestamp_ms
-            self._thread.run_command(append)
             return
+        batch.timestamp_ms = self._connections.timestamp_ms()
+        append = self._leadership.append(batch.records, now, batch.timestamp_ms)
+        if append is None:  # the leader claims anew first, and then decides again
+            self._wait_again(batch)
+            self._advance()
+            return
+        self._writing = batch
+        self._thread.run_command(append)
+
+    def _decided(self, until: float) -> _Batch:
+        """Decides writes until a batch is full, or the time is over; the image is as before.
+
+        Nothing but decisions looks at the image meanwhile, as this is one step of the loop. A write that
+        only adds a version is supposed to be committed by those after it; any other one ends the batch.
+        """
+        image, batch = self.image, _Batch()
+        supposed: list[Supposed] = []
+        try:
+            while self._waiting and batch.size < self._batch_bytes_max and self._connections.now() <= until:
+                write = self._waiting.popleft()
+                if write.future.done():
+                    continue  # its caller is gone
+                write.answer = write.error = None
+                try:
+                    decision = write.decide(image)
+                except Exception as error:
+                    write.error = error
+                    decision = _NOTHING
+                if not decision.records and not batch.records:
+                    write.answer = decision.answer
+                    write.settle()
+                    continue
+                batch.take(write, decision)
+                if decision.records:
+                    found = None if decision.added is None else image.suppose(decision.added)
+                    if found is None:
+                        break
+                    supposed.append(found)
+        finally:
+            for each in reversed(supposed):
+                image.retract(each)
+        return batch
+
+    def _wait_again(self, batch: _Batch) -> None:
+        """Puts writes back whose records were not appended: they are decided again."""
+        self._waiting.extendleft(write for write in reversed(batch.writes) if not write.future.done())
 
     # ------------------------------------------------------------ outcomes, from the store's thread
 
@@ -352,12 +430,12 @@ class RegistryNode:
         """See StoreEvents."""
         if not self._leadership.appended(term, base_offset, self._connections.now()):
             return
-        if self._writing:
-            self._written_to = base_offset + len(self._written)
+        batch = self._writing
+        if batch is not None:
+            batch.end = base_offset + len(batch.records)
             if self.position == base_offset and self._fresh is None:
-                for offset, (key, value) in enumerate(self._written, base_offset):
-                    self._apply(self.image, key, value, offset, self._written_ms)
-                self._moved(self._written_to)
+                self._apply_batch(batch, base_offset)
+                self._moved(batch.end)
             self._answer_writing()
         else:
             self._catch_up_leader()
@@ -370,10 +448,10 @@ class RegistryNode:
         if refusal is Refusal.FENCED:
             self._fail_writing(NotLeader(None))
         elif refusal is Refusal.REFUSED:
-            self._fail_writing(_refused_error(error))
+            self._refused_batch(error)
         else:
             self._fail_writing(_unknown_outcome())
-        if self._writing == [] and refusal in (Refusal.FENCED, Refusal.FENCED_LATE):
+        if refusal in (Refusal.FENCED, Refusal.FENCED_LATE):
             _log.warning(
                 "another registry writes to topic %r; the group elects again", self._settings.target.topic
             )
@@ -383,19 +461,40 @@ class RegistryNode:
         """See StoreEvents."""
         self._reader.begin_again()
 
+    def _refused_batch(self, error: ClientError) -> None:
+        """Fails the write that the broker refuses; several that are too large together are decided again."""
+        batch = self._writing
+        if batch is None or len(batch.writes) == 1 or getattr(error, "name", "") not in TOO_LARGE:
+            self._fail_writing(_refused_error(error))
+            return
+        self._batch_bytes_max = max(1, batch.size // 2)
+        self._writing = None
+        self._wait_again(batch)
+
+    def _apply_batch(self, batch: _Batch, base_offset: int) -> None:
+        """Brings the records of the leader into its image, before it reads them."""
+        for offset, ((key, value), added) in enumerate(
+            zip(batch.records, batch.added, strict=True), base_offset
+        ):
+            # JSON may bring metadata and rules into another form.
+            if added is not None and added.metadata is None and added.rule_set is None:
+                self.image.apply_added(added, offset, batch.timestamp_ms)
+            else:
+                self._apply(self.image, key, value, offset, batch.timestamp_ms)
+
     def _answer_writing(self) -> None:
         """Answers the writes in flight once the image has their records."""
-        if not self._writing or not self._written_to or self.position < self._written_to:
+        batch = self._writing
+        if batch is None or not batch.end or self.position < batch.end:
             return
-        for write in self._writing:
-            if not write.future.done():
-                write.future.set_result(write.answer)
-        self._writing, self._written, self._written_to = [], (), 0
+        self._writing = None
+        for write in batch.writes:
+            write.settle()
 
     def _fail_writing(self, error: Exception) -> None:
-        for write in self._writing:
+        batch, self._writing = self._writing, None
+        for write in batch.writes if batch is not None else ():
             _fail(write, error)
-        self._writing, self._written, self._written_to = [], (), 0
 
     def _mark(self) -> TopicRecord:
         """Returns the record that marks a tenure."""

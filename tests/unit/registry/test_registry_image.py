@@ -1,5 +1,6 @@
 """The image: what records come to, in every order and spelling."""
 
+import contextlib
 import logging
 import random
 import tracemalloc
@@ -189,13 +190,41 @@ class History:
             case _:
                 self.register(subject)
 
-    def register(self, subject):
+    def body(self, subject):
         body = {"schema": self.random.choice(TEXTS)}
         if self.random.random() < 0.3:
             body["references"] = [{"name": "x", "subject": self.random.choice("ab"), "version": -1}]
-        is_import = modes.mode_in_scope(self.log.image, subject) == "IMPORT"
-        if is_import:
+        if modes.mode_in_scope(self.log.image, subject) == "IMPORT":
             body |= {"id": self.random.randrange(1, 20), "version": self.random.randrange(1, 5)}
+        return body
+
+    def register_together(self, count):
+        """Registers in one batch, as a leader does: each with the versions of those before it."""
+        before = said(self.log.image)
+        if self.random.random() < 0.5:  # an image whose subjects nobody has listed
+            self.log.image = self.log.again()
+        image, supposed, decisions = self.log.image, [], []
+        for _ in range(count):
+            subject = self.random.choice(SUBJECTS)
+            try:
+                decision = registration.decide_register(image, subject, self.body(subject))
+            except RegistryError:
+                continue
+            if decision.added is not None:
+                decisions.append(decision)
+                supposed.append(image.suppose(decision.added))
+        found = said(image)
+        for each in reversed(supposed):
+            image.retract(each)
+        assert said(image) == before
+        for each in decisions:
+            self.log.keep(each)
+        assert said(image) == found
+        return len(decisions)
+
+    def register(self, subject):
+        body = self.body(subject)
+        is_import = modes.mode_in_scope(self.log.image, subject) == "IMPORT"
         context = self.log.image.context(".c" if ":" in subject else ".")
         highest = context.max_id
         known = {record.md5: record.id for record in context.records()}
@@ -224,6 +253,17 @@ class History:
 @pytest.mark.parametrize("seed", range(30))
 def test_histories(seed):
     History(seed).run(80)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_versions_that_are_supposed_leave_no_trace(seed):
+    history, most = History(seed), 0
+    for _ in range(80):
+        with contextlib.suppress(RegistryError):
+            history.step()
+        most = max(most, history.register_together(6))
+    assert most > 1
+    assert said(history.log.again()) == said(history.log.image)
 
 
 @pytest.mark.parametrize("seed", range(10))

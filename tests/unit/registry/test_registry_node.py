@@ -26,8 +26,10 @@ from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.registry.registry_node import NodeSettings, NotLeader, RegistryNode
 from bowstring.registry.store import topic_reader
+from bowstring.registry.store.leadership import Append, Claim
 from bowstring.registry.store.schemas_topic import UnfitTopicError, prepare_topic
 from bowstring.registry.store.store_target import StoreTarget
+from bowstring.registry.store.store_thread import StoreThread
 from bowstring.registry.store.topic_reader import ReadRecords, TopicReader
 from tests.support.registry_process import settings_of
 from tests.support.waiting import HANG_S, wait_until, wait_until_async
@@ -131,6 +133,62 @@ def test_concurrent_writes_of_one_schema_have_one_id(broker):
         await node.start()
         found = await asyncio.gather(*(register(node, f"s{n % 10}", str(n % 5)) for n in range(100)))
         assert set(found) == {1, 2, 3, 4, 5}
+        await node.stop()
+
+    asyncio.run(life())
+
+
+def test_writes_that_wait_together_go_out_in_one_batch(broker, monkeypatch):
+    """What follows from a schema of the batch is answered after it."""
+    batches: list[int] = []
+    run = StoreThread.run_command
+
+    def counted(thread: StoreThread, command: Claim | Append) -> None:
+        batches.append(len(command.records) if isinstance(command, Append) else 0)
+        run(thread, command)
+
+    monkeypatch.setattr(StoreThread, "run_command", counted)
+
+    async def life() -> None:
+        node = RegistryNode(settings(broker, "batch"))
+        await node.start()
+        await register(node, "first")
+        batches.clear()
+        texts = ["1", "2", "1", "2", "3"]
+        refused = node.write(lambda image: decide_register(image, "a", {"schema": '"int"'}))
+        delete = node.write(lambda image: decide_delete_version(image, "a", "1"))
+        *found, failed, deleted, last = await asyncio.gather(
+            *(register(node, "a", each) for each in texts),
+            refused,
+            delete,
+            register(node, "a", "4"),
+            return_exceptions=True,
+        )
+        assert found == [2, 3, 2, 3, 4]
+        assert isinstance(failed, RegistryError)
+        assert failed.code == 40901
+        assert (deleted, last) == (1, 5)
+        assert batches == [4, 1]
+        await node.stop()
+
+    asyncio.run(life())
+
+
+def test_writes_that_are_too_large_together_are_not_refused(broker):
+    target = settings(broker, "narrow").target
+    with Admin(broker.bootstrap_servers) as admin:
+        configs = {"cleanup.policy": "compact", "max.message.bytes": "3000"}
+        admin.create_topic(target.topic, partitions=1, configs=configs)
+
+    async def life() -> None:
+        node = RegistryNode(settings(broker, "narrow"))
+        await node.start()
+        sizes = [500, 1500, 5000, 1500, 500, 500, 5000, 1500, 500]
+        found = await asyncio.gather(
+            *(register(node, f"s{k}", f"{k}" * size) for k, size in enumerate(sizes)), return_exceptions=True
+        )
+        assert [isinstance(each, RegistryError) for each in found] == [size == 5000 for size in sizes]
+        assert sorted(each for each in found if isinstance(each, int)) == [1, 2, 3, 4, 5, 6, 7]
         await node.stop()
 
     asyncio.run(life())

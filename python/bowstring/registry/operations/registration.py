@@ -92,7 +92,9 @@ def decide_register(
     text = text_in(parsed, format) if format.strip() else None
     answer = registered_entity(record, text)
     del answer["deleted"]
-    return Decision(_records(image, record), answer)
+    records = _records(image, record)
+    is_all = len(records) == 1 and image.version(record.subject, record.version) is None
+    return Decision(records, answer, record if is_all else None)
 
 
 def _request(subject: str, body: object) -> SchemaRequest:
