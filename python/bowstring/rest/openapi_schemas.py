@@ -1,12 +1,10 @@
-"""Defines the JSON Schemas of bodies, as a table: members of each, by name and type.
-
-A type is the name of a JSON type or of another schema; `[]` makes a list of it, `?` in front lets it be null,
-and `~` in front lets it be missing.
-"""
+"""Defines the JSON Schemas of bodies, as a table: members of each, by name and type."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from bowstring.web.openapi import object_schema, reference, type_schema
 
 _CLUSTER = {"cluster_id": "string"}
 _TOPIC = {**_CLUSTER, "topic_name": "string"}
@@ -135,6 +133,7 @@ RESOURCES: dict[str, dict[str, str]] = {
 _SINGLE = ("PartitionWithOffsetsData", "ConsumerGroupLagSummaryData")
 
 OBJECTS: dict[str, dict[str, str]] = {
+    "Health": {"status": "string"},
     "Error": {"error_code": "integer", "message": "string"},
     "Relationship": {"related": "string"},
     "ResourceMetadata": {"self": "string", "resource_name": "~?string"},
@@ -214,6 +213,8 @@ OBJECTS: dict[str, dict[str, str]] = {
         "key": "~ProduceResponseData",
         "value": "~ProduceResponseData",
     },
+    "AlterTopicsFailures": {"failures": "AlterTopicFailure[]"},
+    "AlterTopicFailure": {"topic_name": "string", "error_code": "integer", "message": "string"},
     "ProduceBatchResponseFailureEntry": {"id": "string", "error_code": "integer", "message": "~string"},
 }
 # Of v2.
@@ -269,38 +270,25 @@ V2_OBJECTS: dict[str, dict[str, str]] = {
     "V2SeekRequest": {"offsets": "~V2Offset[]", "timestamps": "~V2Timestamp[]"},
     "V2Timestamp": {"topic": "string", "partition": "integer", "timestamp": "any"},
 }
-LISTS = {"V2Names": "string[]", "V2Partitions": "V2Partition[]", "V2Records": "V2Record[]"}
-_PLAIN = ("string", "integer", "boolean", "object")
-
-
-def _type(text: str) -> dict[str, Any]:
-    if text.startswith("?"):
-        return {**_type(text[1:]), "nullable": True}
-    if text.endswith("[]"):
-        return {"type": "array", "items": _type(text[:-2])}
-    if text == "any":
-        return {}
-    return {"type": text} if text in _PLAIN else {"$ref": f"#/components/schemas/{text}"}
-
-
-def _object(members: dict[str, str]) -> dict[str, Any]:
-    required = [name for name, text in members.items() if not text.startswith("~")]
-    found: dict[str, Any] = {
-        "type": "object",
-        "properties": {name: _type(text.removeprefix("~")) for name, text in members.items()},
-    }
-    return found | ({"required": required} if required else {})
+LISTS = {
+    "V2Names": "string[]",
+    "V2Nothing": "any[]",
+    "V2Texts": "string{}",
+    "V2Partitions": "V2Partition[]",
+    "V2Records": "V2Record[]",
+}
 
 
 def _all() -> dict[str, Any]:
-    found = {name: _object(members) for name, members in (OBJECTS | V2_OBJECTS).items()}
-    found |= {name: _type(text) for name, text in LISTS.items()}
+    found = {name: object_schema(members) for name, members in (OBJECTS | V2_OBJECTS).items()}
+    found |= {name: type_schema(text) for name, text in LISTS.items()}
     for name, members in RESOURCES.items():
-        found[name] = _object({"kind": "string", "metadata": "ResourceMetadata", **members})
+        found[name] = object_schema({"kind": "string", "metadata": "ResourceMetadata", **members})
         if name not in _SINGLE:
             of_list = {"kind": "string", "metadata": "ResourceCollectionMetadata", "data": f"{name}[]"}
-            found[f"{name}List"] = _object(of_list)
-    return found
+            found[f"{name}List"] = object_schema(of_list)
+    of_records = {"anyOf": [reference("Error"), reference("V2ProduceResponse")]}
+    return found | {"V2ProduceRefusal": of_records}
 
 
 SCHEMAS = _all()

@@ -6,28 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bowstring.web.openapi import Parameter
+
 if TYPE_CHECKING:
     from bowstring.rest.answer import Answering
     from bowstring.rest.call import Call
 
 Handler = Callable[["Call"], Awaitable["Answering"]]
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of the query.
-
-    Attributes:
-        name: in the query.
-        summary: what it is for.
-        schema: JSON Schema of its value.
-        required: whether requests must have it.
-    """
-
-    name: str
-    summary: str
-    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
-    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +31,9 @@ class Operation:
         body_media: types of that body.
         query: parameters of the query.
         media: types of the answer's body.
+        error_media: types of the bodies of errors.
+        needs_body: whether requests must have the body.
+        also: further statuses of answers, with the schemas of their bodies, or None for an error's.
         streams: the body, or the answer, has no end that is known before: limits of size do not hold.
     """
 
@@ -60,6 +48,9 @@ class Operation:
     body_media: tuple[str, ...] = ("application/json",)
     query: tuple[Parameter, ...] = ()
     media: tuple[str, ...] = ("application/json",)
+    error_media: tuple[str, ...] = ("application/json",)
+    needs_body: bool = True
+    also: Mapping[int, str | None] = field(default_factory=dict)
     streams: bool = False
 
 

@@ -9,6 +9,8 @@ from typing import Any
 BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SERIES_MAX = 1000
 """Combinations of route, method and status; further ones count as route `other`."""
+MEDIA = ("text/plain", "application/openmetrics-text")
+"""Types of `/metrics`."""
 
 
 class _Series:

@@ -69,6 +69,7 @@ def test_refuses_other_paths(method, path, status):
 def test_the_document_has_every_operation_and_schema():
     found = json.decode(document(operations()))
     names = [each["operationId"] for path in found["paths"].values() for each in path.values()]
-    assert len(names) == len(set(names)) == len(operations())
+    assert len(names) == len(set(names))
+    assert {each.name for each in operations()} < set(names)
     references = re.findall(rb'"#/components/schemas/(\w+)"', document(operations()))
     assert {each.decode() for each in references} <= set(found["components"]["schemas"])

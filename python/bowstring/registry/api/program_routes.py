@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bowstring.registry.api.call import Call, Right, Route
+from bowstring.registry.api.call import Call, Read, Right, Route
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.version import __version__
 
@@ -42,10 +42,17 @@ def routes(facts: ProgramFacts) -> tuple[Route, ...]:
     def deployment(image: RegistryImage, call: Call) -> Any:
         return {"attributes": []}
 
+    def row(method: str, path: str, name: str, summary: str, read: Read, answer: str) -> Route:  # noqa: PLR0917
+        return Route(method, path, name, summary, Right.READ, read, answer=answer, is_open=True)
+
+    nothing = "Does nothing: says that the registry serves."
     return (
-        Route("GET", "/", Right.READ, root, is_open=True),
-        Route("POST", "/", Right.READ, root, is_open=True),
-        Route("GET", "/v1/metadata/id", Right.READ, cluster, is_open=True),
-        Route("GET", "/v1/metadata/version", Right.READ, version, is_open=True),
-        Route("GET", "/v1/metadata/deployment", Right.READ, deployment, is_open=True),
+        row("GET", "/", "root", nothing, root, "Empty"),
+        row("POST", "/", "postRoot", nothing, root, "Empty"),
+        row("GET", "/v1/metadata/id", "getClusterId", "Shows the ids of the clusters.", cluster, "Cluster"),
+        row("GET", "/v1/metadata/version", "getServerVersion", "Shows the version.", version, "Version"),
+        row(
+            *("GET", "/v1/metadata/deployment", "getDeployment", "Shows how the registry is deployed."),
+            *(deployment, "Deployment"),
+        ),
     )

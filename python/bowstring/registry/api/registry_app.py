@@ -23,7 +23,7 @@ from bowstring.registry.api.forwarder import (
     unknown_leader,
 )
 from bowstring.registry.api.json_body import read_json, write_json
-from bowstring.registry.api.media_types import V1_JSON, answer_type, check_request_type
+from bowstring.registry.api.media_types import JSON, V1_JSON, answer_type, check_request_type
 from bowstring.registry.api.program_routes import ProgramFacts
 from bowstring.registry.api.request_target import read_target
 from bowstring.registry.api.route_table import RouteTable
@@ -42,6 +42,8 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Page = Callable[[bytes], tuple[int, bytes, bytes]]
 
+OPENAPI = b"/openapi.json"
+"""Path of the OpenAPI document."""
 BODY_BYTES_MAX = 4 << 20
 CACHED_BODY_BYTES_MAX = 16 << 10
 
@@ -121,9 +123,10 @@ class RegistryApp:
     def __init__(self, node: RegistryNode, settings: ApiSettings, forwarder: Forwarder) -> None:
         self._node, self._settings, self._forwarder = node, settings, forwarder
         own = program_routes.routes(settings.facts)
-        self._routes = RouteTable(
-            (*subject_routes.ROUTES, *schema_routes.ROUTES, *setting_routes.ROUTES, *own)
-        )
+        self._rows = (*subject_routes.ROUTES, *schema_routes.ROUTES, *setting_routes.ROUTES, *own)
+        self._routes = RouteTable(self._rows)
+        self._document: bytes | None = None
+        self._pages = {OPENAPI: self._openapi, **settings.pages}
         self._cache = AnswerCache()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -146,7 +149,7 @@ class RegistryApp:
 
     async def _answer(self, request: _Request) -> Answer:
         settings, method, scope = self._settings, request.method, request.scope
-        page = settings.pages.get(scope["raw_path"])
+        page = self._pages.get(scope["raw_path"])
         if page is not None and method in ("GET", "HEAD"):
             status, kind, body = page(request.accept)
             return make_answer(status, kind, body, scope["raw_path"].decode())
@@ -177,6 +180,13 @@ class RegistryApp:
         if method == "GET":
             self._cache.put(image, request.key(), answer, request.key_bytes())
         return answer
+
+    def _openapi(self, accept: bytes) -> tuple[int, bytes, bytes]:
+        if self._document is None:
+            from bowstring.registry.api.openapi import document
+
+            self._document = document(self._rows)
+        return 200, JSON, self._document
 
     async def _answer_body(self, route: Route, call: Call, request: _Request) -> Answer:
         """Answers a request with a body: from the image alone, if that is possible."""

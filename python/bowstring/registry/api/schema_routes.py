@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from bowstring.registry.api.call import FORBIDDEN, Call, Right, Route
+from bowstring.registry.api.call import (
+    DELETED,
+    FORBIDDEN,
+    FORMAT,
+    PAGE,
+    PREFIX,
+    REFERENCE_FORMAT,
+    SUBJECT,
+    Call,
+    Read,
+    Right,
+    Route,
+    flag,
+)
 from bowstring.registry.operations import schemas
 from bowstring.registry.operations.paging import page
 from bowstring.registry.qualified_subject import QualifiedSubject
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.web.http_error import HttpError
+from bowstring.web.openapi import Parameter
 
 
 def _list(image: RegistryImage, call: Call) -> Any:
@@ -130,13 +144,47 @@ def _kinds(image: RegistryImage, call: Call) -> Any:
 
 _ID = "/schemas/ids/{id}"
 _GUID = "/schemas/guids/{guid}"
+_LIST = (
+    *(PREFIX, DELETED),
+    flag("aliases", "Whether subjects that aliases stand for are listed, too."),
+    flag("latestOnly", "Whether only the latest versions are listed."),
+    Parameter("ruleType", "Only schemas with a rule of this type."),
+    *PAGE,
+)
+_MAX_ID = flag("fetchMaxId", "Whether the answer has the highest id of the context.")
+
+
+def _row(path: str, name: str, summary: str, read: Read, **options: Any) -> Route:
+    return Route("GET", path, name, summary, Right.READ, read, is_open=True, **options)
+
+
 ROUTES = (
-    Route("GET", "/schemas", Right.READ, _list, is_open=True),
-    Route("GET", "/schemas/types", Right.READ, _kinds, is_open=True),
-    Route("GET", _ID, Right.READ, _by_id, is_open=True),
-    Route("GET", f"{_ID}/schema", Right.READ, _text_by_id, is_open=True),
-    Route("GET", f"{_ID}/subjects", Right.READ, _subjects_of_id, is_open=True),
-    Route("GET", f"{_ID}/versions", Right.READ, _versions_of_id, is_open=True),
-    Route("GET", _GUID, Right.READ, _by_guid, is_open=True),
-    Route("GET", f"{_GUID}/ids", Right.READ, _ids_of_guid, is_open=True),
+    _row("/schemas", "listSchemas", "Lists versions of all subjects.", _list, query=_LIST, answer="Schemas"),
+    _row("/schemas/types", "listSchemaTypes", "Lists the types of schemas.", _kinds, answer="Texts"),
+    _row(
+        *(_ID, "getSchemaById", "Shows the schema with an id.", _by_id),
+        query=(SUBJECT, FORMAT, REFERENCE_FORMAT, _MAX_ID),
+        answer="SchemaById",
+    ),
+    _row(
+        *(f"{_ID}/schema", "getSchemaTextById", "Shows the text of the schema with an id.", _text_by_id),
+        query=(SUBJECT, FORMAT),
+        answer="Text",
+    ),
+    _row(
+        *(f"{_ID}/subjects", "listSubjectsOfId", "Lists the subjects that have a schema.", _subjects_of_id),
+        query=(SUBJECT, DELETED, *PAGE),
+        answer="Texts",
+    ),
+    _row(
+        *(f"{_ID}/versions", "listVersionsOfId", "Lists the versions that have a schema.", _versions_of_id),
+        query=(SUBJECT, DELETED, *PAGE),
+        answer="SubjectVersions",
+    ),
+    _row(
+        *(_GUID, "getSchemaByGuid", "Shows the schema with a guid.", _by_guid),
+        query=(FORMAT,),
+        answer="SchemaByGuid",
+    ),
+    _row(f"{_GUID}/ids", "listIdsOfGuid", "Lists the ids of a guid.", _ids_of_guid, answer="ContextIds"),
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from bowstring.registry.api.call import Call, Right, Route
+from bowstring.registry.api.call import PAGE, Call, Right, Route, flag
 from bowstring.registry.decision import Decision
 from bowstring.registry.operations import configs, contexts, modes
 from bowstring.registry.operations.paging import page
 from bowstring.registry.qualified_subject import context_of
 from bowstring.registry.registry_image import RegistryImage
+from bowstring.web.openapi import Parameter
 
 
 def _config(image: RegistryImage, call: Call) -> Any:
@@ -51,18 +52,61 @@ def _delete_context(image: RegistryImage, call: Call) -> Decision:
     return contexts.decide_delete_context(image, call.names["subject"])
 
 
-def _both(method: str, path: str, right: Right, **options: Any) -> tuple[Route, Route]:
+def _both(
+    method: str, path: str, name: str, summary: str, right: Right, **options: Any
+) -> tuple[Route, Route]:
     """Returns the route of the global setting, and the one of a subject's."""
-    return Route(method, path, right, **options), Route(method, f"{path}/{{subject}}", right, **options)
+    return (
+        Route(method, path, f"{name}Global", f"{summary} of all subjects.", right, **options),
+        Route(method, f"{path}/{{subject}}", name, f"{summary} of a subject.", right, **options),
+    )
 
 
+_SCOPE = (flag("defaultToGlobal", "Whether what applies is shown where a subject has none of its own."),)
 ROUTES = (
-    *_both("GET", "/config", Right.READ, read=_config),
-    *_both("PUT", "/config", Right.CONFIGURE, decide=_set_config, has_body=True),
-    *_both("DELETE", "/config", Right.CONFIGURE, decide=_delete_config),
-    *_both("GET", "/mode", Right.READ, read=_mode),
-    *_both("PUT", "/mode", Right.CONFIGURE, decide=_set_mode, has_body=True),
-    *_both("DELETE", "/mode", Right.CONFIGURE, decide=_delete_mode),
-    Route("GET", "/contexts", Right.READ, _contexts, is_open=True),
-    Route("DELETE", "/contexts/{subject}", Right.DELETE, decide=_delete_context, status=204),
+    *_both(
+        *("GET", "/config", "getConfig", "Shows the config", Right.READ),
+        read=_config,
+        query=_SCOPE,
+        answer="Config",
+    ),
+    *_both(
+        *("PUT", "/config", "setConfig", "Changes the config", Right.CONFIGURE),
+        decide=_set_config,
+        body="ConfigUpdate",
+        answer="ConfigUpdate",
+    ),
+    *_both(
+        *("DELETE", "/config", "deleteConfig", "Deletes the config", Right.CONFIGURE),
+        decide=_delete_config,
+        answer="Config",
+    ),
+    *_both(
+        *("GET", "/mode", "getMode", "Shows the mode", Right.READ), read=_mode, query=_SCOPE, answer="Mode"
+    ),
+    *_both(
+        *("PUT", "/mode", "setMode", "Changes the mode", Right.CONFIGURE),
+        decide=_set_mode,
+        query=(flag("force", "Whether IMPORT is set although there are schemas."),),
+        body="ModeUpdate",
+        answer="ModeUpdate",
+    ),
+    *_both(
+        *("DELETE", "/mode", "deleteMode", "Deletes the mode", Right.CONFIGURE),
+        decide=_delete_mode,
+        query=(flag("recursive", "Whether the modes of a context's subjects go, too."),),
+        answer="Mode",
+    ),
+    Route(
+        *("GET", "/contexts", "listContexts", "Lists the contexts.", Right.READ, _contexts),
+        query=(Parameter("contextPrefix", "Only those that begin so."), *PAGE),
+        answer="Texts",
+        is_open=True,
+    ),
+    Route(
+        *("DELETE", "/contexts/{subject}", "deleteContext", "Deletes a context without subjects."),
+        Right.DELETE,
+        decide=_delete_context,
+        status=204,
+    ),
 )

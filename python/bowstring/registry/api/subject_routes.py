@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from bowstring.registry.api.call import Call, Right, Route, require_readable
+from bowstring.registry.api.call import (
+    DELETED,
+    DELETED_ONLY,
+    FORMAT,
+    NORMALIZE,
+    PAGE,
+    PREFIX,
+    REFERENCE_FORMAT,
+    Call,
+    Right,
+    Route,
+    flag,
+    require_readable,
+)
 from bowstring.registry.decision import Decision
 from bowstring.registry.operations import compatibility, deletion, lookup, registration, subjects, versions
 from bowstring.registry.operations.paging import page
 from bowstring.registry.qualified_subject import WILDCARD
 from bowstring.registry.registry_image import RegistryImage
+from bowstring.web.openapi import Parameter
+
+_TEXT = {"type": "string"}
 
 
 def _list(image: RegistryImage, call: Call) -> Any:
@@ -138,17 +154,90 @@ def _check_subject(image: RegistryImage, call: Call) -> Any:
 
 _SUBJECT = "/subjects/{subject}"
 _VERSIONS = f"{_SUBJECT}/versions"
+_VERSION = f"{_VERSIONS}/{{version}}"
+_CHECK = (NORMALIZE, flag("verbose", "Whether the answer says why."))
+_PERMANENT = (flag("permanent", "Whether what is soft-deleted goes for good."),)
+_REGISTER = (NORMALIZE, FORMAT, flag("force", "Whether compatibility is not checked."))
+_NEGATIVE = flag("deletedAsNegative", "Whether soft-deleted ones count, too, with a minus.")
+_LATEST = (
+    Parameter("key", "Name of a property; may come several times.", {"type": "array", "items": _TEXT}),
+    Parameter("value", "Value of the property at the same place.", {"type": "array", "items": _TEXT}),
+    *(FORMAT, DELETED),
+)
 ROUTES = (
-    Route("GET", "/subjects", Right.READ, _list, is_open=True),
-    Route("POST", _SUBJECT, Right.READ, _look_up, has_body=True),
-    Route("DELETE", _SUBJECT, Right.DELETE, decide=_delete_subject),
-    Route("GET", f"{_SUBJECT}/metadata", Right.READ, _metadata),
-    Route("GET", _VERSIONS, Right.READ, _versions),
-    Route("POST", _VERSIONS, Right.WRITE, decide=_register, has_body=True, known=_known),
-    Route("GET", f"{_VERSIONS}/{{version}}", Right.READ, _version),
-    Route("DELETE", f"{_VERSIONS}/{{version}}", Right.DELETE, decide=_delete_version),
-    Route("GET", f"{_VERSIONS}/{{version}}/schema", Right.READ, _version_text),
-    Route("GET", f"{_VERSIONS}/{{version}}/referencedby", Right.READ, _referenced_by),
-    Route("POST", f"/compatibility{_VERSIONS}", Right.READ, _check_subject, has_body=True),
-    Route("POST", f"/compatibility{_VERSIONS}/{{version}}", Right.READ, _check_version, has_body=True),
+    Route(
+        *("GET", "/subjects", "listSubjects", "Lists the names of subjects.", Right.READ, _list),
+        query=(PREFIX, DELETED, DELETED_ONLY, *PAGE),
+        answer="Texts",
+        is_open=True,
+    ),
+    Route(
+        *("POST", _SUBJECT, "lookUpSchema", "Shows the version that has a schema.", Right.READ, _look_up),
+        query=(NORMALIZE, FORMAT, DELETED),
+        body="NewSchema",
+        answer="Schema",
+    ),
+    Route(
+        *("DELETE", _SUBJECT, "deleteSubject", "Deletes a subject.", Right.DELETE),
+        decide=_delete_subject,
+        query=_PERMANENT,
+        answer="Numbers",
+    ),
+    Route(
+        *("GET", f"{_SUBJECT}/metadata", "getLatestWithMetadata"),
+        *("Shows the latest version with some properties.", Right.READ, _metadata),
+        query=_LATEST,
+        answer="Schema",
+    ),
+    Route(
+        *("GET", _VERSIONS, "listVersions", "Lists the versions of a subject.", Right.READ, _versions),
+        query=(DELETED, DELETED_ONLY, _NEGATIVE, *PAGE),
+        answer="Numbers",
+    ),
+    Route(
+        *("POST", _VERSIONS, "registerSchema", "Registers a schema.", Right.WRITE),
+        decide=_register,
+        query=_REGISTER,
+        body="NewSchema",
+        answer="RegisteredSchema",
+        checks=True,
+        known=_known,
+    ),
+    Route(
+        *("GET", _VERSION, "getVersion", "Shows a version of a subject.", Right.READ, _version),
+        query=(FORMAT, REFERENCE_FORMAT, DELETED),
+        answer="Schema",
+    ),
+    Route(
+        *("DELETE", _VERSION, "deleteVersion", "Deletes a version of a subject.", Right.DELETE),
+        decide=_delete_version,
+        query=_PERMANENT,
+        answer="Number",
+    ),
+    Route(
+        *("GET", f"{_VERSION}/schema", "getSchemaOfVersion", "Shows the text of a version's schema."),
+        *(Right.READ, _version_text),
+        query=(FORMAT, REFERENCE_FORMAT, DELETED),
+        answer="Text",
+    ),
+    Route(
+        *("GET", f"{_VERSION}/referencedby", "getReferencedBy", "Lists the ids of schemas that refer to it."),
+        *(Right.READ, _referenced_by),
+        query=(DELETED, *PAGE),
+        answer="Numbers",
+    ),
+    Route(
+        *("POST", f"/compatibility{_VERSIONS}", "checkSubject", "Checks a schema against all versions."),
+        *(Right.READ, _check_subject),
+        query=_CHECK,
+        body="NewSchema",
+        answer="Check",
+    ),
+    Route(
+        *("POST", f"/compatibility{_VERSION}", "checkVersion", "Checks a schema against a version."),
+        *(Right.READ, _check_version),
+        query=_CHECK,
+        body="NewSchema",
+        answer="Check",
+    ),
 )

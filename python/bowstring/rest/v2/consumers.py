@@ -15,20 +15,19 @@ from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from bowstring.rest.answer import Answering, Receive
 from bowstring.rest.client_failure import bad_request
-from bowstring.rest.operation import Parameter
 from bowstring.rest.v2.consumed_values import answer_text
 from bowstring.rest.v2.consumer_instance import ConsumerInstance
 from bowstring.rest.v2.consumer_instances import ConsumerInstances
 from bowstring.rest.v2.consumer_settings import consumer_settings, read_limits
-from bowstring.rest.v2.media_types import FORMATS, PLAIN, embedded, record_type
+from bowstring.rest.v2.media_types import record_type
 from bowstring.rest.v2.v2_call import V2Call, V2Operations
 from bowstring.web.http_error import HttpError
 from bowstring.web.limits import DisconnectedError
+from bowstring.web.openapi import Parameter
 
-operations = V2Operations()
+operations = V2Operations((408, 409, 413, 415, 422))
 
 _INSTANCE = "/consumers/{group_name}/instances/{instance}"
-_MEDIA = (PLAIN,)
 OFFSET_MAX = (1 << 63) - 2
 PARTITIONS_MAX = 100_000
 
@@ -120,9 +119,8 @@ def _places(given: Iterable[Any]) -> list[TopicPartition]:
     "v2CreateConsumer",
     "Makes a consumer instance in a group.",
     body="V2CreateConsumerRequest",
-    body_media=_MEDIA,
+    needs_body=False,
     answer="V2CreateConsumerResponse",
-    media=_MEDIA,
 )
 async def create_consumer(call: V2Call) -> Answering:
     """Makes a consumer instance."""
@@ -149,7 +147,6 @@ async def delete_consumer(call: V2Call) -> Answering:
     "v2Subscribe",
     "Subscribes to topics, or to a pattern (RE2) of their whole names.",
     body="V2Subscription",
-    body_media=_MEDIA,
     status=204,
 )
 async def subscribe(call: V2Call) -> Answering:
@@ -187,7 +184,6 @@ async def subscribe(call: V2Call) -> Answering:
     "v2GetSubscription",
     "Lists the subscribed topics.",
     answer="V2Topics",
-    media=_MEDIA,
 )
 async def get_subscription(call: V2Call) -> Answering:
     """Lists the subscribed topics; of a pattern those that are assigned."""
@@ -222,7 +218,6 @@ async def unsubscribe(call: V2Call) -> Answering:
     "v2Assign",
     "Assigns partitions by hand.",
     body="V2TopicPartitions",
-    body_media=_MEDIA,
     status=204,
 )
 async def assign(call: V2Call) -> Answering:
@@ -247,7 +242,6 @@ async def assign(call: V2Call) -> Answering:
     "v2GetAssignments",
     "Lists the assigned partitions.",
     answer="V2TopicPartitions",
-    media=_MEDIA,
 )
 async def get_assignments(call: V2Call) -> Answering:
     """Lists the assigned partitions."""
@@ -269,7 +263,6 @@ async def get_assignments(call: V2Call) -> Answering:
         Parameter("max_bytes", "Bytes of keys and values at most.", {"type": "integer"}),
     ),
     answer="V2Records",
-    media=tuple(embedded(each) for each in FORMATS),
 )
 async def read_records(call: V2Call) -> Answering:
     """Reads records."""
@@ -314,8 +307,8 @@ async def _until_left(receive: Receive) -> None:
     "Commits offsets of records that were processed; without a body all that was read.",
     query=(Parameter("async", "true: the answer does not wait.", {"type": "string"}),),
     body="V2CommitRequest",
-    body_media=_MEDIA,
-    media=_MEDIA,
+    needs_body=False,
+    answer="V2Nothing",
 )
 async def commit_offsets(call: V2Call) -> Answering:
     """Commits offsets. The next record to read is the one behind an offset."""
@@ -339,7 +332,6 @@ async def commit_offsets(call: V2Call) -> Answering:
     "v2GetCommittedOffsets",
     "Shows the committed offsets of the partitions in the body.",
     answer="V2CommittedOffsets",
-    media=_MEDIA,
 )
 async def get_committed(call: V2Call) -> Answering:
     """Shows committed offsets."""
@@ -370,7 +362,6 @@ async def get_committed(call: V2Call) -> Answering:
     "v2Seek",
     "Moves to offsets, or to times.",
     body="V2SeekRequest",
-    body_media=_MEDIA,
     status=204,
 )
 async def seek(call: V2Call) -> Answering:
@@ -409,7 +400,6 @@ async def seek(call: V2Call) -> Answering:
     "v2SeekToBeginning",
     "Moves to the first offsets.",
     body="V2TopicPartitions",
-    body_media=_MEDIA,
     status=204,
 )
 async def seek_to_beginning(call: V2Call) -> Answering:
@@ -423,7 +413,6 @@ async def seek_to_beginning(call: V2Call) -> Answering:
     "v2SeekToEnd",
     "Moves behind the last records.",
     body="V2TopicPartitions",
-    body_media=_MEDIA,
     status=204,
 )
 async def seek_to_end(call: V2Call) -> Answering:

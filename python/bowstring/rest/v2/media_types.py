@@ -22,6 +22,12 @@ def embedded(format: str) -> str:
     return f"application/vnd.kafka.{format}.v2+json"
 
 
+ANSWERS = (PLAIN, JSON, *map(embedded, FORMATS))
+"""Types of answers; the header Accept chooses."""
+BODIES = (PLAIN, JSON)
+"""Types of bodies without records."""
+
+
 def format_of(media: str) -> str | None:
     """Returns the form of records that a type names; None if it names none."""
     found = _EMBEDDED.fullmatch(media)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from bowstring.clients.errors import BrokerError
 from bowstring.clients.records import PartitionInfo, TopicInfo, TopicPartition
 from bowstring.rest.answer import Answering
-from bowstring.rest.v2.media_types import PLAIN
 from bowstring.rest.v2.v2_call import V2Call, V2Operations
 from bowstring.web.http_error import HttpError
 
@@ -15,19 +14,22 @@ if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin
 
 operations = V2Operations()
-_MEDIA = (PLAIN,)
 
 
-@operations.add_v2(
-    "GET", "/", "v2Root", "Does nothing: says that the proxy serves.", answer="V2Empty", media=_MEDIA
-)
+@operations.add_v2("GET", "/", "v2Root", "Does nothing: says that the proxy serves.", answer="V2Empty")
 async def root(call: V2Call) -> Answering:
     """Answers with an empty object."""
     return call.json({})
 
 
 @operations.add_v2(
-    "POST", "/", "v2PostRoot", "Does nothing: says that the proxy serves.", answer="V2Empty", media=_MEDIA
+    "POST",
+    "/",
+    "v2PostRoot",
+    "Does nothing: says that the proxy serves.",
+    body="V2Texts",
+    needs_body=False,
+    answer="V2Empty",
 )
 async def post_root(call: V2Call) -> Answering:
     """Answers with an empty object."""
@@ -35,18 +37,14 @@ async def post_root(call: V2Call) -> Answering:
     return call.json({})
 
 
-@operations.add_v2(
-    "GET", "/brokers", "v2ListBrokers", "Lists the ids of the brokers.", answer="V2Brokers", media=_MEDIA
-)
+@operations.add_v2("GET", "/brokers", "v2ListBrokers", "Lists the ids of the brokers.", answer="V2Brokers")
 async def list_brokers(call: V2Call) -> Answering:
     """Lists the ids of the brokers."""
     found = await call.caller.admin(lambda admin: admin.describe_cluster())
     return call.json({"brokers": [each.id for each in found.brokers]})
 
 
-@operations.add_v2(
-    "GET", "/topics", "v2ListTopics", "Lists the names of the topics.", answer="V2Names", media=_MEDIA
-)
+@operations.add_v2("GET", "/topics", "v2ListTopics", "Lists the names of the topics.", answer="V2Names")
 async def list_topics(call: V2Call) -> Answering:
     """Lists the names of the topics, internal ones too."""
     found = await call.caller.admin(lambda admin: sorted(admin.topics(internal=True)))
@@ -59,7 +57,6 @@ async def list_topics(call: V2Call) -> Answering:
     "v2GetTopic",
     "Shows a topic, its configs and partitions.",
     answer="V2Topic",
-    media=_MEDIA,
 )
 async def get_topic(call: V2Call) -> Answering:
     """Shows a topic."""
@@ -85,7 +82,6 @@ async def get_topic(call: V2Call) -> Answering:
     "v2ListPartitions",
     "Lists partitions.",
     answer="V2Partitions",
-    media=_MEDIA,
 )
 async def list_partitions(call: V2Call) -> Answering:
     """Lists the partitions of a topic."""
@@ -99,7 +95,6 @@ async def list_partitions(call: V2Call) -> Answering:
     "v2GetPartition",
     "Shows a partition.",
     answer="V2Partition",
-    media=_MEDIA,
 )
 async def get_partition(call: V2Call) -> Answering:
     """Shows a partition."""
@@ -114,7 +109,6 @@ async def get_partition(call: V2Call) -> Answering:
     "v2GetOffsets",
     "Shows the first offset of a partition, and its end.",
     answer="V2PartitionOffsets",
-    media=_MEDIA,
 )
 async def get_offsets(call: V2Call) -> Answering:
     """Shows the first offset of a partition, and its end."""

@@ -8,7 +8,7 @@ from bowstring.clients.errors import ClientError
 from bowstring.rest.answer import Answering
 from bowstring.rest.records.schema_encoding import schemas_of
 from bowstring.rest.v2.deliveries import Deliveries, size_of
-from bowstring.rest.v2.media_types import FORMATS, PLAIN, SCHEMA_FORMATS, content_format, embedded
+from bowstring.rest.v2.media_types import FORMATS, SCHEMA_FORMATS, content_format, embedded
 from bowstring.rest.v2.produce_data import ProducedRecords, plain_records, schema_records
 from bowstring.rest.v2.v2_call import V2Call, V2Operations, v2_error
 from bowstring.web.http_error import HttpError
@@ -18,6 +18,7 @@ operations = V2Operations()
 RECORD_CODES = (40101, 40301, 50002, 50003)
 """Of records that fail: the last one says that a retry may help."""
 _FORMS = tuple(embedded(each) for each in FORMATS)
+_REFUSED: dict[int, str | None] = {401: "V2ProduceRefusal", 403: "V2ProduceRefusal"}
 
 
 @operations.add_v2(
@@ -29,7 +30,7 @@ _FORMS = tuple(embedded(each) for each in FORMATS)
     body="V2ProduceRequest",
     body_media=_FORMS,
     answer="V2ProduceResponse",
-    media=(PLAIN,),
+    also=_REFUSED,
 )
 async def produce(call: V2Call) -> Answering:
     """Produces records to a topic."""
@@ -44,7 +45,7 @@ async def produce(call: V2Call) -> Answering:
     body="V2ProduceRequest",
     body_media=_FORMS,
     answer="V2ProduceResponse",
-    media=(PLAIN,),
+    also=_REFUSED,
 )
 async def produce_to_partition(call: V2Call) -> Answering:
     """Produces records to a partition."""

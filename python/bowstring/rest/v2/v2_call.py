@@ -13,7 +13,7 @@ from bowstring.rest.answer import Answer, Answering
 from bowstring.rest.call import INT32_MAX, Call
 from bowstring.rest.client_failure import bad_request, http_error
 from bowstring.rest.operation import Handler, Operation, Operations
-from bowstring.rest.v2.media_types import PLAIN, answer_type, is_body_type
+from bowstring.rest.v2.media_types import ANSWERS, BODIES, PLAIN, answer_type, is_body_type
 from bowstring.web.http_error import HttpError
 from bowstring.web.limits import header, read_body
 
@@ -90,7 +90,15 @@ class V2Call:
 
 
 class V2Operations(Operations):
-    """Operations of a module of v2."""
+    """Operations of a module of v2.
+
+    Args:
+        errors: statuses that they have besides those of all operations.
+    """
+
+    def __init__(self, errors: tuple[int, ...] = ()):
+        super().__init__()
+        self._also: dict[int, str | None] = dict.fromkeys((406, *errors))
 
     def add_v2(
         self, method: str, path: str, name: str, summary: str, **more: Any
@@ -98,7 +106,9 @@ class V2Operations(Operations):
         """Returns a decorator that adds a handler as an operation; the arguments are those of Operation."""
 
         def decorate(handler: V2Handler) -> V2Handler:
-            self.append(Operation(method, path, name, summary, answering(handler), **more))
+            found: dict[str, Any] = {"media": ANSWERS, "error_media": ANSWERS, "body_media": BODIES, **more}
+            found["also"] = self._also | more.get("also", {})
+            self.append(Operation(method, path, name, summary, answering(handler), **found))
             return handler
 
         return decorate

@@ -13,7 +13,8 @@ from bowstring.protocol.acls import AclOperation, AclPermissionType, AclResource
 from bowstring.rest.answer import JSON, Answer, Answering
 from bowstring.rest.call import Call
 from bowstring.rest.client_failure import bad_request
-from bowstring.rest.operation import Operations, Parameter
+from bowstring.rest.operation import Operations
+from bowstring.web.openapi import Parameter
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin

@@ -204,6 +204,7 @@ class AlterTopicsData(Struct):
     "Changes configs of several topics; answers 207 with the topics that were refused, if any.",
     body="AlterTopicsConfigBatchRequestData",
     status=204,
+    also={207: "AlterTopicsFailures"},
 )
 async def alter_topics_configs(call: Call) -> Answering:
     """Changes configs of several topics; one refusal does not keep the others."""

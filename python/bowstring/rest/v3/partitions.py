@@ -9,9 +9,10 @@ from bowstring.rest.answer import Answering
 from bowstring.rest.call import Call
 from bowstring.rest.client_failure import bad_request, not_found
 from bowstring.rest.links import resource_name
-from bowstring.rest.operation import Operations, Parameter
+from bowstring.rest.operation import Operations
 from bowstring.rest.v3.topics import described
 from bowstring.web.http_error import HttpError
+from bowstring.web.openapi import Parameter
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin

@@ -9,12 +9,13 @@ from msgspec import Raw, Struct
 
 from bowstring.rest.answer import Answering
 from bowstring.rest.call import JSON_TYPES, Call
-from bowstring.rest.operation import Operations, Parameter
+from bowstring.rest.operation import Operations
 from bowstring.rest.records.produce_stream import ProduceStream
 from bowstring.rest.records.record_query import MEDIA, PARAMETERS, record_query
 from bowstring.rest.records.record_stream import RecordStream
 from bowstring.web.http_error import HttpError
 from bowstring.web.limits import header
+from bowstring.web.openapi import Parameter
 
 operations = Operations()
 
@@ -126,6 +127,7 @@ def _ids(entries: list[Raw], most: int) -> list[str]:
     "new records. Partitions come as they arrive; each has its records in order.",
     query=tuple(Parameter(name, summary) for name, summary in PARAMETERS.items()),
     media=tuple(MEDIA.values()),
+    also={406: None},
     streams=True,
 )
 async def read(call: Call) -> Answering:

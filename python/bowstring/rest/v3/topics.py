@@ -74,6 +74,7 @@ async def list_topics(call: Call) -> Answering:
     body="CreateTopicRequestData",
     answer="TopicData",
     status=201,
+    also={200: "TopicData"},
 )
 async def create_topic(call: Call) -> Answering:
     """Creates a topic."""
