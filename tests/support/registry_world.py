@@ -32,6 +32,7 @@ TARGET = StoreTarget("simulated:9092")
 GROUP, LOG, READING = "group", "log", "reading"
 REQUEST_TIMEOUT_S = 3.0
 TICK_S = 0.1
+RECORDS_OF_A_WRITE_MAX = 3
 
 
 class _Selector(selectors.DefaultSelector):
@@ -142,13 +143,16 @@ def note(token: str) -> Callable[[Image], Decision]:
 class PartitionLog:
     """One partition: it stores a batch of an idempotent producer once, and refuses earlier epochs (KIP-98)."""
 
-    def __init__(self) -> None:
+    def __init__(self, records_max: int) -> None:
+        self.records_max = records_max
         self.records: list[tuple[bytes, bytes | None]] = []
         self.schemas: dict[int, str] = {}
         self.producers: dict[int, tuple[int, int, int, int]] = {}  # epoch, first and next sequence, offset
 
     def append(self, append: Append) -> tuple[int, int]:
         """Returns an error code and the offset."""
+        if len(append.records) > self.records_max:
+            return Errors.MESSAGE_TOO_LARGE.code, -1
         known = self.producers.get(append.producer_id)
         if known is not None:
             epoch, first, after, offset = known
@@ -186,7 +190,7 @@ class World:
         self.rng = random.Random(seed)
         self.loop = loop
         self.coordinator = Shell(group_initial_rebalance_delay_ms=0)
-        self.log = PartitionLog()
+        self.log = PartitionLog(100 if seed % 3 else RECORDS_OF_A_WRITE_MAX)
         self.producer_id, self.epoch = 7, -1
         self.down: set[str] = set()
         self.lost_answers = 0.01

@@ -108,8 +108,9 @@ class _Batch:
     """Writes that were decided one after the other, each with the records of those before it in the image.
 
     Attributes:
-        writes: in order; those whose decision has no records or is an error, too, as it may follow from the
-            records of another.
+        writes: in order; the first has records. Those whose decision has none or is an error are here, too,
+            as it may follow from the records of another.
+        decided: how many of them have records.
         records: of all of them.
         added: for each record the version that it adds; None if it is another record.
         size: of the records, bytes.
@@ -117,23 +118,29 @@ class _Batch:
         end: every record is below this offset, once they are committed; 0 before.
     """
 
-    __slots__ = ("added", "end", "records", "size", "timestamp_ms", "writes")
+    __slots__ = ("added", "decided", "end", "records", "size", "timestamp_ms", "writes")
 
     def __init__(self) -> None:
         self.writes: list[_Write] = []
+        self.decided = 0
         self.records: list[TopicRecord] = []
         self.added: list[SchemaRecord | None] = []
         self.size = 0
         self.timestamp_ms = 0
         self.end = 0
 
-    def take(self, write: _Write, decision: Decision) -> None:
-        """Adds a write that is decided."""
+    def take(self, write: _Write, decision: Decision, bytes_max: int) -> bool:
+        """Adds a write that is decided; returns whether there is room for it. The first may have any size."""
+        size = sum(RECORD_BYTES + len(key) + len(value or b"") for key, value in decision.records)
+        if size and self.records and self.size + size > bytes_max:
+            return False
         write.answer = decision.answer
         self.writes.append(write)
+        self.decided += bool(decision.records)
         self.records += decision.records
         self.added += [decision.added] if decision.added is not None else [None] * len(decision.records)
-        self.size += sum(RECORD_BYTES + len(key) + len(value or b"") for key, value in decision.records)
+        self.size += size
+        return True
 
 
 class RegistryNode:
@@ -361,7 +368,7 @@ class RegistryNode:
         image, batch = self.image, _Batch()
         supposed: list[Supposed] = []
         try:
-            while self._waiting and batch.size < self._batch_bytes_max and self._connections.now() <= until:
+            while self._waiting and self._connections.now() <= until:
                 write = self._waiting.popleft()
                 if write.future.done():
                     continue  # its caller is gone
@@ -375,7 +382,9 @@ class RegistryNode:
                     write.answer = decision.answer
                     write.settle()
                     continue
-                batch.take(write, decision)
+                if not batch.take(write, decision, self._batch_bytes_max):
+                    self._waiting.appendleft(write)
+                    break
                 if decision.records:
                     found = None if decision.added is None else image.suppose(decision.added)
                     if found is None:
@@ -464,11 +473,14 @@ class RegistryNode:
     def _refused_batch(self, error: ClientError) -> None:
         """Fails the write that the broker refuses; several that are too large together are decided again."""
         batch = self._writing
-        if batch is None or len(batch.writes) == 1 or getattr(error, "name", "") not in TOO_LARGE:
+        if batch is None or getattr(error, "name", "") not in TOO_LARGE:
             self._fail_writing(_refused_error(error))
             return
-        self._batch_bytes_max = max(1, batch.size // 2)
         self._writing = None
+        if batch.decided == 1:
+            _fail(batch.writes[0], _refused_error(error))
+        else:
+            self._batch_bytes_max = batch.size // 2
         self._wait_again(batch)
 
     def _apply_batch(self, batch: _Batch, base_offset: int) -> None:

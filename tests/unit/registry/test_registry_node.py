@@ -187,7 +187,7 @@ def test_writes_that_are_too_large_together_are_not_refused(broker):
         found = await asyncio.gather(
             *(register(node, f"s{k}", f"{k}" * size) for k, size in enumerate(sizes)), return_exceptions=True
         )
-        assert [isinstance(each, RegistryError) for each in found] == [size == 5000 for size in sizes]
+        assert [isinstance(each, RegistryError) for each in found] == [size == 5000 for size in sizes], found
         assert sorted(each for each in found if isinstance(each, int)) == [1, 2, 3, 4, 5, 6, 7]
         await node.stop()
 
