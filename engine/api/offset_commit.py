@@ -4,10 +4,11 @@ Versions: 2-4 a retention time; 6 leader epochs; 7 static members; 9 member epoc
 topic ids instead of names.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from bowstring._native.protocol.commit_requests import decode_commit, encode_commit_answer
 from bowstring.engine.api.denials import denied_among, names_of
 from bowstring.engine.api.partition_answers import Answers
 from bowstring.engine.api.request_context import request_context
@@ -26,6 +27,7 @@ from bowstring.protocol.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
+    from bowstring._native.server.control_request import ControlRequest
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.metadata.image import ClusterImage, Metadata
     from bowstring.engine.requests.request import Request
@@ -37,6 +39,34 @@ _AT_ONCE = 500
 # Minimum size of the record of one committed offset, beyond group, topic and metadata.
 _RECORD_MIN_BYTES = 40
 _TOO_MUCH = append_error_of_group(Errors.MESSAGE_TOO_LARGE)
+
+
+def gather(
+    message: "ControlRequest",
+    reply: Callable[[bytes], None],
+    *,
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
+) -> bool:
+    """Takes a commit that has no error and only writes offsets, the usual case; False: call `handle`."""
+    request = decode_commit(message.api_version, message.body)
+    if request is None:
+        return False
+    image, by_id = metadata.image, message.api_version >= _TOPIC_ID_VERSION
+    for topic in request.topics:
+        found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
+        if found is None or not 0 <= topic.highest < len(found.partitions):
+            return False
+        topic.name, topic.topic_id = found.name, found.id
+    correlation_id = message.correlation_id
+    return groups.gather_commit(
+        request, lambda error: reply(encode_commit_answer(request, correlation_id, error.code))
+    )
+
+
+def write(*, groups: "GroupCoordinatorService") -> None:
+    """Writes the commits that were gathered, and answers them when they are committed."""
+    groups.write_gathered()
 
 
 async def handle(

@@ -70,6 +70,8 @@ class ServedApi(NamedTuple):
         is_accepted_in_envelope: Controllers accept it inside Envelope although these brokers answer it:
             Kafka's brokers send it on.
         at_once: The module's `at_once` answers what waits for nothing, without a task of its own.
+        gathers: The module's `gather` takes small requests of one pass of the control loop, without tasks;
+            its `write` writes and answers them together at the end.
         never_guessed: After a bug the connection is closed: an error that is made up would mislead clients.
         refused: Where the answer has the error when the whole request is refused; empty: in its error code.
         refused_with: Fields of that answer with a value other than their default.
@@ -83,6 +85,7 @@ class ServedApi(NamedTuple):
     controller_needs: tuple[Requirement, ...] | None = None
     is_accepted_in_envelope: bool = False
     at_once: bool = False
+    gathers: bool = False
     never_guessed: bool = False
     refused: tuple[Part, ...] = ()
     refused_with: tuple[tuple[str, object], ...] = ()
@@ -183,6 +186,7 @@ _ROWS: Final = (
         ApiKeys.OFFSET_COMMIT,
         needs=(*_JOIN_GROUP, for_each(on_topics(_READ, "topics.name", "topics.topic_id"))),
         broker="offset_commit",
+        gathers=True,
         refused=_COMMITTED_PARTS,
     ),
     ServedApi(

@@ -8,6 +8,7 @@ scanned without the GIL and decoded while the handler iterates over them. Answer
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from bowstring._native.protocol.message_steps import Encoding, TooLargeError
@@ -92,6 +93,8 @@ class Dispatcher(RequestHandlers):
         self._advertised = advertised
         self._looking_over: ThreadPoolExecutor | None = None
         self._running: set[asyncio.Task[None]] = set()
+        # what writes the requests that were gathered in this pass, by API key
+        self._gathered: dict[int, Callable[[], None]] = {}
         self._slow_batches: SlowBatches | None = None
         self._checks: TransactionChecks | None = None
         self._schema_checks: SchemaChecks | None = None
@@ -126,6 +129,9 @@ class Dispatcher(RequestHandlers):
                 self.take_up(item)
             except Exception:
                 self._drop(item)
+        gathered, self._gathered = self._gathered, {}
+        for write in gathered.values():
+            self._try(write)
         self._try(self._begin_slow_batches)
         self._try(self._log_events)
         self._try(self._take_replica_events)
@@ -151,7 +157,7 @@ class Dispatcher(RequestHandlers):
             self.authentication.take(item)
             if item.api_key in API_VERSIONS:  # not a certificate
                 self._count(item, failed=False)
-        elif not self._answer_at_once(item):
+        elif not self._gather(item) and not self._answer_at_once(item):
             self._spawn(self._answer(item))
 
     def _drop(self, item: ControlRequest | SlowBatch) -> None:
@@ -243,6 +249,24 @@ class Dispatcher(RequestHandlers):
         return await self._schema_checks.resolve(slow)
 
     # ------------------------------------------------------------ one request
+
+    def _gather(self, message: ControlRequest) -> bool:
+        """Takes a request together with others of this pass; permissions and quotas are for `_answer`."""
+        key = message.api_key
+        gathers = self._gathers.get(key)
+        if gathers is None or message.body_bytes >= _LAZY_BYTES or self._authorizer.is_on:
+            return False
+        if self.throttle is not None and self.throttle.limits_time(key):
+            return False
+        gather, write = gathers
+        if not gather(message, partial(self._reply, message)):
+            return False
+        self._gathered[key] = write
+        return True
+
+    def _reply(self, message: ControlRequest, payload: bytes) -> None:
+        self._plane.reply(message.connection_id, message.slot, payload)
+        self._count(message, failed=False)
 
     def _answer_at_once(self, message: ControlRequest) -> bool:
         """Answers a request that waits for nothing, without a task, which would cost more than the answer."""

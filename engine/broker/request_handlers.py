@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from bowstring._native.server.control_request import ControlRequest
 from bowstring.engine import event_log
 from bowstring.engine.api.permissions import Requirement
 from bowstring.engine.api.request_refusals import refusal
@@ -26,6 +27,10 @@ from bowstring.protocol.schema import Response
 
 AtOnce = Callable[[Any, str, str], Response | None]
 """Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error."""
+
+
+Gather = Callable[[ControlRequest, Callable[[bytes], None]], bool]
+"""Takes a request, whose answer it passes on later; False: it has to be handled by itself."""
 
 
 class RequestHandlers:
@@ -58,6 +63,8 @@ class RequestHandlers:
         self._time_slices = time_slices
         self._handlers: dict[int, Handler] = {}
         self._at_once: dict[int, AtOnce | None] = {}
+        # with what writes those that were taken, at the end of the pass
+        self._gathers: dict[int, tuple[Gather, Callable[[], None]]] = {}
         self._needs: dict[int, tuple[Requirement, ...]] = {}
 
     def handler(self, key: int) -> Handler:
@@ -66,6 +73,8 @@ class RequestHandlers:
         if handler is None:
             module = import_module(f"bowstring.engine.api.{self._modules[key]}")
             self._at_once[key] = bound(module.at_once, self._part) if TABLE[key].at_once else None
+            if TABLE[key].gathers:
+                self._gathers[key] = bound(module.gather, self._part), bound(module.write, self._part)
             handler = self._handlers[key] = self._checking(key, bound(module.handle, self._part))
         return handler
 

@@ -1,7 +1,7 @@
 """Holds a shard with its log, and the answers that wait for the log's high watermark."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from bowstring._native.log.partition_log import PartitionLog
@@ -34,13 +34,19 @@ class Shard(Protocol):
 S = TypeVar("S", bound=Shard)
 
 
+class WrittenTogether(NamedTuple):
+    """Requests whose records are one batch, which was written. `end` answers them: NONE: it is committed."""
+
+    end: Callable[[Error], None]
+
+
 class Waiting(NamedTuple):
-    """An append id or an answer that waits until the high watermark has reached an offset."""
+    """An append id, an answer or a batch that waits until the high watermark has reached an offset."""
 
     offset: int
     # on the loop's clock; None: for ever
     deadline_ms: int | None
-    item: int | Respond
+    item: int | Respond | WrittenTogether
 
 
 class HostedShard(Generic[S]):

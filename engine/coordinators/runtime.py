@@ -18,7 +18,7 @@ from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch
 from bowstring.engine import background, event_log
 from bowstring.engine.coordinators.effects import AppendMarker, AppendRecords, Note, Record, Respond
-from bowstring.engine.coordinators.hosted import HostedShard, S, Waiting
+from bowstring.engine.coordinators.hosted import HostedShard, S, Waiting, WrittenTogether
 from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.engine.coordinators.partitioning import coordinator_partition
 from bowstring.protocol.errors import Error, Errors, KafkaError
@@ -298,7 +298,10 @@ class CoordinatorRuntime(Generic[S]):
         hosted.waiting.clear()
         hosted.effects.clear()
         for item in items:
-            if isinstance(item, Respond):
+            if isinstance(item, WrittenTogether):
+                with self._guarded(partition):
+                    item.end(Errors.NOT_COORDINATOR)
+            elif isinstance(item, Respond):
                 if self.answers_wait:  # its result may not be durable
                     refuse_request(item, Errors.NOT_COORDINATOR)
                 else:
@@ -569,11 +572,8 @@ class CoordinatorRuntime(Generic[S]):
         base_offset = hosted.log.log_end_offset
         most_bytes = self.max_batch_bytes
         for batch in self._encoded(effect, most_bytes):
-            error = self._write(hosted, batch, effect, most_bytes)
-            hosted.end_offset = hosted.log.log_end_offset
+            error = self._write(hosted, batch, most_bytes, **_options(effect))
             if error:
-                if hosted.log.failed:
-                    asyncio.get_running_loop().call_soon(self._unload, hosted, hosted.log)
                 self._failed(hosted, effect.append_id, error)
                 return
         hosted.shard.append_written(effect.append_id, base_offset)
@@ -632,15 +632,17 @@ class CoordinatorRuntime(Generic[S]):
         overrides = self._metadata.image.topic_configs(self.topic.name)
         return int(self._configs.topic_value("max.message.bytes", overrides))
 
-    def _write(
-        self, hosted: HostedShard[S], batch: bytes, effect: AppendRecords | AppendMarker, most_bytes: int
-    ) -> Error:
-        """Writes like a producer with acks=all."""
-        options: dict[str, int] = {}
-        if isinstance(effect, AppendMarker):
-            options["transaction_version"] = effect.version
-        elif effect.producer is not None:
-            options["verification"] = effect.producer.verification
+    def _write(self, hosted: HostedShard[S], batch: bytes, most_bytes: int, **options: int) -> Error:
+        """Writes like a producer with acks=all, and notes the log's end. Unloads a shard whose log fails, a
+        little later.
+        """
+        error = self._appended(hosted, batch, most_bytes, **options)
+        hosted.end_offset = hosted.log.log_end_offset
+        if error and hosted.log.failed:
+            asyncio.get_running_loop().call_soon(self._unload, hosted, hosted.log)
+        return error
+
+    def _appended(self, hosted: HostedShard[S], batch: bytes, most_bytes: int, **options: int) -> Error:
         if len(batch) > most_bytes:
             return Errors.MESSAGE_TOO_LARGE
         try:
@@ -665,7 +667,7 @@ class CoordinatorRuntime(Generic[S]):
 
     # ------------------------------------------------------------ the high watermark
 
-    def _wait(self, hosted: HostedShard[S], item: int | Respond) -> None:
+    def _wait(self, hosted: HostedShard[S], item: int | Respond | WrittenTogether) -> None:
         hosted.waiting.append(Waiting(hosted.end_offset, self._deadline_ms(), item))
         if len(hosted.waiting) == 1 and not self._plane.watch(
             self.topic.name, hosted.partition, hosted.end_offset
@@ -713,8 +715,17 @@ class CoordinatorRuntime(Generic[S]):
             with self._guarded(partition):
                 if isinstance(item, Respond):
                     answer_request(item)
+                elif isinstance(item, WrittenTogether):
+                    item.end(Errors.NONE)
                 else:
                     self._carry(hosted, hosted.shard.append_finished(item, Errors.NONE, wall_ms()))
+
+
+def _options(effect: AppendRecords | AppendMarker) -> dict[str, int]:
+    """Returns what `DataPlane.append` must know of an effect beside its batch."""
+    if isinstance(effect, AppendMarker):
+        return {"transaction_version": effect.version}
+    return {} if effect.producer is None else {"verification": effect.producer.verification}
 
 
 def refuse_request(effect: Respond, error: Error) -> None:

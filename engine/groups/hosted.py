@@ -1,10 +1,17 @@
 """Holds a shard of groups with its log, and its timers."""
 
+from collections.abc import Callable
+
 from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.protocol.commit_requests import CommitRequest
 from bowstring.engine.coordinators.hosted import HostedShard
 from bowstring.engine.groups.effects import TimerKey
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.timers import TimerQueue
+from bowstring.protocol.errors import Error
+
+AnswerCommit = Callable[[Error], None]
+GatheredCommit = tuple[CommitRequest, AnswerCommit]
 
 
 class HostedGroups(HostedShard[GroupShard]):
@@ -13,12 +20,14 @@ class HostedGroups(HostedShard[GroupShard]):
     Attributes:
         deleted_topics: Names and ids of topics that were deleted while the log was read.
         timers: On the loop's clock, in ms.
+        commits: Those that are written at the end of this pass of the control loop.
     """
 
     def __init__(self, partition: int, shard: GroupShard, log: PartitionLog, leader_epoch: int) -> None:
         super().__init__(partition, shard, log, leader_epoch)
         self.deleted_topics: list[tuple[str, bytes]] = []
         self.timers: TimerQueue[TimerKey] = TimerQueue()
+        self.commits: list[GatheredCommit] = []
 
     def due_ms(self) -> int | None:
         """Returns when a timer fires or a wait ends, or a time before that; None when there is neither."""

@@ -8,12 +8,15 @@ import asyncio
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from bowstring._native.log.partition_log import PartitionLog
+from bowstring._native.protocol.commit_requests import CommitRequest, commit_rows
+from bowstring._native.record.encode import encode_batch
 from bowstring.engine import event_log
 from bowstring.engine.coordinators.effects import Respond
-from bowstring.engine.coordinators.hosted import HostedShard
+from bowstring.engine.coordinators.hosted import HostedShard, WrittenTogether
 from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.engine.coordinators.runtime import (
     REPLAYED_AT_ONCE_BYTES,
@@ -33,7 +36,7 @@ from bowstring.engine.groups.effects import (
     SetTimer,
     TimerKey,
 )
-from bowstring.engine.groups.hosted import HostedGroups
+from bowstring.engine.groups.hosted import AnswerCommit, GatheredCommit, HostedGroups
 from bowstring.engine.groups.log_replay import READ_BYTES, replay_log
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.shard import GroupShard
@@ -113,6 +116,8 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         self._due: TimerQueue[int] = TimerQueue()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0
+        # those with commits that `write_gathered` writes
+        self._gathering: list[HostedGroups] = []
 
     # ------------------------------------------------------------ life
 
@@ -163,6 +168,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         )
 
     def _resign(self, partition: int) -> None:
+        self.write_gathered()
         super()._resign(partition)
         self._due.cancel(partition)
         self._arm()
@@ -188,6 +194,8 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
 
     def ask_partition(self, partition: int, event: Event) -> Awaitable[Any]:
         """Like `ask`, for answers of a shard about several groups."""
+        if self._gathering:
+            self.write_gathered()
         hosted = self._loaded(partition)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._carry(hosted, event(hosted.shard, answer, wall_ms()))
@@ -212,6 +220,60 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         # Later than before, so the alarm that is set rings early enough.
         timers.set(timer, self._steady_ms() + kept.session_timeout_ms)
         return kept.response
+
+    def gather_commit(self, request: CommitRequest, answer: AnswerCommit) -> bool:
+        """Takes an OffsetCommit that needs no more than its records. Those of one pass of the control loop
+        are written together, by `write_gathered` at its end. False: `ask` instead.
+
+        Args:
+            answer: Called once, with the error of all its partitions.
+        """
+        hosted = self._hosted.get(self.partition_of(request.group_id))
+        if hosted is None or hosted.shard.loading or hosted.is_carrying or not self._leads(hosted):
+            return False
+        groups = _groups(hosted)
+        kept = hosted.shard.may_commit(request)
+        if kept is None:
+            return False
+        if kept.session_timeout_ms:
+            timer = session_timer(request.group_id, request.member_id)
+            groups.timers.set(timer, self._steady_ms() + kept.session_timeout_ms)
+        if not groups.commits:
+            self._gathering.append(groups)
+        groups.commits.append((request, answer))
+        return True
+
+    def write_gathered(self) -> None:
+        """Writes the commits that were gathered, one batch for each partition of ``__consumer_offsets``."""
+        gathering, self._gathering = self._gathering, []
+        for hosted in gathering:
+            commits, hosted.commits = hosted.commits, []
+            self._write_commits(hosted, commits)
+            self._schedule(hosted)
+
+    def _write_commits(self, hosted: HostedGroups, commits: list[GatheredCommit]) -> None:
+        requests = [request for request, _ in commits]
+        now_ms, most_bytes = wall_ms(), self.max_batch_bytes
+        try:
+            batch = encode_batch(commit_rows(requests, now_ms))
+            if len(batch) > most_bytes and len(commits) > 1:
+                half = len(commits) // 2
+                self._write_commits(hosted, commits[:half])
+                self._write_commits(hosted, commits[half:])
+                return
+            base_offset = hosted.log.log_end_offset
+            error = self._write(hosted, batch, most_bytes)
+            if not error:
+                hosted.shard.committed(requests, now_ms, base_offset)
+        except Exception:
+            self._tell_bug(partition=f"{self.topic.name}-{hosted.partition}")
+            error = Errors.UNKNOWN_SERVER_ERROR
+        together = WrittenTogether(partial(_answer_commits, commits))
+        if error or (hosted.log.high_watermark >= hosted.end_offset and not hosted.waiting):
+            together.end(error)
+            return
+        self._wait(hosted, together)
+        self._when_durable(hosted)
 
     def begin_verification(self, group_id: str, producer_id: int, epoch: int, *, adds: bool) -> int:
         """Returns the token with which a producer may begin a transaction in the group's partition once its
@@ -347,6 +409,9 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             item = hosted.waiting.popleft().item
             if isinstance(item, Respond):
                 refuse_request(item, append_error_of_group(Errors.REQUEST_TIMED_OUT))
+            elif isinstance(item, WrittenTogether):
+                with self._guarded(hosted.partition):
+                    item.end(Errors.REQUEST_TIMED_OUT)
             else:
                 self._failed(hosted, item, Errors.REQUEST_TIMED_OUT)
 
@@ -412,6 +477,15 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             with self._guarded(hosted.partition):
                 self._carry(hosted, hosted.shard.expire(now_ms))
             await asyncio.sleep(0)
+
+
+def _answer_commits(commits: list[GatheredCommit], error: Error) -> None:
+    """Answers all, also when one cannot be answered."""
+    for _, answer in commits:
+        try:
+            answer(append_error_of_group(error))
+        except Exception:
+            event_log.error("bug: a commit could not be answered; report the traceback", traceback=True)
 
 
 def _groups(hosted: HostedShard[GroupShard]) -> HostedGroups:

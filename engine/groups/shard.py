@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
+from bowstring._native.protocol.commit_requests import CommitRequest, put_commits
 from bowstring.engine.groups import administration
 from bowstring.engine.groups.classic import join, membership, rebalance, sync
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
@@ -17,14 +18,14 @@ from bowstring.engine.groups.effects import Effect, TimerKey
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.offsets import requests as offset_requests
 from bowstring.engine.groups.offsets import transactional as transactional_offsets
-from bowstring.engine.groups.offsets.store import OffsetStore
+from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetStore
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.groups.share import description as share_description
 from bowstring.engine.groups.share import heartbeat as share_heartbeat
 from bowstring.engine.groups.share import membership as share_membership
 from bowstring.engine.groups.share import state_changes
 from bowstring.engine.groups.share.group import ShareGroup
-from bowstring.engine.groups.state import RequestContext, ShardState
+from bowstring.engine.groups.state import KeptAlive, RequestContext, ShardState
 from bowstring.engine.groups.streams import describe as streams_description
 from bowstring.engine.groups.streams import heartbeat as streams_heartbeat
 from bowstring.engine.groups.streams import membership as streams_membership
@@ -278,6 +279,16 @@ class GroupShard:
         """
         offset_requests.commit(self.state, request, context, token, now_ms)
         return self.state.take_effects()
+
+    def may_commit(self, request: CommitRequest) -> KeptAlive | None:
+        """Returns what becomes of an OffsetCommit that has no error and needs no more than its records; None:
+        `commit_offsets` must handle it. `committed` follows.
+        """
+        return offset_requests.may_commit(self.state, request)
+
+    def committed(self, requests: list[CommitRequest], now_ms: int, base_offset: int) -> None:
+        """Reports that the records of commits are in the log, in one batch from `base_offset` on."""
+        put_commits(requests, now_ms, base_offset, self.state.offsets.partitions, CommittedOffset, NO_EXPIRY)
 
     def commit_transactional_offsets(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
+from bowstring._native.protocol.commit_requests import CommitRequest
 from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
@@ -14,7 +15,7 @@ from bowstring.engine.groups.classic.rebalance import restart_session
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.offsets.collected import CollectedOffsets
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetKey
-from bowstring.engine.groups.state import RequestContext, ShardState
+from bowstring.engine.groups.state import KeptAlive, RequestContext, ShardState
 from bowstring.protocol.errors import Error, Errors
 from bowstring.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -41,6 +42,7 @@ NO_RETENTION_TIME = -1
 NO_OFFSET = -1
 _LATEST_MS: Final = (1 << 63) - 1
 """The latest time that a record can hold."""
+_NO_SESSION: Final = KeptAlive(0, None)
 
 
 # ---- OffsetCommit
@@ -105,6 +107,25 @@ def _check_commit(
     if not error and isinstance(group, ClassicGroup) and not group.is_empty:
         restart_session(state, group, group.members[request.member_id])
     return error
+
+
+def may_commit(state: ShardState, request: CommitRequest) -> KeptAlive | None:
+    """Returns the session that a commit restarts (0: none), when it has no error, all of it can be written,
+    and its group exists; otherwise None.
+    """
+    group = state.groups.get(request.group_id)
+    if group is None:
+        return None
+    member_id, generation = request.member_id, request.generation
+    if (
+        group.check_offset_commit(member_id, request.instance_id, generation, api_version=request.version)
+        or group.partition_check(member_id, generation) is not None
+        or any(topic.longest > state.config.offset_metadata_max_bytes for topic in request.topics)
+    ):
+        return None
+    if isinstance(group, ClassicGroup) and not group.is_empty:
+        return KeptAlive(group.members[member_id].session_timeout_ms, None)
+    return _NO_SESSION
 
 
 def first_error(errors: Iterable[Error]) -> Error:
