@@ -30,7 +30,7 @@ cdef dict counters_of(Plane *plane):
     cdef Reactor *r
     cdef ApiCounters produce, fetch
     cdef int64_t connections = 0, accepted = 0, received = 0, sent = 0, sessions = 0, timers = 0
-    cdef int64_t session_bytes = 0, handshakes = 0, resumed = 0, failures = 0
+    cdef int64_t session_bytes = 0, handshakes = 0, resumed = 0, failures = 0, deferred = 0, deferred_bytes = 0
     memset(&produce, 0, sizeof(produce))
     memset(&fetch, 0, sizeof(fetch))
     for i in range(plane.reactor_count):
@@ -45,6 +45,8 @@ cdef dict counters_of(Plane *plane):
         handshakes += load_i64(&r.tls_handshakes)
         resumed += load_i64(&r.tls_resumed)
         failures += load_i64(&r.tls_failures)
+        deferred += load_i64(&r.deferred_batches)
+        deferred_bytes += load_i64(&r.deferred_bytes)
         _add_counters(&produce, &r.produce)
         _add_counters(&fetch, &r.fetch)
     return {
@@ -61,6 +63,7 @@ cdef dict counters_of(Plane *plane):
             "waiting_bytes": load_i64(&plane.slow_waiting_bytes), "working_bytes": load_i64(&plane.slow_working_bytes),
             "parked_connections": load_i32(&plane.slow_parked),
         },
+        "deferred_batches": {"batches": deferred, "waiting_bytes": deferred_bytes},
         "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
     }
 

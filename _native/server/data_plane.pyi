@@ -41,6 +41,12 @@ class SlowBatchCounters(TypedDict):
     parked_connections: int
 
 @type_check_only
+class DeferredCounters(TypedDict):
+    # batches that later passes have appended so far, or will, and bytes of those that wait
+    batches: int
+    waiting_bytes: int
+
+@type_check_only
 class Counters(TypedDict):
     connections: int
     accepted: int
@@ -55,6 +61,7 @@ class Counters(TypedDict):
     storage: StorageCounters
     tls: TlsCounters
     slow_batches: SlowBatchCounters
+    deferred_batches: DeferredCounters
     produce: ApiCounters
     fetch: ApiCounters
 

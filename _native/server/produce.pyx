@@ -42,6 +42,8 @@ from bowstring._native.server.connection cimport (
     connection_answer, connection_answer_bytes, connection_condemn, connection_end, connection_find, connection_hold,
     connection_mute)
 from bowstring._native.server.counters cimport count_request
+from bowstring._native.server.deferred_batches cimport (
+    SLICE_NS, deferred_next, deferred_take, deferred_wanted)
 from bowstring._native.server.id_table cimport id_add, id_remove
 from bowstring._native.server.produce_reader cimport (
     ProduceReader, next_part, next_topic, produce_reader_begin, topic_of)
@@ -298,7 +300,14 @@ cdef int16_t admit(Reactor *r, ProduceRequest *request, ProducePart *part, Topic
             part.partition = NULL
             return REQUEST_TIMED_OUT
         return 0
-    return 0 if enqueue(r, p, part) else REQUEST_TIMED_OUT
+    return 0 if enqueue_or_defer(r, p, part) else REQUEST_TIMED_OUT
+
+
+cdef bint enqueue_or_defer(Reactor *r, Partition *p, ProducePart *part) noexcept nogil:
+    """Adds a checked batch to those of this pass, or of a later one; False when memory ran out."""
+    if deferred_wanted(r, part) and enlist(r, part.request) and deferred_take(r, part):
+        return True
+    return enqueue(r, p, part)
 
 
 cdef bint verify_needed(Reactor *r, ProducePart *part) noexcept nogil:
@@ -345,14 +354,35 @@ cdef bint enqueue(Reactor *r, Partition *p, ProducePart *part) noexcept nogil:
 
 cdef void produce_flush(Reactor *r) noexcept nogil:
     """Writes all batches gathered in this pass, one log_append per partition, and answers finished requests."""
+    flush_dirty(r)
+    if r.commits != NULL:
+        commits_begin(r)
+        release_commits(r)
+
+
+cdef void flush_dirty(Reactor *r) noexcept nogil:
     cdef int32_t i
     for i in range(r.dirty_count):
         flush_partition(r, r.dirty[i])
     r.dirty_count = 0
     r.pending_bytes = 0
-    if r.commits != NULL:
-        commits_begin(r)
-        release_commits(r)
+
+
+cdef void produce_continue(Reactor *r) noexcept nogil:
+    """Appends deferred batches, for SLICE_NS."""
+    cdef int64_t until_ns = monotonic_ns() + SLICE_NS
+    cdef ProducePart *part
+    cdef int16_t error
+    while monotonic_ns() < until_ns:
+        error = deferred_next(r, &part)
+        if part == NULL:
+            break
+        if error == 0 and not enqueue(r, part.partition, part):
+            error = REQUEST_TIMED_OUT
+        if error != 0:
+            part.error = error
+            answer_or_wait(r, part.partition, part)
+        flush_dirty(r)
 
 
 cdef bint entries_reserve(Reactor *r, int32_t n) noexcept nogil:
@@ -531,7 +561,7 @@ cdef void produce_slow_batch_done(Reactor *r, ProducePart *part) noexcept nogil:
         part.error = UNKNOWN_TOPIC_OR_PARTITION
     if part.error == 0 and not p.is_leader:
         part.error = NOT_LEADER_OR_FOLLOWER
-    if part.error == 0 and enqueue(r, p, part):
+    if part.error == 0 and enqueue_or_defer(r, p, part):
         return
     if part.error == 0:
         part.error = REQUEST_TIMED_OUT

@@ -30,7 +30,8 @@ cdef struct ProducePart:
     int64_t required_offset         # high watermark at which the part is answered
     int32_t leader_epoch            # in which it was appended, for acks=all
     int64_t log_start_offset
-    uint8_t *owned                  # memory of a slow batch, freed once it is in the log
+    uint8_t *owned                  # memory of a slow or deferred batch, freed once it is in the log
+    int8_t uncounted                # `owned` is not part of Plane.slow_working_bytes
     int8_t verifying                # the control thread verifies its transaction with the coordinator
     AppendEntry entry
 

@@ -48,7 +48,7 @@ from bowstring._native.server.plane_types cimport Plane
 from bowstring._native.server.produce_types cimport ProducePart
 from bowstring._native.server.reactor_types cimport SESSION_BUCKETS, Reactor, Timer
 from bowstring._native.server.produce cimport (
-    produce_abandon, produce_acknowledged, produce_flush, produce_slow_batch_done, produce_timed_out)
+    produce_abandon, produce_acknowledged, produce_continue, produce_flush, produce_slow_batch_done, produce_timed_out)
 from bowstring._native.base.pthread cimport (
     pthread_join, pthread_mutex_destroy, pthread_mutex_init, pthread_mutex_lock, pthread_mutex_unlock,
     pthread_rwlock_rdlock, pthread_rwlock_unlock)
@@ -304,7 +304,7 @@ cdef int sleep_ms(Reactor *r) noexcept nogil:
     """Time until the next timer or the next request of a connection; -1 (forever) when only sockets can wake the
     reactor."""
     cdef int64_t due = -1
-    if r.resume_tail != NULL:
+    if r.resume_tail != NULL or r.deferred_head != NULL:
         return 0
     if r.timers.count > 0:
         due = r.timers.items[0].due_ms
@@ -451,6 +451,7 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
     cdef uint64_t tag
     cdef Connection *c
     cdef bint mail = False
+    r.pass_cost = 0
     for i in range(n):
         tag = <uint64_t>events[i].data.ptr
         if tag == 0:
@@ -495,6 +496,9 @@ cdef void one_pass(Reactor *r, epoll_event *events, int n) noexcept nogil:
     if r.tls != NULL:
         handshakes_expire(r)
     flush_pass(r, True)
+    if r.deferred_head != NULL:
+        produce_continue(r)
+        flush_pass(r, True)
     if r.stalled_count > r.stalled_on_wals:
         look_again(r)
     if r.scratch.capacity > SCRATCH_KEEP_BYTES:
@@ -522,7 +526,7 @@ cdef void *run(void *argument) noexcept nogil:
         r.wall_ms = wall_clock_ms()
         one_pass(r, events, n)
         pthread_rwlock_unlock(&r.plane.table_lock)
-        if r.resume_tail == NULL and not replicates(r):
+        if r.resume_tail == NULL and r.deferred_head == NULL and not replicates(r):
             pacer_gather(&r.pacer, FLUSH_BYTES,
                          r.mailbox.event_fd if commits_waiting(r) or r.stalled_on_wals > 0 else -1)
     commits_stop(r)

@@ -28,6 +28,7 @@ from bowstring._native.server.mail_types cimport Mailbox
 from bowstring._native.server.pacing cimport Pacer
 from bowstring._native.server.partition_types cimport Partition
 from bowstring._native.server.plane_types cimport Plane
+from bowstring._native.server.produce_types cimport ProducePart
 from bowstring._native.server.tls_types cimport TlsWork
 
 cdef struct Timer:
@@ -78,6 +79,10 @@ cdef struct Reactor:
     int32_t dirty_count
     int32_t dirty_capacity
     int64_t pending_bytes
+    ProducePart *deferred_head      # batches that later passes append (deferred_batches.pxd)
+    ProducePart *deferred_tail
+    int64_t deferred_bytes
+    int32_t pass_cost               # of the batches that this pass has admitted
     AppendEntry **entries           # scratch for one log_append
     int32_t entries_capacity
     Connection **touched            # connections that received in this pass: their buffers are settled after the flush
@@ -118,6 +123,7 @@ cdef struct Reactor:
     int64_t connections_accepted
     int64_t received_bytes
     int64_t sent_bytes
+    int64_t deferred_batches        # so far
     int64_t denied[ACCESS_KINDS]
     int64_t tls_handshakes          # that succeeded
     int64_t tls_resumed             # of these, by a ticket

@@ -101,6 +101,9 @@ cdef void slow_free(ProducePart *part) noexcept nogil:
     if part.owned != NULL:
         free(part.owned)
         part.owned = NULL
+        if part.uncounted:
+            part.uncounted = False
+            return
         slow_working_add(part.request.reactor.plane, -part.entry.info.size_bytes)
 
 # ---------------------------------------------------------------- waiting for room
