@@ -243,7 +243,7 @@ PYTHON_PACKAGES = GROUND_PACKAGES | ENGINE_PACKAGES | CLIENT_PACKAGES | OUTER_PA
 FACADE = ("bowstring", "__main__")
 # Declarations, and commands of a command, are part of the package above them.
 PARTS = (
-    *("protocol.messages", "protocol.records", "cli.perf", "console.pages"),
+    *("protocol.messages", "protocol.records", "cli.perf", "console.connect", "console.pages"),
     *(f"schemas.{kind}" for kind in ("avro", "json_schema", "protobuf")),
     *(f"engine.groups.{part}" for part in ("classic", "consumer", "modern", "offsets", "share", "streams")),
 )

@@ -15,10 +15,13 @@ from bowstring.clients.admin.scram_users import (
     UserScramCredentialUpsertion,
 )
 from bowstring.console.app import create_app
+from bowstring.console.connect import connect_access
 from bowstring.console.options import ConsoleOptions
 from tests.support.access import STANDARD
+from tests.support.connect_double import connect_double
 from tests.support.console_patience import be_patient
 from tests.support.schema_registry_double import schema_registry
+from tests.support.waiting import wait_until
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 PASSWORDS = {"admin": "a-secret", "alice": "b-secret"}
@@ -336,3 +339,25 @@ def test_the_cluster_hides_what_a_user_may_not_see(nobody):
     page = nobody.post("/topics-new", data=fields)
     assert page.status_code == 403
     assert "lacks" in page.text
+
+
+def test_connectors_are_for_those_with_rights_on_the_cluster(broker, admin, monkeypatch):
+    monkeypatch.setattr(connect_access, "RIGHTS_S", 0.0)
+    cluster = ("cluster", "kafka-cluster", "literal", "User:alice", "*")
+    with connect_double() as connect:
+        connect.add("lines")
+        with signed_in(broker, "alice", connect_urls=(connect.url,)) as alice:
+            form = {"connect": connect.url, "name": "lines", "action": "stop"}
+            form["csrf_token"] = csrf_of(alice.get("/topics-new"))
+            for path in ("/connectors", "/connectors/one?name=lines", "/connectors/config?name=lines"):
+                assert "You need the right DESCRIBE_CONFIGS" in alice.get(path).text
+            assert alice.post("/connectors/act", data=form).status_code == 403
+            for right in ("describe", "describe_configs"):
+                admin.create_acls([AclBinding(*cluster, right, "allow")])
+            wait_until(lambda: "lines" in alice.get("/connectors").text)
+            refused = alice.post("/connectors/act", data=form)
+            assert refused.status_code == 403 and "ALTER_CONFIGS" in refused.text
+            assert not [each for each in connect.requests if not each.startswith("GET ")]
+            admin.create_acls([AclBinding(*cluster, "alter_configs", "allow")])
+            wait_until(lambda: alice.post("/connectors/act", data=form).history)
+            assert connect.states["lines"] == "STOPPED"

@@ -55,6 +55,7 @@ class Admin(WorkersClient):
     describe_log_dirs_of = awaited(ThreadedAdmin.describe_log_dirs_of)
     move_replicas = awaited(ThreadedAdmin.move_replicas)
     describe_brokers = awaited(ThreadedAdmin.describe_brokers)
+    cluster_operations = awaited(ThreadedAdmin.cluster_operations)
     unregister_broker = awaited(ThreadedAdmin.unregister_broker)
     unregister_controller = awaited(ThreadedAdmin.unregister_controller)
     alter_reassignments = awaited(ThreadedAdmin.alter_reassignments)

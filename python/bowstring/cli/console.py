@@ -32,6 +32,17 @@ def console(
             help="Allow an address that other machines can reach, although nobody signs in.",
         ),
     ] = False,
+    schema_registry: Annotated[
+        str | None, typer.Option("--schema-registry", metavar="URL", help="Schema registry of values.")
+    ] = None,
+    connect_url: Annotated[
+        list[str] | None,
+        typer.Option("--connect-url", metavar="URL", help="Kafka Connect; may be given several times."),
+    ] = None,
+    connect_config: Annotated[
+        Path | None,
+        typer.Option("--connect-config", metavar="FILE", help="Properties file with the log-in to Connect."),
+    ] = None,
     audit_topic: Annotated[
         str, typer.Option("--audit-topic", help="Topic of the counts of clients.")
     ] = "audit-counts",
@@ -50,11 +61,14 @@ def console(
         "--port": port,
         "--listen": listen,
         "--command-config": command_config,
+        "--schema-registry": schema_registry,
+        "--connect-config": connect_config,
         "--audit-topic": audit_topic,
         "--tls-certificate": tls_certificate,
         "--tls-key": tls_key,
     }
     arguments = [part for name, value in options.items() if value is not None for part in (name, str(value))]
+    arguments += [part for url in connect_url or () for part in ("--connect-url", url)]
     flags = {"--write": write, "--sign-in": sign_in, "--listen-unauthenticated": listen_unauthenticated}
     arguments += [flag for flag, given in flags.items() if given]
     raise typer.Exit(main(arguments))

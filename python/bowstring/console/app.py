@@ -26,6 +26,7 @@ from bowstring.clients.errors import (
     UnknownTopicError,
 )
 from bowstring.console.cluster_facts import warm
+from bowstring.console.connect.connect_access import clusters_from
 from bowstring.console.guard import HEADERS, Guard
 from bowstring.console.options import ConsoleOptions
 from bowstring.console.rendering import page, quoted
@@ -47,6 +48,8 @@ PAGES = (
     "access_changes",
     "messages",
     "schemas",
+    "connectors",
+    "connector_changes",
     "message_tails",
     "message_produce",
     "audit",
@@ -75,6 +78,7 @@ NAVIGATION = (
     Place("ACLs", "/acls", "l"),
     Place("Quotas", "/quotas", "q"),
     Place("Schemas", "/schemas", "c"),
+    Place("Connectors", "/connectors", "n"),
     Place("Audit", "/audit", "d"),
 )
 
@@ -124,6 +128,7 @@ def create_app(options: ConsoleOptions, *, warm_up: bool = False) -> Starlette:
     )
     app.state.sessions = sessions
     app.state.live_streams = set()
+    app.state.connect = clusters_from(options)
     app.state.navigation = [place for place in NAVIGATION if _has(routes, place.path)]
     return app
 

@@ -65,6 +65,20 @@ def parser() -> ArgumentParser:
         "a user (or BOWSTRING_SCHEMA_REGISTRY)",
     )
     made.add_argument(
+        "--connect-url",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="Kafka Connect, whose connectors are shown; may be given several times; "
+        "http://user:password@host:port if it needs a user (or BOWSTRING_CONNECT_URLS, with commas between)",
+    )
+    made.add_argument(
+        "--connect-config",
+        default=os.environ.get("BOWSTRING_CONNECT_CONFIG"),
+        metavar="FILE",
+        help="properties file for Kafka Connect: basic.auth.user.info=user:password, ssl.ca.location=ca.pem",
+    )
+    made.add_argument(
         "--audit-topic", default=COUNTS_TOPIC, metavar="TOPIC", help="topic of the counts of clients"
     )
     made.add_argument("--tls-certificate", metavar="FILE", help="PEM certificate, for https")
@@ -90,6 +104,8 @@ def main(argv: Sequence[str]) -> int:
             tls_key=given.tls_key,
             schema_registry=given.schema_registry,
             audit_topic=given.audit_topic,
+            connect_urls=tuple(given.connect_url or _addresses(os.environ.get("BOWSTRING_CONNECT_URLS", ""))),
+            connect_config=given.connect_config,
         )
         options.check()
         if given.until_stdin_ends:
@@ -99,6 +115,10 @@ def main(argv: Sequence[str]) -> int:
         print(f"bowstring console: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _addresses(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _end_with_stdin() -> None:

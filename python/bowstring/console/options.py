@@ -36,6 +36,8 @@ class ConsoleOptions:
         schema_registry: address of a schema registry, for values with schema ids; may have a user and a
             password. Never shown.
         audit_topic: topic of the counts that clients report (docs/how-to/audit.md).
+        connect_urls: addresses of clusters of Kafka Connect; may have users and passwords. Never shown.
+        connect_config: properties file with the log-in to Connect.
     """
 
     bootstrap_servers: str = "localhost:9092"
@@ -50,6 +52,8 @@ class ConsoleOptions:
     timeout_s: float = 10.0
     schema_registry: str | None = field(default=None, repr=False)
     audit_topic: str = COUNTS_TOPIC
+    connect_urls: tuple[str, ...] = field(default=(), repr=False)
+    connect_config: str | None = None
 
     @property
     def is_loopback(self) -> bool:
@@ -73,6 +77,10 @@ class ConsoleOptions:
             from bowstring.clients.registry.registry_client import RegistryClient
 
             RegistryClient(self.schema_registry)
+        if self.connect_urls:
+            from bowstring.console.connect.connect_access import clusters_from
+
+            clusters_from(self)
         if self.sign_in and not self._has_sasl():
             raise ConfigError(
                 "users can sign in only to a cluster with SASL: set security.protocol=SASL_SSL (or "

@@ -14,6 +14,8 @@ SHOWN = {
     "/": "Overview",
     "/topics": "orders",
     "/audit": "90.00 %",
+    "/connectors": "CountingSource",
+    "/connectors/one?name=lines": "hidden",
 }
 """What a page shows of the cluster."""
 

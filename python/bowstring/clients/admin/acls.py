@@ -19,6 +19,9 @@ from bowstring.protocol.acls import (
 from bowstring.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from bowstring.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from bowstring.protocol.messages.describe_acls import DescribeAclsRequest
+from bowstring.protocol.messages.describe_cluster import DescribeClusterRequest
+
+_NOT_REPORTED = -2147483648
 
 
 def _is_stored(member: IntEnum) -> bool:
@@ -138,6 +141,19 @@ class AdminAcls(AdminCalls):
                 raise broker_error(
                     result.error_code, f"creating an ACL of {rule.principal}", result.error_message
                 )
+
+    def cluster_operations(self) -> frozenset[AclOperation]:
+        """Returns what the user of this client may do on the cluster (KIP-430): everything where there is no
+        access control, nothing if the cluster does not report it.
+        """
+        request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+        response = self._call(self._any_node, DescribeClusterRequest, request)
+        if response.error_code:
+            raise broker_error(response.error_code, "describing the cluster", response.error_message)
+        bits = response.cluster_authorized_operations
+        if bits == _NOT_REPORTED:
+            return frozenset()
+        return frozenset(each for each in AclOperation if bits >> each & 1)
 
     def describe_acls(self, acl_filter: AclBindingFilter | None = None) -> list[AclBinding]:
         """Returns rules in order.
