@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bowstring.schemas.parsed_schema import ParsedSchema
 
 _CHARS_MAX = 8 << 20  # of the texts; what is parsed takes up to ten times as much
-_COUNT_MAX = 2000  # a text in a request, and the canonical one
+_COUNT_MAX = 20_000  # a text in a request, and the canonical one
 
 
 class ParsedSchemas:
@@ -59,15 +59,19 @@ class ParsedSchemas:
         if normalize:
             parsed = parsed.normalized()
         # Stored texts are canonical: the next one to ask is a check against this version.
-        for each in {key, (kind, False, parsed.canonical, *references)}:
-            if each not in self._kept:
-                self._chars += _chars(each)
-            self._kept[each] = parsed, is_sound
-            self._kept.move_to_end(each)
+        self._keep(key, parsed, is_sound)
+        if normalize or parsed.canonical != text:
+            self._keep((kind, False, parsed.canonical, *references), parsed, is_sound)
         while len(self._kept) > self._count_max or (self._chars > self._chars_max and len(self._kept) > 2):
             oldest, _ = self._kept.popitem(last=False)
             self._chars -= _chars(oldest)
         return parsed
+
+    def _keep(self, key: tuple[object, ...], parsed: ParsedSchema, is_sound: bool) -> None:
+        if key not in self._kept:
+            self._chars += _chars(key)
+        self._kept[key] = parsed, is_sound
+        self._kept.move_to_end(key)
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -6,6 +6,7 @@ that apply to all contexts. Source: Confluent's QualifiedSubject, for a registry
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 DEFAULT_CONTEXT = "."
@@ -14,6 +15,8 @@ WILDCARD = ":*:"  # subjects of every context
 CONTEXT_PREFIX = ":."
 
 _RESERVED_SUBJECTS = ("__GLOBAL", "__EMPTY")
+# Control characters, and halves of surrogate pairs.
+_NO_PART_OF_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class QualifiedSubject(NamedTuple):
@@ -78,7 +81,7 @@ def normalized_context(context: str) -> str:
 
 def is_valid(name: str, for_settings: bool = False) -> bool:
     """Whether `name` may have schemas, or with `for_settings` a config and a mode."""
-    if any(ch <= "\x1f" or "\x7f" <= ch <= "\x9f" or "\ud800" <= ch <= "\udfff" for ch in name):
+    if _NO_PART_OF_NAMES.search(name) is not None:
         return False
     qualified = parse(name)
     if qualified.subject in _RESERVED_SUBJECTS:

@@ -48,6 +48,7 @@ class RegistryImage:
         offset: Of the last record that was applied; -1 before the first.
         configs: By subject, or `:.context:`; None is the global one.
         modes: The same of modes.
+        scoped_configs: A bounded cache of configs in scope (operations/configs.py).
         contexts: The contexts that a record or a schema names, sorted by name only in listings.
         parsed: A bounded cache of parsed schemas.
     """
@@ -56,6 +57,7 @@ class RegistryImage:
         self.defaults = defaults or RegistryDefaults()
         self.offset = -1
         self.configs: dict[str | None, dict[str, Any]] = {}
+        self.scoped_configs: dict[str | None, dict[str, Any]] = {}
         self.modes: dict[str | None, str] = {}
         self.named_contexts: set[str] = set()
         self.contexts: dict[str, ContextImage] = {}
@@ -140,6 +142,7 @@ class RegistryImage:
                 self._put(record)
         elif kind == topic_records.CONFIG:
             _set(self.configs, name, None if value is None else topic_records.decode_config(value))
+            self.scoped_configs.clear()
         elif kind == topic_records.MODE:
             _set(self.modes, name, None if value is None else topic_records.decode_mode(value))
         elif kind == topic_records.CONTEXT:

@@ -13,6 +13,9 @@ from bowstring.web.http_error import HttpError
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
+CYCLE = "bowstring.cycle"
+"""Entry of a scope, where `bowstring.web.server` serves: its attribute `more_body` says whether some of the
+body has not arrived yet."""
 BODY_S = 60.0
 """How long the body of a request may take."""
 _CLOSE = (b"connection", b"close")
@@ -52,6 +55,9 @@ async def read_body(scope: MutableMapping[str, Any], receive: Receive, bytes_max
             raise HttpError(400, 400, "the header Content-Length is no number of bytes")
         if size > bytes_max:
             raise _too_large(bytes_max)
+    cycle = scope.get(CYCLE)
+    if cycle is not None and not cycle.more_body:
+        return await _read(receive, bytes_max)  # waits for nothing
     try:
         async with asyncio.timeout(BODY_S):
             return await _read(receive, bytes_max)

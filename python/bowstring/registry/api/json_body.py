@@ -20,7 +20,7 @@ def read_json(body: bytes) -> Any:
     if not body.strip():
         raise HttpError(422, 422, "the request has no body; send a JSON object")
     try:
-        found = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+        found = _DECODER.decode(body.decode("utf-8"))
     except RecursionError:
         raise HttpError(400, 400, "the body is nested too deeply") from None
     except ValueError as error:
@@ -52,4 +52,8 @@ def _shortened(text: str) -> str:
 
 def write_json(value: object) -> bytes:
     """Returns a compact JSON text in UTF-8."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

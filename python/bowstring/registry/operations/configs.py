@@ -33,6 +33,9 @@ INHERITED = (
 # Members that fill in or replace what a schema says.
 FILLING = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
 
+SCOPED_CONFIGS_MAX = 10_000
+SCOPED_NAME_MAX = 200
+"""Characters of a subject whose config in scope is kept: clients choose its length."""
 _LEVEL = "compatibilityLevel"
 _LEVEL_IN_REQUESTS = "compatibility"
 
@@ -63,7 +66,21 @@ def own_config(image: RegistryImage, name: str | None) -> dict[str, Any] | None:
 
 
 def config_in_scope(image: RegistryImage, name: str | None) -> dict[str, Any]:
-    """What applies to a subject: its own config over the global one, or the one of its context, or of all."""
+    """What applies to a subject: its own config over the global one, or the one of its context, or of all.
+
+    Nobody may change what is returned: the image keeps it until a config changes.
+    """
+    found = image.scoped_configs.get(name)
+    if found is None:
+        found = _config_in_scope(image, name)
+        if len(image.scoped_configs) >= SCOPED_CONFIGS_MAX:
+            image.scoped_configs.clear()
+        if name is None or len(name) <= SCOPED_NAME_MAX:
+            image.scoped_configs[name] = found
+    return found
+
+
+def _config_in_scope(image: RegistryImage, name: str | None) -> dict[str, Any]:
     own = own_config(image, name) if name is not None else None
     if own is None:
         return _scoped(image, name)

@@ -107,7 +107,7 @@ def _request(subject: str, body: object) -> SchemaRequest:
 def _already(
     image: RegistryImage, config: dict[str, Any], request: SchemaRequest, normalize: bool, format: str
 ) -> dict[str, Any] | None:
-    if any(member in config for member in FILLING) or request.is_empty:
+    if any(member in config for member in FILLING) or request.is_empty or not image.versions(request.subject):
         return None
     found = find_schema(image, request, normalize, deleted=False, latest_only=request.version == -1)
     if found is None:

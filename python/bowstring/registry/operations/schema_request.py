@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from bowstring.protocol.whole_numbers import INT_MAX, whole_number
 from bowstring.registry import refusals
@@ -43,7 +43,17 @@ class SchemaRequest:
 
     def copy(self) -> SchemaRequest:
         """Another request with the same members."""
-        return replace(self)
+        return SchemaRequest(
+            self.subject,
+            self.version,
+            self.schema_id,
+            self.kind,
+            self.text,
+            self.references,
+            self.metadata,
+            self.rule_set,
+            self.meaning,
+        )
 
 
 def schema_request(subject: str, body: object, checks_rules: bool = False) -> SchemaRequest:

@@ -29,11 +29,11 @@ def read_json(text: str) -> Any:
         InvalidSchemaError: it is not JSON, or has a character that UTF-8 cannot have.
     """
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = _DECODER.decode(text)
     except ValueError as error:
         if isinstance(error, json.JSONDecodeError) and "/" in text:
             try:
-                value = json.loads(_without_comments(text), parse_constant=_refuse_constant)
+                value = _DECODER.decode(_without_comments(text))
             except ValueError as second:
                 raise _not_json(second) from None
         else:
@@ -45,6 +45,9 @@ def read_json(text: str) -> Any:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number in JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _not_json(error: ValueError) -> InvalidSchemaError:
