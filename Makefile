@@ -78,7 +78,7 @@ bench-compare: $(VENV)/.installed
 # Wheels for every supported CPython found here, into dist/wheels; they need neither a compiler nor a JDK. ALL=1: fails
 # where one is missing.
 wheels: ext
-	$(BIN)/python deploy/wheels.py $(if $(ALL),--all)
+	$(BIN)/python -m deploy.wheels $(if $(ALL),--all)
 
 # The docs site, into build/site; a dead link fails. BOWSTRING_REPOSITORY=https://github.com/owner/name links to code.
 docs: ext $(VENV)/.docs

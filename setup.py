@@ -1,5 +1,7 @@
 """Builds the native packages and the jar of the Spark engine; everything else is in pyproject.toml.
 
+The sources of bowstring-client (deploy/client) come with this file, and have no Spark engine.
+
     python setup.py build_ext --inplace     a shared object for each package of _native, beside its folder
     python setup.py build_jar               the jar (JAR below), when its sources changed
 
@@ -43,10 +45,12 @@ MODULES = {
 ONLY = set(filter(None, os.environ.get("BOWSTRING_ONLY", "").split(",")))
 
 JAR = Path("python/bowstring/spark/jars/bowstring-spark.jar")
-# By its path: the package cannot be imported before it is built.
-_found = importlib.util.spec_from_file_location("jar_build", "python/bowstring/spark/jar_build.py")
-jar_build = importlib.util.module_from_spec(_found)
-_found.loader.exec_module(jar_build)
+JAR_BUILD = Path("python/bowstring/spark/jar_build.py")
+if JAR_BUILD.exists():
+    # By its path: the package cannot be imported before it is built.
+    _found = importlib.util.spec_from_file_location("jar_build", JAR_BUILD)
+    jar_build = importlib.util.module_from_spec(_found)
+    _found.loader.exec_module(jar_build)
 
 
 def spark_jars() -> Path | None:
@@ -247,7 +251,8 @@ if building:
     if COVERAGE:
         for source in itertools.chain.from_iterable(packages.values()):
             note_lines(source)
+of_jar = {"build_jar": BuildJar, "build_py": BuildPy} if JAR_BUILD.exists() else {}
 setup(
-    cmdclass={"build_ext": BuildExt, "build_jar": BuildJar, "build_py": BuildPy},
+    cmdclass={"build_ext": BuildExt, **of_jar},
     ext_modules=[extension(name, [str(source) for source in sources]) for name, sources in packages.items()],
 )

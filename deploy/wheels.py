@@ -1,10 +1,11 @@
 """Builds wheels that install without a compiler or a JDK: `make wheels`.
 
-    python deploy/wheels.py [--output dist/wheels] [--all] [PYTHON ...]
+    python -m deploy.wheels [--output dist/wheels] [--all] [PYTHON ...]
 
 For each interpreter: compiles the extensions, packs the jar of the Spark engine, and lets auditwheel name
 the oldest manylinux platform (PEP 600) that the wheel runs on. Symbols are stripped. The C sources are
-generated once: Cython's output compiles for every CPython.
+generated once: Cython's output compiles for every CPython. The wheel of bowstring-client takes what was
+compiled for that of bowstring.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ import tempfile
 import time
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
+
+from deploy.client.client_build import NATIVE_PACKAGES, lay_out
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUT = ROOT / "dist" / "wheels"
@@ -31,6 +35,18 @@ MIB = 1 << 20
 
 class WheelError(RuntimeError):
     """A wheel could not be built; the message says what to do."""
+
+
+class Wheels(NamedTuple):
+    """The wheels for one interpreter.
+
+    Attributes:
+        whole: of bowstring.
+        client: of bowstring-client.
+    """
+
+    whole: Path
+    client: Path
 
 
 def interpreters() -> list[str]:
@@ -76,32 +92,57 @@ def copy_sources(folder: Path) -> None:
         os.utime(target, (later, later))
 
 
-def build(program: str, sources: Path, output: Path) -> Path:
-    """Builds, strips and names one wheel.
+def build(program: str, sources: Path, output: Path) -> Wheels:
+    """Builds, strips and names the wheels for one interpreter.
 
     Args:
-        program: The interpreter that it is for.
+        program: The interpreter that they are for.
         sources: What `copy_sources` made. Each interpreter has a folder of its own in its `build`.
-        output: The folder that the wheel is written to.
+        output: The folder that the wheels are written to.
 
     Raises:
         WheelError: A step failed.
     """
-    tag = f"cp{_version(program)}"
-    mine = f"bowstring-*-{tag}-{tag}-*.whl"
     with tempfile.TemporaryDirectory() as scratch:
-        environment, plain = Path(scratch, "venv"), Path(scratch, "plain")
+        environment = Path(scratch, "venv")
         _run([program, "-m", "venv", str(environment)])
         python = str(environment / "bin" / "python")
         _run([python, "-m", "pip", "install", "--quiet", "pip>=24", *BUILD_TOOLS])
-        wheel = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(plain), "."]
+        tag = f"cp{_version(program)}"
+        whole = _pack(python, sources, output, f"bowstring-*-{tag}-{tag}-*.whl")
+        clients = Path(scratch, "client")
+        _copy_client_sources(sources, clients)
+        return Wheels(whole, _pack(python, clients, output, f"bowstring_client-*-{tag}-{tag}-*.whl"))
+
+
+def _pack(python: str, sources: Path, output: Path, named: str) -> Path:
+    with tempfile.TemporaryDirectory() as plain:
+        wheel = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", plain, "."]
         _run([python, "-m", "pip", *wheel], cwd=sources, BOWSTRING_SPARK_JARS=_spark_jars(), LDFLAGS="-Wl,-s")
-        (made,) = plain.glob("*.whl")
-        for earlier in output.glob(mine):
+        (made,) = Path(plain).glob("*.whl")
+        for earlier in output.glob(named):
             earlier.unlink()  # the container's recipe and pip's --find-links take what is there
         _run([sys.executable, "-m", "auditwheel", "repair", "--strip", "--wheel-dir", str(output), str(made)])
-    (repaired,) = output.glob(mine)
+    (repaired,) = output.glob(named)
     return repaired
+
+
+def _copy_client_sources(sources: Path, folder: Path) -> None:
+    """Copies the sources of bowstring-client and what was compiled of them, which its build takes."""
+    lay_out(sources, folder)
+    native = Path("python/bowstring/_native")
+    for name in NATIVE_PACKAGES:
+        for path in (sources / native / name).glob("*.c"):
+            shutil.copy2(path, folder / native / name)
+    for built in (sources / "build").glob("*"):
+        if built.name.startswith("temp."):
+            shutil.copytree(built, folder / "build" / built.name)
+        elif built.name.startswith("lib."):
+            for name in NATIVE_PACKAGES:
+                for path in (built / "bowstring" / "_native").glob(f"{name}.*.so"):
+                    target = folder / path.relative_to(sources)
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(path, target)
 
 
 def _version(program: str) -> str:
@@ -136,7 +177,7 @@ def _run(command: list[str], cwd: Path | None = None, **variables: str) -> None:
 
 
 def check(wheel: Path) -> None:
-    """Refuses a wheel without the jar, with sources or symbols, or one for this machine's platform only.
+    """Refuses a wheel with sources or symbols, for this machine's platform only, or without the jar.
 
     Raises:
         WheelError: It says what is wrong.
@@ -144,7 +185,7 @@ def check(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
         symbols = [name for name in names if name.endswith(".so") and _has_symbols(opened.read(name))]
-    if JAR not in names:
+    if JAR not in names and not wheel.name.startswith("bowstring_client-"):
         raise WheelError(f"{wheel.name} lacks {JAR}: is there a JDK of 17 or newer?")
     if "manylinux" not in wheel.name:
         raise WheelError(f"{wheel.name} runs on this machine's platform only")
@@ -162,7 +203,7 @@ def _has_symbols(library: bytes) -> bool:
 
 
 def main() -> int:
-    """Builds a wheel for each interpreter and prints the sizes; 1 when one fails."""
+    """Builds both wheels for each interpreter and prints their sizes; 1 when one fails."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--all", action="store_true", help="fail when an interpreter of a version is missing")
@@ -179,12 +220,13 @@ def main() -> int:
         for program in programs:
             print(f"{program}: building", flush=True)
             try:
-                wheel = build(program, Path(scratch), options.output)
-                check(wheel)
+                made = build(program, Path(scratch), options.output)
+                for wheel in made:
+                    check(wheel)
+                    print(f"{wheel.name}: {wheel.stat().st_size / MIB:.1f} MiB", flush=True)
             except WheelError as error:
                 print(error, file=sys.stderr)
                 return 1
-            print(f"{wheel.name}: {wheel.stat().st_size / MIB:.1f} MiB", flush=True)
     if missing:
         print(f"Not built, because no interpreter with headers is here: CPython {missing}")
     return 0

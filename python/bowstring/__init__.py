@@ -96,8 +96,10 @@ if TYPE_CHECKING:
     from bowstring.values.protobuf_format import Protobuf as Protobuf
     from bowstring.values.text_format import Text as Text
 
+from bowstring.distribution import IS_CLIENT_ONLY, not_in_client, refuse_two_distributions
 from bowstring.version import __version__
 
+refuse_two_distributions()
 _MODULES = {
     "AclBinding": "clients.admin.acls",
     "AclBindingFilter": "clients.admin.acls",
@@ -267,10 +269,16 @@ __all__ = [
     "write",
 ]
 
+_NOT_IN_CLIENT = ("Broker", "BrokerConfigError", "Cluster", "NodeError", "spark") if IS_CLIENT_ONLY else ()
+for _name in _NOT_IN_CLIENT:
+    __all__.remove(_name)
+
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
+    if name in _NOT_IN_CLIENT:
+        raise ImportError(not_in_client(f"bowstring.{name}"))
     if name in _PACKAGES:
         return import_module(f"bowstring.{name}")
     module = _MODULES.get(name)

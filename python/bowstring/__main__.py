@@ -3,6 +3,8 @@
 import os
 import sys
 
+from bowstring.distribution import IS_CLIENT_ONLY, not_in_client
+
 # Modules with `main(arguments)` by the commands that they are.
 PROGRAMS = {
     "console": "bowstring.console.main",
@@ -13,6 +15,8 @@ PROGRAMS = {
 
 def main() -> None:
     """Runs the command line."""
+    if IS_CLIENT_ONLY:
+        sys.exit(f"bowstring: {not_in_client('the command line')}")
     if sys.argv[1:2] == ["serve"]:
         # Everything loaded now stays, and collecting garbage in it takes a tenth of the start time. serve.run
         # turns the collector on again.

@@ -60,12 +60,18 @@ def wheel(sources: Path, environment: Path, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="session")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make wheels` makes for this Python: with the jar, stripped, for every Linux of its manylinux platform."""
+def releases(tmp_path_factory: pytest.TempPathFactory) -> wheels.Wheels:
+    """What `make wheels` makes for this Python: stripped, for every Linux of their manylinux platform."""
     folder = tmp_path_factory.mktemp("release")
     wheels.copy_sources(folder / "sources")
     _reuse_extensions(folder / "sources")
     return wheels.build(sys.executable, folder / "sources", folder)
+
+
+@pytest.fixture(scope="session")
+def release(releases: wheels.Wheels) -> Path:
+    """The wheel of everything, with the jar."""
+    return releases.whole
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +84,17 @@ def bare(release: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     own = str(environment / "bin")
     pip(environment, "install", "--quiet", str(release), PATH=own, JAVA_HOME="")
     return Installed(environment, home, [], programs=own)
+
+
+@pytest.fixture(scope="session")
+def client(releases: wheels.Wheels, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The wheel of bowstring-client in an environment of its own, with what it depends on."""
+    folder = tmp_path_factory.mktemp("client")
+    environment, home = folder / "environment", folder / "home"
+    home.mkdir()
+    venv.create(environment, symlinks=True)
+    pip(environment, "install", "--quiet", str(releases.client))
+    return Installed(environment, home, [])
 
 
 def _reuse_extensions(tree: Path) -> None:

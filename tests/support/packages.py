@@ -20,8 +20,8 @@ NATIVE_PACKAGES = {
     "rest": {"arrow", "base", "client", "record", "values"},
 }
 # The same of Python packages. A module beside them, as serve.py, is a package here; `_native.log` is all of `log`.
-GROUND_PACKAGES: dict[str, set[str]] = {"version": set()} | {
-    "security": {"protocol", "_native.tls"},
+GROUND_PACKAGES: dict[str, set[str]] = {"version": set(), "distribution": set()} | {
+    "security": {"distribution", "protocol", "_native.tls"},
     "protocol": {"_native.protocol"},
 }
 ENGINE_PACKAGES = {
@@ -102,7 +102,7 @@ ENGINE_PACKAGES = {
     },
 }
 CLIENT_PACKAGES = {
-    "clients": {"protocol"},
+    "clients": {"distribution", "protocol"},
     "clients.config": {"clients", "security"},
     "clients.net": {
         *("clients", "protocol", "security", "version", "_native.arrow", "_native.client"),
@@ -137,7 +137,7 @@ OUTER_PACKAGES = {
     "tracing": {"clients", "version"},
     "monitoring": set(),
     "audit": {"clients", "clients.consumer", "spark"},
-    "kernels": {"clients"},
+    "kernels": {"clients", "distribution"},
     "search": {"clients.registry", "clients", "clients.consumer"},
     "schemas": {"clients", "protocol"},
     "registry.store": {

@@ -3,5 +3,5 @@
 Imported by: aio, audit, broker, cli, clients.*, cluster, console, demo, exactly_once, http_services, kernels,
 operations, pipeline, pytest_plugin, registry, registry.api, registry.program, registry.store, rest,
 rest.records, rest.v2, rest.v3, schemas, search, spark, tables, tracing, values, web.
-May import: protocol.
+May import: distribution, protocol.
 """

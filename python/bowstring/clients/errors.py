@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bowstring.distribution import install_command
 from bowstring.protocol.errors import Errors
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class MissingPackageError(ClientError, ImportError):
     """
 
     def __init__(self, package: str, extra: str):
-        super().__init__(f"this needs {package}: pip install 'bowstring[{extra}]'")
+        super().__init__(f"this needs {package}: {install_command(extra)}")
         self.package = package
         self.extra = extra
 

@@ -18,7 +18,8 @@ class Progress:
     """A bar on standard error for one read or write; a context.
 
     It appears after AFTER_S, and only where a person looks: standard error is a terminal, or the process runs
-    a notebook. It goes away at the end.
+    a notebook. It goes away at the end. Without the package rich, which bowstring-client leaves out,
+    there is none.
 
     Args:
         what: what the bar is named, such as "read flights".
@@ -55,7 +56,11 @@ class Progress:
         if not self.is_due:
             return
         if self._bar is None:
-            self._bar = _bar()
+            try:
+                self._bar = _bar()
+            except ModuleNotFoundError:
+                self._is_shown = False
+                return
             self._task = self._bar.add_task(self._what, total=self._total)
             self._bar.start()
         self._bar.update(self._task, completed=done)

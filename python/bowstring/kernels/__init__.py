@@ -9,7 +9,7 @@
 See docs/guide/fused-functions.md. Numba is loaded when the first kernel runs.
 
 Imported by: spark, tables.
-May import: clients.
+May import: clients, distribution.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ConfigError
+from bowstring.distribution import install_command
 from bowstring.kernels.function import KernelError
 
 try:
@@ -18,7 +19,7 @@ try:
     import numpy as np
 except ModuleNotFoundError as error:
     raise ConfigError(
-        f"kernels need {error.name}, which is not installed: pip install 'bowstring[kernels]'"
+        f"kernels need {error.name}, which is not installed: {install_command('kernels')}"
     ) from error
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from bowstring.clients.errors import ConfigError
+from bowstring.distribution import install_command
 
 try:
     import numba
 except ModuleNotFoundError as error:
-    raise ConfigError(
-        "kernels need numba, which is not installed: pip install 'bowstring[kernels]'"
-    ) from error
+    raise ConfigError(f"kernels need numba, which is not installed: {install_command('kernels')}") from error
 
 ZERO, NINE, MINUS = 48, 57, 45
 

@@ -16,8 +16,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from bowstring.distribution import install_command
+
 INSTALL: Final = (
-    'it needs the package gssapi: pip install "bowstring[gssapi]" (it is compiled; on Debian first apt-get '
+    f"it needs the package gssapi: {install_command('gssapi')} (it is compiled; on Debian first apt-get "
     "install gcc python3-dev libkrb5-dev)"
 )
 
