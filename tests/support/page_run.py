@@ -205,6 +205,7 @@ def check_settings(block: Block, path: Path) -> None:
 
 def check_install(command: str) -> None:
     """Checks that `pip install` names existing extras."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for extra in re.findall(r"bowstring\[([\w,]+)\]", command):
-        assert set(extra.split(",")) <= project["optional-dependencies"].keys(), command
+    for name, folder in (("bowstring", "."), (r"(?:bowstring-client|\./deploy/client)", "deploy/client")):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        for extras in re.findall(rf"{name}\[([\w,]+)\]", command):
+            assert set(extras.split(",")) <= project["optional-dependencies"].keys(), command

@@ -22,6 +22,7 @@ NO_RUN = {
     "docs/how-to/console.md": 5,
     "docs/how-to/container.md": 4,
     "docs/how-to/controllers.md": 3,
+    "docs/how-to/install.md": 3,
     "docs/how-to/kafka-connect.md": 2,
     "docs/how-to/mirrormaker.md": 2,
     "docs/how-to/moving-a-cluster.md": 1,
