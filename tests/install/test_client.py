@@ -147,7 +147,7 @@ def test_both_distributions_in_one_environment(releases: wheels.Wheels, tmp_path
 
 def test_the_command_of_the_docs(client: Installed, tmp_path: Path) -> None:
     """In isolation; the extensions are left out."""
-    assert "pip install ./deploy/client" in (ROOT / "docs/how-to/install.md").read_text()
+    assert "pip install -v ./deploy/client" in (ROOT / "docs/how-to/install.md").read_text()
     make = ["wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), "./deploy/client"]
     run(
         [sys.executable, "-m", "pip", *make],
