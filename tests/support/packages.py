@@ -187,7 +187,7 @@ OUTER_PACKAGES = {
         "values",
         "clients.registry",
         *("bowstring", "clients", "clients.config", "clients.consumer", "clients.group"),
-        *("clients.net", "clients.producer", "kernels", "protocol", "security"),
+        *("clients.net", "clients.producer", "kernels", "protocol", "security", "_native.client"),
     },
     "pipeline": {"clients", "clients.admin", "clients.config", "spark"},
     "operations": {"clients", "clients.admin", "protocol"},

@@ -3,7 +3,7 @@
 Spark is loaded on first use only.
 
 Imported by: audit, cli, demo, pipeline.
-May import: bowstring, clients, clients.config, clients.consumer, clients.group, clients.net,
+May import: _native.client, bowstring, clients, clients.config, clients.consumer, clients.group, clients.net,
 clients.producer, clients.registry, kernels, protocol, security, values.
 """
 

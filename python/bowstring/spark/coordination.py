@@ -28,13 +28,12 @@ from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.prepared import PreparedTransaction, complete_all, open_transactions
 from bowstring.clients.records import OffsetAndMetadata, TopicPartition
 from bowstring.protocol.errors import Errors
+from bowstring.spark.task_counts import Count
+from bowstring.spark.task_names import BATCH_ID, QUERY_ID
 
 log = logging.getLogger("bowstring.spark")
 
 PREFIX = "bowstring-spark-"
-# Local properties that Spark gives to the tasks of a streaming query.
-QUERY_ID = "sql.streaming.queryId"
-BATCH_ID = "streaming.sql.batchId"
 # The driver aborts what this many attempts of a task left open, Spark's default of spark.task.maxFailures.
 # With a higher setting, what later attempts left open ends by kafka.transaction.timeout.ms.
 USUAL_ATTEMPTS = 4
@@ -88,6 +87,8 @@ class Written(WriterCommitMessage):
         prepared: its transaction; None if it sent nothing.
         decided: whether it sent nothing because its batch was decided before.
         topic: one of those that it sent to.
+        query: id of the streaming query; None in a batch job.
+        counts: of what it sent, for the audit of counts.
     """
 
     records: int
@@ -95,6 +96,8 @@ class Written(WriterCommitMessage):
     prepared: PreparedTransaction | None = None
     decided: bool = False
     topic: str | None = None
+    query: str | None = None
+    counts: Sequence[Count] = ()
 
 
 class Decision(NamedTuple):

@@ -14,6 +14,11 @@ from bowstring.clients.errors import ConfigError
 # OptionNames.java has the same list for the columnar engine; a test compares them.
 OURS = (
     "assign",
+    "audit.bootstrap.servers",
+    "audit.report.interval.ms",
+    "audit.tier",
+    "audit.topic",
+    "audit.window.ms",
     "columns",
     "delivery",
     "endingOffsets",

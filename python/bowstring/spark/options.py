@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bowstring.clients.audit import SETTINGS as AUDIT_SETTINGS
+from bowstring.clients.audit import Audit, audit_of
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from bowstring.spark.avro_schemas import directory, is_registry
@@ -87,7 +89,12 @@ class Shape:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of a source. Counts are records, times milliseconds."""
+    """Options of a source. Counts are records, times milliseconds.
+
+    Attributes:
+        audit: how records are counted; None: they are not.
+        group: name of the query for the audit; empty: that of the client.
+    """
 
     bootstrap_servers: str
     shape: Shape = Shape()
@@ -106,6 +113,8 @@ class ReadOptions:
     fetch_retries: int = 3
     fetch_retry_interval_ms: int = 1_000
     configs: dict[str, Any] = field(default_factory=dict)
+    audit: Audit | None = None
+    group: str = ""
 
     @property
     def read_committed(self) -> bool:
@@ -119,6 +128,7 @@ class WriteOptions:
 
     Attributes:
         exactly_once: tasks write in transactions, which the driver commits.
+        audit: how records are counted; None: they are not.
     """
 
     bootstrap_servers: str
@@ -126,6 +136,7 @@ class WriteOptions:
     configs: dict[str, Any] = field(default_factory=dict)
     value_options: dict[str, str] = field(default_factory=dict)
     exactly_once: bool = False
+    audit: Audit | None = None
 
 
 def lowered(options: Mapping[str, str]) -> dict[str, str]:
@@ -174,6 +185,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         fetch_retries=_count(options, "fetchOffset.numRetries", least=1) or 3,
         fetch_retry_interval_ms=_count(options, "fetchOffset.retryIntervalMs") or 1_000,
         configs=_client_id(options) | consumer_configs(options) | _local(options),
+        audit=_audit(options),
+        group=_group(options),
     )
 
 
@@ -210,7 +223,12 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     if exactly_once:
         configs = _transactional(options, configs)
     return WriteOptions(
-        bootstrap_servers(options), topic or None, configs, value_options(options), exactly_once
+        bootstrap_servers(options),
+        topic or None,
+        configs,
+        value_options(options),
+        exactly_once,
+        _audit(options),
     )
 
 
@@ -439,8 +457,18 @@ def _client_id(options: Mapping[str, str]) -> dict[str, Any]:
     """Returns the client id for brokers, unless kafka.client.id is set: a query without a group has no other
     name.
     """
-    group = options.get("kafka.group.id") or options.get("groupidprefix")
+    group = _group(options)
     return {"client_id": group} if group else {}
+
+
+def _group(options: Mapping[str, str]) -> str:
+    return options.get("kafka.group.id") or options.get("groupidprefix") or ""
+
+
+def _audit(options: Mapping[str, str]) -> Audit | None:
+    """Returns how records are counted; the settings are those of the clients."""
+    given = {name: options[name].strip() for name in AUDIT_SETTINGS if name in options}
+    return audit_of(given) if given else None
 
 
 def _local(options: Mapping[str, str]) -> dict[str, Any]:

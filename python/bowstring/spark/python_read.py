@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from bowstring._native.client.window_counts import WindowCounts
 from bowstring.clients.consumer.range_reader import BoundedConsumer
 from bowstring.clients.errors import OffsetOutOfRangeError
 from bowstring.clients.records import EARLIEST_TIMESTAMP, TopicPartition
@@ -23,8 +24,10 @@ from bowstring.spark.offsets import DataLossError, OffsetPlanner
 from bowstring.spark.options import ReadOptions
 from bowstring.spark.ranges import OffsetRange
 from bowstring.spark.row_schema import arrow_schema
+from bowstring.spark.task_names import CLIENT_ID
 
 if TYPE_CHECKING:
+    from bowstring.spark.task_counts import TaskReports
     from bowstring.spark.values import ValueDecoder
 
 log = logging.getLogger("bowstring.spark")
@@ -41,10 +44,16 @@ READ_COLUMNS = {
 ROWS_MAX = 65_536
 
 kept_consumers: dict[str, BoundedConsumer] = {}
+kept_reports: dict[str, TaskReports] = {}
 
 
-def read_range(options: ReadOptions, wanted: StructType, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+def read_range(
+    options: ReadOptions, wanted: StructType, offsets: OffsetRange, counts: WindowCounts | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yields batches with exactly the columns of `wanted`, in order of offset.
+
+    Args:
+        counts: counts the records that were read; None: they are not counted.
 
     Raises:
         DataLossError: the range begins before the log, and failOnDataLoss is true.
@@ -57,18 +66,56 @@ def read_range(options: ReadOptions, wanted: StructType, offsets: OffsetRange) -
         fused = unpack(options.shape.fused)
         if fused.aggregate:
             yield from partial_result(
-                fused, arrow_schema(wanted), raw_batches(options, fused.columns, offsets)
+                fused, arrow_schema(wanted), raw_batches(options, fused.columns, offsets, counts)
             )
             return
     columns = Columns(options, wanted, offsets)
     needed = columns.names | (fused.columns if fused is not None else set())
-    for batch in raw_batches(options, needed, offsets):
+    for batch in raw_batches(options, needed, offsets, counts):
         left = batch if fused is None else fused.filter(batch)
         if left.num_rows:
             yield columns.convert(left)
 
 
-def raw_batches(options: ReadOptions, names: set[str], offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+def counted_range(
+    options: ReadOptions, wanted: StructType, offsets: OffsetRange, read: str
+) -> Iterator[pa.RecordBatch]:
+    """Does the same as `read_range`, and reports the records to the audit of counts, if there is one.
+
+    Args:
+        read: id of the streaming query, or of the batch query.
+    """
+    if options.audit is None:
+        yield from read_range(options, wanted, offsets)
+        return
+    counts = WindowCounts(options.audit.window_ms, staging=True)
+    try:
+        yield from read_range(options, wanted, offsets, counts)
+    except GeneratorExit:  # Spark needs no more
+        _report(options, offsets, read, counts)
+        raise
+    _report(options, offsets, read, counts)
+
+
+def _report(options: ReadOptions, offsets: OffsetRange, read: str, counts: WindowCounts) -> None:
+    from bowstring.clients.producer.count_reporter import Counted
+    from bowstring.spark.task_counts import TaskReports, taken
+
+    assert options.audit is not None
+    client = options.configs.get("client_id", CLIENT_ID)
+    security = options.configs.get("security")
+    key = repr([options.audit, options.group, client, options.bootstrap_servers, dict(security or {})])
+    reports = kept_reports.get(key)
+    if reports is None:
+        who = Counted("consumer", client, options.group)
+        reports = TaskReports(options.audit, who, options.bootstrap_servers, security)
+        kept_reports[key] = reports
+    reports.report(f"{read}.{offsets.partition}.{offsets.start}", taken(counts))
+
+
+def raw_batches(
+    options: ReadOptions, names: set[str], offsets: OffsetRange, counts: WindowCounts | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yields the clients' batches of a range; skips missing records when failOnDataLoss is false."""
     # Without any column the row count is still needed; offsets are the cheapest column.
     form = {"columns": tuple(sorted(names)) or ("offset",), "layout": "binary", "timestamp_unit": "us"}
@@ -76,6 +123,7 @@ def raw_batches(options: ReadOptions, names: set[str], offsets: OffsetRange) -> 
     start = offsets.start
     while start < offsets.end:
         with connected(options) as consumer:
+            consumer.count_into(counts)
             try:
                 consumer.restrict({partition: (start, offsets.end)})
                 yield from consumer.batches(ROWS_MAX, **form)
@@ -92,7 +140,7 @@ def connected(options: ReadOptions) -> Iterator[BoundedConsumer]:
     early is closed.
     """
     key = json.dumps([options.bootstrap_servers, options.configs], sort_keys=True)
-    configs = {"client_id": "bowstring-spark", **options.configs}
+    configs = {"client_id": CLIENT_ID, **options.configs}
     consumer = kept_consumers.pop(key, None) or BoundedConsumer(options.bootstrap_servers, {}, **configs)
     try:
         yield consumer

@@ -29,6 +29,7 @@ from bowstring.clients.errors import ClientError, ConfigError
 from bowstring.clients.net.client import NetworkClient
 from bowstring.clients.net.metadata import ClusterMetadata, parse_bootstrap
 from bowstring.clients.producer.config import PRODUCER
+from bowstring.clients.producer.count_reporter import Counted
 from bowstring.spark.coordination import (
     Coordination,
     Task,
@@ -40,11 +41,14 @@ from bowstring.spark.coordination import (
 from bowstring.spark.options import WriteOptions, write_options
 from bowstring.spark.python_source import require_python_engine
 from bowstring.spark.row_schema import HEADERS
+from bowstring.spark.task_counts import TaskReports, taken, total
+from bowstring.spark.task_names import CLIENT_ID, this_query
 from bowstring.spark.worker_errors import one_sentence
 
 if TYPE_CHECKING:
     import pyarrow
 
+    from bowstring._native.client.window_counts import WindowCounts
     from bowstring.clients.producer.producer import Producer
 
 log = logging.getLogger("bowstring.spark")
@@ -134,6 +138,7 @@ class _Tasks:
 
     def __init__(self, options: WriteOptions):
         self.options = options
+        self._job = uuid.uuid4().hex
 
     @abstractmethod
     def _task(self) -> Task:
@@ -153,12 +158,13 @@ class _Tasks:
 
         records = 0
         with Producer(self.options.bootstrap_servers, **self._configs()) as producer:
+            counts = self._count(producer)
             sending = Sending(producer, self.options.topic)
             for batch in iterator:
                 sending.send(batch)
                 records += batch.num_rows
             sending.finish()
-        return Written(records)
+        return Written(records, query=this_query(), counts=[] if counts is None else taken(counts))
 
     def _write_once(self, iterator: Iterator[pyarrow.RecordBatch]) -> Written:
         """Sends in a transaction and leaves its end to the driver; sends nothing of a decided batch."""
@@ -179,6 +185,7 @@ class _Tasks:
         configs = self._configs() | {"transactional_id": task.transactional_id}
         records = 0
         with Producer(self.options.bootstrap_servers, **configs) as producer:
+            counts = self._count(producer)
             producer.begin_transaction()
             sending = Sending(producer, self.options.topic)
             batch: pyarrow.RecordBatch | None = first
@@ -188,22 +195,43 @@ class _Tasks:
                 batch = next(batches, None)
             sending.finish()
             prepared = producer.prepare_transaction()
-        return Written(records, task, prepared, topic=min(sending.topics))
+        counted = [] if counts is None else taken(counts)
+        return Written(records, task, prepared, topic=min(sending.topics), query=task.write, counts=counted)
+
+    def _count(self, producer: Producer) -> WindowCounts | None:
+        """Makes a producer count what is acknowledged, if there is an audit."""
+        if self.options.audit is None:
+            return None
+        from bowstring._native.client.window_counts import WindowCounts
+
+        counts = WindowCounts(self.options.audit.window_ms, staging=self.options.exactly_once)
+        producer.accumulator.counts = counts
+        return counts
+
+    def _report(self, messages: list[WriterCommitMessage | None], batch: int | None) -> None:
+        """Reports what the tasks of a batch or job have counted."""
+        audit = self.options.audit
+        if audit is None:
+            return
+        written = [each for each in messages if isinstance(each, Written)]
+        write = next((each.query for each in written if each.query is not None), self._job)
+        configs = self._configs()
+        who = Counted("producer", configs["client_id"])
+        reports = TaskReports(audit, who, self.options.bootstrap_servers, configs.get("security"))
+        counts = total(count for each in written for count in each.counts)
+        reports.report(write if batch is None else f"{write}.{batch}", counts)
+        reports.close()
 
     def _coordination(self, write: str) -> Coordination:
         return Coordination(self.options.bootstrap_servers, write, self.options.configs.get("security"))
 
     def _configs(self) -> dict[str, Any]:
         # Whole columns arrive at once, so batches may be as large as brokers accept.
-        return {"client_id": "bowstring-spark", "batch_size": 1 << 19} | self.options.configs
+        return {"client_id": CLIENT_ID, "batch_size": 1 << 19} | self.options.configs
 
 
 class BatchWriter(_Tasks, DataSourceArrowWriter):
     """Writes a DataFrame to topics: at least once, or in transactions that are committed at its end."""
-
-    def __init__(self, options: WriteOptions):
-        super().__init__(options)
-        self._job = uuid.uuid4().hex
 
     def _task(self) -> Task:
         return this_task(self._job)
@@ -218,6 +246,7 @@ class BatchWriter(_Tasks, DataSourceArrowWriter):
                 rest = coordination.leftovers(chosen, len(messages))
                 coordination.commit(chosen, "the write")
                 coordination.abort(rest)
+        self._report(messages, None)
         log.info("the Python engine of bowstring wrote %d records", _total(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -247,6 +276,7 @@ class StreamWriter(_Tasks, DataSourceStreamArrowWriter):
         if task is not None:
             with one_sentence(), self._coordination(task.write) as coordination:
                 commit_batch(coordination, batchId, written)
+        self._report(messages, batchId)
         log.info("the Python engine of bowstring wrote %d records of batch %d", _total(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

@@ -15,6 +15,7 @@ import logging
 import os
 import sys
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
@@ -43,6 +44,7 @@ from bowstring.spark.option_names import check_names, is_of_catalog, table_optio
 from bowstring.spark.options import ReadOptions, lowered, read_options, shape
 from bowstring.spark.pushdown import Pushed, push
 from bowstring.spark.ranges import OffsetRange, rate_limit
+from bowstring.spark.task_names import this_query
 from bowstring.spark.worker_errors import one_sentence
 
 if TYPE_CHECKING:
@@ -114,16 +116,16 @@ class RangePartition(InputPartition):
 
 
 def _read(
-    options: ReadOptions, wanted: StructType, partition: InputPartition
+    options: ReadOptions, wanted: StructType, partition: InputPartition, read: str
 ) -> Iterator[pyarrow.RecordBatch]:
-    from bowstring.spark.python_read import read_range
+    from bowstring.spark.python_read import counted_range
 
     _settle_worker()
     # Without partitions Spark passes one partition of None.
     offsets = partition.value
     if offsets is not None:
         with one_sentence():
-            yield from read_range(options, wanted, offsets)
+            yield from counted_range(options, wanted, offsets, read)
 
 
 @cache
@@ -144,6 +146,7 @@ class BatchReader(DataSourceReader):
         self.options = options
         self.wanted = wanted
         self.pushed = Pushed()
+        self._id = uuid.uuid4().hex
 
     def partitions(self) -> list[InputPartition]:
         """Returns the ranges with resolved offsets: records that arrive later are not read."""
@@ -155,7 +158,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yields one range, as batches with exactly the wanted columns."""
-        return _read(self.options, self.wanted, partition)
+        return _read(self.options, self.wanted, partition, self._id)
 
 
 class FilteringReader(BatchReader):
@@ -177,6 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, wanted: StructType):
         self.options = options
         self.wanted = wanted
+        self._id = uuid.uuid4().hex
         self._planner: OffsetPlanner | None = OffsetPlanner(options)
         self._latest: OffsetJson | None = None
         self._is_bounded = False
@@ -260,7 +264,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yields one range, as batches with exactly the wanted columns."""
-        return _read(self.options, self.wanted, partition)
+        return _read(self.options, self.wanted, partition, this_query() or self._id)
 
     def commit(self, end: OffsetJson) -> None:
         """Does nothing: the checkpoint stores the progress."""

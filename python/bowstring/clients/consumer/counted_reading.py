@@ -42,6 +42,15 @@ class CountedReading:
         self._positions.counts = self._counts = self._reporter.counts
         self._window_ms = settings.window_ms
 
+    def count_into(self, counts: WindowCounts | None) -> None:
+        """Counts what is returned from now on; the caller reports it.
+
+        Args:
+            counts: with staging; None: nothing is counted.
+        """
+        self._positions.counts = self._counts = counts
+        self._window_ms = 0 if counts is None else counts.window_ms
+
     def _count_kept(self) -> None:
         """Counts what was returned."""
         if self._counts is not None:

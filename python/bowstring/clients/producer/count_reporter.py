@@ -45,6 +45,69 @@ class Counted(NamedTuple):
     group_id: str = ""
 
 
+class Counting(NamedTuple):
+    """What the reports of one instance have in common.
+
+    Attributes:
+        host: where it counts.
+        instance: whose counts begin at 0; a later report of it replaces an earlier one.
+    """
+
+    audit: Audit
+    who: Counted
+    host: str
+    instance: str
+
+    def report(self, topic: str, start_ms: int, count: int, newest_ms: int, now_ms: int) -> tuple[str, str]:
+        """Returns key and value of the record that reports a count.
+
+        Args:
+            start_ms: of the window.
+            newest_ms: largest timestamp of the records.
+        """
+        value = {
+            "v": VERSION,
+            "tier": self.audit.tier,
+            "role": self.who.role,
+            "group": self.who.group_id,
+            "host": self.host,
+            "client": self.who.client_id,
+            "instance": self.instance,
+            "topic": topic,
+            "window_ms": self.audit.window_ms,
+            "start_ms": start_ms,
+            "count": count,
+            "newest_ms": newest_ms,
+            "sent_ms": now_ms,
+        }
+        key = "|".join((self.audit.tier, self.host, self.who.client_id, self.instance, topic, str(start_ms)))
+        return key, json.dumps(value, separators=(",", ":"))
+
+
+def is_counted(audit: Audit, topic: str) -> bool:
+    """Returns whether records of a topic count: those of counts and of the brokers' own topics do not."""
+    return topic != audit.topic and not topic.startswith("__")
+
+
+def counts_producer(
+    audit: Audit, client_id: str, bootstrap_servers: str | Iterable[str], security: Mapping[str, Any] | None
+) -> Producer:
+    """Returns a producer for the counts of a client.
+
+    Args:
+        client_id, bootstrap_servers, security: of the client that counts.
+    """
+    from bowstring.clients.producer.producer import Producer
+
+    return Producer(
+        audit.counts_bootstrap_servers or bootstrap_servers,
+        security=security,
+        client_id=f"{client_id}-audit",
+        buffer_memory=BUFFER_BYTES,
+        max_block_ms=CLOSE_TIMEOUT_S * 1000,
+    )
+
+
 class CountReporter:
     """Sends counts every report interval, and the rest on `close`.
 
@@ -70,22 +133,11 @@ class CountReporter:
         self._instance = uuid.uuid4().hex[:16]
         self._host = socket.gethostname()
         self._failures = 0
-        self._producer = self._open(audit.counts_bootstrap_servers or bootstrap_servers, security)
+        self._producer = counts_producer(audit, who.client_id, bootstrap_servers, security)
         self._ended = threading.Event()
         self._before_last: Callable[[], Any] | None = None
         self._thread = threading.Thread(target=self._run, name="bowstring-audit", daemon=True)
         self._thread.start()
-
-    def _open(self, bootstrap_servers: str | Iterable[str], security: Mapping[str, Any] | None) -> Producer:
-        from bowstring.clients.producer.producer import Producer
-
-        return Producer(
-            bootstrap_servers,
-            security=security,
-            client_id=f"{self.who.client_id}-audit",
-            buffer_memory=BUFFER_BYTES,
-            max_block_ms=CLOSE_TIMEOUT_S * 1000,
-        )
 
     def close(
         self, timeout_s: float | None = CLOSE_TIMEOUT_S, after: Callable[[], Any] | None = None
@@ -118,26 +170,11 @@ class CountReporter:
             self._failures = self.counts.failures
         now_ms = time.time_ns() // 1_000_000
         for topic, start_ms, generation, count, newest_ms in self.counts.changes():
-            if topic == self.audit.topic or topic.startswith("__"):
+            if not is_counted(self.audit, topic):
                 continue
             instance = f"{self._instance}.{generation}" if generation else self._instance
-            value = {
-                "v": VERSION,
-                "tier": self.audit.tier,
-                "role": self.who.role,
-                "group": self.who.group_id,
-                "host": self._host,
-                "client": self.who.client_id,
-                "instance": instance,
-                "topic": topic,
-                "window_ms": self.audit.window_ms,
-                "start_ms": start_ms,
-                "count": count,
-                "newest_ms": newest_ms,
-                "sent_ms": now_ms,
-            }
-            key = "|".join((self.audit.tier, self._host, self.who.client_id, instance, topic, str(start_ms)))
-            self._send(key, json.dumps(value, separators=(",", ":")), topic, start_ms)
+            counting = Counting(self.audit, self.who, self._host, instance)
+            self._send(*counting.report(topic, start_ms, count, newest_ms, now_ms), topic, start_ms)
 
     def _send(self, key: str, value: str, topic: str, start_ms: int) -> None:
         try:

@@ -16,7 +16,8 @@ import java.util.TreeSet;
 public final class OptionNames {
   /** bowstring/spark/option_names.py has the same list for the Python engine; a test compares them. */
   private static final List<String> OURS = List.of(
-      "assign", "columns", "delivery", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "engine",
+      "assign", "audit.bootstrap.servers", "audit.report.interval.ms", "audit.tier", "audit.topic", "audit.window.ms",
+      "columns", "delivery", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "engine",
       "failOnDataLoss", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "fused", "groupIdPrefix", "includeHeaders",
       "kafkaConsumer.pollTimeoutMs", "local", "maxOffsetsPerTrigger", "maxRecordsPerPartition", "maxTriggerDelay",
       "minOffsetsPerTrigger", "minPartitions", "mode", "pushDownAggregate", "startingOffsets",

@@ -75,6 +75,11 @@ public final class RecordColumns {
     return offsets[row];
   }
 
+  /** The time of each record in microseconds; only if the column was requested. */
+  public long[] timestampsMicros() {
+    return timestampsMicros;
+  }
+
   void clear() {
     rows = 0;
     nullKeys = 0;

@@ -1,5 +1,6 @@
 package bowstring.spark.read;
 
+import bowstring.spark.audit.CountAccumulator;
 import bowstring.spark.wire.TopicPartition;
 import java.io.IOException;
 import java.util.Arrays;
@@ -24,10 +25,11 @@ final class AggregateReader implements PartitionReader<InternalRow> {
   private long count;
   private boolean isDone;
 
-  AggregateReader(RecordPartition input, ReadSettings settings, PushedAggregates aggregates) throws IOException {
+  AggregateReader(RecordPartition input, ReadSettings settings, PushedAggregates aggregates, CountAccumulator audit)
+      throws IOException {
     this.aggregates = aggregates;
     this.partition = input.range().partition();
-    this.records = new ColumnarRecordReader(input, settings);
+    this.records = new ColumnarRecordReader(input, settings, audit);
     this.columns = List.of(settings.schema().fieldNames());
     this.least = new long[columns.size()];
     this.greatest = new long[columns.size()];

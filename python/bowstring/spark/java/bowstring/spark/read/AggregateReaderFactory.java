@@ -1,5 +1,6 @@
 package bowstring.spark.read;
 
+import bowstring.spark.audit.CountAccumulator;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -8,11 +9,12 @@ import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 
 /** Creates the readers of queries whose aggregates were pushed down. */
-record AggregateReaderFactory(ReadSettings settings, PushedAggregates aggregates) implements PartitionReaderFactory {
+record AggregateReaderFactory(ReadSettings settings, PushedAggregates aggregates, CountAccumulator audit)
+    implements PartitionReaderFactory {
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
     try {
-      return new AggregateReader((RecordPartition) partition, settings, aggregates);
+      return new AggregateReader((RecordPartition) partition, settings, aggregates, audit);
     } catch (IOException failed) {
       throw new UncheckedIOException(failed);
     }

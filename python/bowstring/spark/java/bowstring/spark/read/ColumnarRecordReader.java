@@ -1,5 +1,7 @@
 package bowstring.spark.read;
 
+import bowstring.spark.audit.CountAccumulator;
+import bowstring.spark.audit.WindowCounts;
 import bowstring.spark.wire.ClientOptions;
 import bowstring.spark.wire.WireException;
 import java.io.IOException;
@@ -18,14 +20,23 @@ final class ColumnarRecordReader implements PartitionReader<ColumnarBatch> {
   private final ReadSettings settings;
   private final RecordBatchBuilder builder;
   private final Regions regions;
+  private final CountAccumulator audit;
+  private final WindowCounts counts;
   private boolean hasRegion;
   private long records;
 
-  ColumnarRecordReader(RecordPartition input, ReadSettings settings) throws IOException {
+  /**
+   * A reader of one range.
+   *
+   * @param audit takes the counts of the records; null if they are not counted
+   */
+  ColumnarRecordReader(RecordPartition input, ReadSettings settings, CountAccumulator audit) throws IOException {
+    this.audit = audit;
+    this.counts = audit == null ? null : audit.newCounts();
     this.range = input.range();
     this.settings = settings;
     ClientOptions options = ClientOptions.of(settings.options());
-    this.builder = new RecordBatchBuilder(settings, options, range.partition(), false);
+    this.builder = new RecordBatchBuilder(settings, options, range.partition(), false, audit != null);
     this.regions = RegionSources.open(input, options, settings);
   }
 
@@ -34,6 +45,9 @@ final class ColumnarRecordReader implements PartitionReader<ColumnarBatch> {
     while (records < settings.limit()) {
       if (hasRegion) {
         if (builder.next(regions.startOffset(), range.end(), settings.limit() - records)) {
+          if (counts != null) {
+            builder.count(counts, 0, builder.batch().numRows());
+          }
           if (builder.batch().numRows() > 0) {
             records += builder.batch().numRows();
             return true;
@@ -78,6 +92,9 @@ final class ColumnarRecordReader implements PartitionReader<ColumnarBatch> {
 
   @Override
   public void close() throws IOException {
+    if (audit != null) {
+      audit.add(new CountAccumulator.RangeCounts(range.toString(), counts));
+    }
     try {
       regions.close();
     } finally {

@@ -1,5 +1,7 @@
 package bowstring.spark.read;
 
+import bowstring.spark.audit.CountAccumulator;
+import bowstring.spark.audit.WindowCounts;
 import bowstring.spark.wire.ClientOptions;
 import bowstring.spark.wire.ClusterClient;
 import bowstring.spark.wire.WireException;
@@ -25,6 +27,8 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
   private final ReadSettings settings;
   private final RecordBatchBuilder builder;
   private final FetchedRegions regions;
+  private final CountAccumulator audit;
+  private final WindowCounts counts;
   private boolean hasRegion;
   private int row = -1;
   private int rows;
@@ -32,12 +36,19 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
   private long records;
   private long failingSinceNanos;
 
-  RealTimeReader(RecordPartition input, ReadSettings settings) throws IOException {
+  /**
+   * A reader of one partition.
+   *
+   * @param audit takes the counts of the records; null if they are not counted
+   */
+  RealTimeReader(RecordPartition input, ReadSettings settings, CountAccumulator audit) throws IOException {
+    this.audit = audit;
+    this.counts = audit == null ? null : audit.newCounts();
     this.range = input.range();
     this.settings = settings;
     this.nextUnread = range.start();
     ClientOptions options = ClientOptions.of(settings.options());
-    this.builder = new RecordBatchBuilder(settings, options, range.partition(), true);
+    this.builder = new RecordBatchBuilder(settings, options, range.partition(), true, audit != null);
     this.regions = new FetchedRegions(input, options, settings);
     regions.withoutPrefetch();
   }
@@ -66,6 +77,7 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
 
   /** Makes the next records current; false if none came in time. */
   private boolean fill(int waitMs) throws IOException {
+    count();
     row = -1;
     rows = 0;
     if (!hasRegion) {
@@ -86,6 +98,13 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
     hasRegion = false;
     nextUnread = Math.max(nextUnread, regions.nextOffset()); // after the region's last record: markers, gaps
     return true;
+  }
+
+  /** Counts the rows that were returned of the present batch. */
+  private void count() {
+    if (counts != null && row >= 0) {
+      builder.count(counts, 0, row + 1);
+    }
   }
 
   /** A broker that is unavailable ends the query only after the poll timeout. */
@@ -128,6 +147,10 @@ final class RealTimeReader implements SupportsRealTimeRead<InternalRow> {
 
   @Override
   public void close() throws IOException {
+    if (audit != null) {
+      count();
+      audit.add(new CountAccumulator.RangeCounts(range.toString(), counts));
+    }
     try {
       regions.close();
     } finally {

@@ -1,5 +1,6 @@
 package bowstring.spark.read;
 
+import bowstring.spark.audit.WindowCounts;
 import bowstring.spark.decode.RecordColumns;
 import bowstring.spark.decode.RecordDecoder;
 import bowstring.spark.decode.RecordVectors;
@@ -26,12 +27,17 @@ final class RecordBatchBuilder implements Closeable {
   private final ColumnarBatch batch;
   private final TopicPartition partition;
 
+  /** Whether the batch has fewer rows than records were read, because a limit is reached. */
+  private boolean isCut;
+
   /**
    * Columns for one partition.
    *
    * @param withOffsets whether offsets are needed even if the query does not ask for them
+   * @param withTimestamps the same of timestamps
    */
-  RecordBatchBuilder(ReadSettings settings, ClientOptions options, TopicPartition partition, boolean withOffsets) {
+  RecordBatchBuilder(ReadSettings settings, ClientOptions options, TopicPartition partition, boolean withOffsets,
+      boolean withTimestamps) {
     this.partition = partition;
     Set<String> names = new HashSet<>(Arrays.asList(settings.schema().fieldNames()));
     values = settings.format() == null ? null : settings.format().decoder(settings.schema());
@@ -43,6 +49,9 @@ final class RecordBatchBuilder implements Closeable {
     }
     if (withOffsets || values != null && settings.format().failsFast()) {
       names.add("offset");
+    }
+    if (withTimestamps) {
+      names.add("timestamp");
     }
     columns = new RecordColumns(names);
     decoder = new RecordDecoder(columns, options.checkCrcs(), options.isReadCommitted(), settings.minTimestampMs(),
@@ -89,6 +98,7 @@ final class RecordBatchBuilder implements Closeable {
         throw bad.of(partition + " at offset " + columns.offset(bad.row()));
       }
     }
+    isCut = mostRows < rows;
     batch.setNumRows((int) Math.min(rows, mostRows));
     return true;
   }
@@ -107,9 +117,26 @@ final class RecordBatchBuilder implements Closeable {
     return batch;
   }
 
+  /**
+   * Counts the batch's records by window; needs timestamps. Those that a format drops count, too.
+   *
+   * @param from the first row of the batch that counts
+   * @param to the row after the last
+   */
+  void count(WindowCounts counts, int from, int to) {
+    boolean all = to == batch.numRows() && !isCut;
+    int first = from == 0 ? 0 : record(from - 1) + 1;
+    counts.addRows(partition.topic(), columns.timestampsMicros(), first,
+        all ? columns.rows() : to == 0 ? 0 : record(to - 1) + 1);
+  }
+
+  private int record(int row) {
+    return values == null ? row : values.keptRow(row);
+  }
+
   /** The offset of a row of the batch. */
   long offset(int row) {
-    return columns.offset(values == null ? row : values.keptRow(row));
+    return columns.offset(record(row));
   }
 
   /** Whether the region went beyond the end of the range. */

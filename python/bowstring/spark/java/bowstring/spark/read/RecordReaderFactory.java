@@ -1,5 +1,6 @@
 package bowstring.spark.read;
 
+import bowstring.spark.audit.CountAccumulator;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -9,7 +10,8 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /** Creates the readers in the tasks: columnar ones, or row readers for real-time mode. */
-record RecordReaderFactory(ReadSettings settings, boolean realTime) implements PartitionReaderFactory {
+record RecordReaderFactory(ReadSettings settings, boolean realTime, CountAccumulator audit)
+    implements PartitionReaderFactory {
   @Override
   public boolean supportColumnarReads(InputPartition partition) {
     return !realTime;
@@ -18,7 +20,7 @@ record RecordReaderFactory(ReadSettings settings, boolean realTime) implements P
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition partition) {
     try {
-      return new RealTimeReader((RecordPartition) partition, settings);
+      return new RealTimeReader((RecordPartition) partition, settings, audit);
     } catch (IOException failed) {
       throw new UncheckedIOException(failed);
     }
@@ -27,7 +29,7 @@ record RecordReaderFactory(ReadSettings settings, boolean realTime) implements P
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
     try {
-      return new ColumnarRecordReader((RecordPartition) partition, settings);
+      return new ColumnarRecordReader((RecordPartition) partition, settings, audit);
     } catch (IOException failed) {
       throw new UncheckedIOException(failed);
     }

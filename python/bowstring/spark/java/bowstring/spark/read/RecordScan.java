@@ -1,5 +1,6 @@
 package bowstring.spark.read;
 
+import bowstring.spark.audit.CountAccumulator;
 import bowstring.spark.wire.TopicPartition;
 import java.util.ArrayList;
 import java.util.List;
@@ -7,6 +8,7 @@ import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.UUID;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -157,8 +159,12 @@ final class RecordScan implements Scan, Batch, SupportsReportStatistics {
   @Override
   public PartitionReaderFactory createReaderFactory() {
     ReadSettings settings = ReadSettings.of(options, schema, limit, filters.minTimestampMs());
-    return aggregates == null ? new RecordReaderFactory(settings, false)
-        : new AggregateReaderFactory(settings, aggregates);
+    CountAccumulator audit = CountAccumulator.register(options.audit());
+    if (audit != null) {
+      audit.begin(UUID.randomUUID().toString());
+    }
+    return aggregates == null ? new RecordReaderFactory(settings, false, audit)
+        : new AggregateReaderFactory(settings, aggregates, audit);
   }
 
   @Override

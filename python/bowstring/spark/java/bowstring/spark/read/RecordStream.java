@@ -1,7 +1,9 @@
 package bowstring.spark.read;
 
+import bowstring.spark.audit.CountAccumulator;
 import bowstring.spark.wire.ClusterClient;
 import bowstring.spark.wire.TopicPartition;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -9,6 +11,8 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.UUID;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -42,6 +46,9 @@ final class RecordStream
   private Map<TopicPartition, Long> availableNowEnd;
   private boolean realTime;
 
+  /** Takes the counts of tasks; null without an audit. */
+  private final CountAccumulator audit;
+
   RecordStream(SourceOptions options, ReadSettings settings, String checkpoint, String description) {
     this.options = options;
     this.settings = settings;
@@ -49,6 +56,7 @@ final class RecordStream
     this.description = description;
     this.offsets = new OffsetReader(options);
     this.limiter = new RateLimiter(offsets);
+    this.audit = CountAccumulator.register(options.audit());
   }
 
   @Override
@@ -117,6 +125,7 @@ final class RecordStream
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
     Map<TopicPartition, Long> from = SourceOffset.of(start);
     Map<TopicPartition, Long> until = SourceOffset.of(end);
+    beginCounts(from);
     Map<TopicPartition, Long> complete = withNewPartitions(from, until);
     reportDeleted(from, until);
     if (availableNowEnd != null) {
@@ -140,6 +149,16 @@ final class RecordStream
       offsets.partitions(false); // a query that has just recovered has no metadata yet
     }
     return ranges.stream().map(offsets::task).toArray(InputPartition[]::new);
+  }
+
+  /** Names the batch that begins for the audit: by the query, which keeps its id, this source of it, and its start. */
+  private void beginCounts(Map<TopicPartition, Long> from) {
+    if (audit != null) {
+      String query = SparkContext.getOrCreate().getLocalProperty("sql.streaming.queryId");
+      String place = checkpoint.substring(checkpoint.lastIndexOf('/') + 1);
+      String text = (query == null ? checkpoint : query) + "/" + place + "/" + OffsetJson.write(from);
+      audit.begin(UUID.nameUUIDFromBytes(text.getBytes(StandardCharsets.UTF_8)).toString());
+    }
   }
 
   /** Partitions that are new in this batch start at their first offset, which should be 0. */
@@ -195,7 +214,7 @@ final class RecordStream
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new RecordReaderFactory(settings, realTime);
+    return new RecordReaderFactory(settings, realTime, audit);
   }
 
   @Override
@@ -207,6 +226,7 @@ final class RecordStream
   public InputPartition[] planInputPartitions(Offset start) {
     realTime = true;
     Map<TopicPartition, Long> from = SourceOffset.of(start);
+    beginCounts(from);
     Set<TopicPartition> existing = offsets.existing(from.keySet());
     Map<TopicPartition, Long> until = new TreeMap<>();
     existing.forEach(partition -> until.put(partition, Long.MAX_VALUE));

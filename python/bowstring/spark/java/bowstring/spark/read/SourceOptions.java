@@ -1,5 +1,6 @@
 package bowstring.spark.read;
 
+import bowstring.spark.audit.AuditOptions;
 import bowstring.spark.values.ValueFormat;
 import bowstring.spark.wire.ClientOptions;
 import bowstring.spark.wire.TopicPartition;
@@ -32,6 +33,7 @@ public final class SourceOptions {
   private final Subscription subscription;
   private final ClientOptions client;
   private final ValueFormat valueFormat;
+  private final AuditOptions audit;
 
   /**
    * Checks what batch and streaming queries have in common.
@@ -44,6 +46,7 @@ public final class SourceOptions {
     refuseConsumerOptions();
     client = ClientOptions.of(options);
     valueFormat = ValueFormat.forOptions(options);
+    audit = AuditOptions.of(options, "consumer", client.clientId());
     minPartitions(); // each option is read once here, so that a mistake is reported before any request to a broker
     maxRecordsPerPartition();
     localMode();
@@ -255,6 +258,11 @@ public final class SourceOptions {
 
   ValueFormat valueFormat() {
     return valueFormat;
+  }
+
+  /** How records are counted; null if they are not. */
+  AuditOptions audit() {
+    return audit;
   }
 
   boolean failOnDataLoss() {

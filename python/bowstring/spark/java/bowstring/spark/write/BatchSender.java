@@ -1,5 +1,6 @@
 package bowstring.spark.write;
 
+import bowstring.spark.audit.WindowCounts;
 import bowstring.spark.wire.ApiKey;
 import bowstring.spark.wire.ClusterClient;
 import bowstring.spark.wire.Connection;
@@ -43,11 +44,20 @@ final class BatchSender implements AutoCloseable {
   private TaskTransaction transaction;
   private boolean sequenceLost;
 
+  /** What was acknowledged; null without an audit. */
+  private final WindowCounts counts;
+
   BatchSender(SinkOptions options, BufferPool pool) {
     this.options = options;
     this.cluster = new ClusterClient(options.client);
     this.leaders = new Leaders(cluster);
     this.pool = pool;
+    this.counts = options.audit == null ? null : new WindowCounts(options.audit.windowMs());
+  }
+
+  /** The records that were acknowledged, by window; null without an audit. */
+  WindowCounts counts() {
+    return counts;
   }
 
   /**
@@ -221,7 +231,7 @@ final class BatchSender implements AutoCloseable {
       request.tags();
       if (options.acks == 0) {
         connection.sendOneWay(request);
-        link.answered().forEach(this::acknowledged);
+        link.answered().forEach(batch -> acknowledged(batch, ProduceResponse.NO_TIME));
       } else {
         connection.send(request);
       }
@@ -234,8 +244,9 @@ final class BatchSender implements AutoCloseable {
   private void receive(BrokerLink link) throws IOException {
     Map<TopicPartition, Short> errors = new HashMap<>();
     Map<TopicPartition, String> messages = new HashMap<>();
+    Map<TopicPartition, Long> times = new HashMap<>();
     try {
-      ProduceResponse.read(link.connection().receive(), errors, messages);
+      ProduceResponse.read(link.connection().receive(), errors, messages, times);
     } catch (WireException.BrokerUnreachable | WireException.TimedOut lost) {
       lose(link, lost);
       return;
@@ -247,14 +258,17 @@ final class BatchSender implements AutoCloseable {
             + batch.partition + ": is this a Kafka listener?");
       }
       if (code == 0 || ErrorCode.of(code) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER) {
-        acknowledged(batch);
+        acknowledged(batch, times.getOrDefault(batch.partition, ProduceResponse.NO_TIME));
       } else {
         refused(batch, code, messages.get(batch.partition));
       }
     }
   }
 
-  private void acknowledged(RecordBatch batch) {
+  private void acknowledged(RecordBatch batch, long logAppendTimeMs) {
+    if (counts != null) {
+      batch.count(counts, logAppendTimeMs);
+    }
     PartitionQueue queue = queues.get(batch.partition);
     queue.returned(batch);
     queue.attempts = 0;

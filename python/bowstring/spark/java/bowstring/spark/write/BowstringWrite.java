@@ -1,12 +1,16 @@
 package bowstring.spark.write;
 
 import bowstring.spark.DriverFailure;
+import bowstring.spark.audit.CountReports;
+import bowstring.spark.audit.WindowCounts;
 import bowstring.spark.wire.ClusterClient;
 import bowstring.spark.write.once.Attempt;
 import bowstring.spark.write.once.Coordination;
 import bowstring.spark.write.once.Ends;
 import bowstring.spark.write.once.MicroBatches;
+import bowstring.spark.write.once.Written;
 import java.io.IOException;
+import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.metric.CustomMetric;
@@ -119,6 +123,22 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
     if (options.exactlyOnce) {
       onDriver(coordination -> Ends.commitJob(coordination, messages));
     }
+    count(id, messages);
+  }
+
+  /** Reports the counts of a batch or job to the audit, if there is one. */
+  private void count(String unit, WriterCommitMessage[] messages) {
+    if (options.audit == null) {
+      return;
+    }
+    WindowCounts total = new WindowCounts(options.audit.windowMs());
+    for (WriterCommitMessage each : messages) {
+      if (each instanceof Written done && done.counts() != null) {
+        total.addAll(done.counts());
+      }
+    }
+    CountReports.reportAtEnd(SparkContext.getOrCreate());
+    CountReports.of(options.audit).put(unit, total);
   }
 
   @Override
@@ -131,6 +151,7 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
     if (options.exactlyOnce) {
       onDriver(coordination -> Ends.commitBatch(coordination, epochId, messages));
     }
+    count(id + "." + epochId, messages);
   }
 
   @Override

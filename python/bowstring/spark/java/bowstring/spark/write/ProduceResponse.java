@@ -9,9 +9,15 @@ import java.util.Map;
 final class ProduceResponse {
   private ProduceResponse() {}
 
-  /** Stores each partition's error code, and the broker's message if there is one, in the maps. */
-  static void read(ResponseReader response, Map<TopicPartition, Short> errors, Map<TopicPartition, String> messages)
-      throws WireException {
+  /** The time of records that keep their own. */
+  static final long NO_TIME = -1;
+
+  /**
+   * Stores each partition's error code in the maps, the broker's message if there is one, and the time that the broker
+   * gave the records if it did.
+   */
+  static void read(ResponseReader response, Map<TopicPartition, Short> errors, Map<TopicPartition, String> messages,
+      Map<TopicPartition, Long> times) throws WireException {
     int version = response.version();
     for (int topics = response.array(); topics > 0; topics--) {
       String topic = response.string();
@@ -19,7 +25,10 @@ final class ProduceResponse {
         TopicPartition partition = new TopicPartition(topic, response.int32());
         errors.put(partition, response.int16());
         response.int64(); // base_offset
-        response.int64(); // log_append_time_ms
+        long logAppendTimeMs = response.int64();
+        if (logAppendTimeMs != NO_TIME) {
+          times.put(partition, logAppendTimeMs);
+        }
         if (version >= 5) {
           response.int64(); // log_start_offset
         }

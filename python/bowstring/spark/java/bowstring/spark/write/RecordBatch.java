@@ -1,5 +1,6 @@
 package bowstring.spark.write;
 
+import bowstring.spark.audit.WindowCounts;
 import bowstring.spark.wire.DirectMemory;
 import bowstring.spark.wire.TopicPartition;
 import java.io.IOException;
@@ -53,6 +54,7 @@ final class RecordBatch {
   private int position = HEADER_BYTES;
   private int count;
   private long baseTimestamp;
+  private long minTimestamp;
   private long maxTimestamp;
   private ByteBuffer compressed;
 
@@ -99,8 +101,9 @@ final class RecordBatch {
       grow((int) (position + bound));
     }
     if (count == 0) {
-      baseTimestamp = maxTimestamp = timestamp;
+      baseTimestamp = minTimestamp = maxTimestamp = timestamp;
     }
+    minTimestamp = Math.min(minTimestamp, timestamp);
     maxTimestamp = Math.max(maxTimestamp, timestamp);
     long delta = timestamp - baseTimestamp;
     int headerCount = record.headers == null ? 0 : record.headers.numElements();
@@ -201,6 +204,27 @@ final class RecordBatch {
     return compressed != null ? compressed.limit() : position;
   }
 
+  /**
+   * Adds the records to counts by window.
+   *
+   * @param logAppendTimeMs the time that the broker gave all records; {@link ProduceResponse#NO_TIME}: they keep theirs
+   */
+  void count(WindowCounts counts, long logAppendTimeMs) {
+    if (logAppendTimeMs != ProduceResponse.NO_TIME) {
+      counts.add(partition.topic(), logAppendTimeMs, count);
+    } else if (counts.isOneWindow(minTimestamp, maxTimestamp)) {
+      counts.add(partition.topic(), maxTimestamp, count);
+    } else {
+      long at = address + HEADER_BYTES;
+      for (int i = 0; i < count; i++) {
+        int body = (int) Varint.get(at);
+        at += Varint.size(body);
+        counts.add(partition.topic(), baseTimestamp + Varint.get(at + 1), 1);
+        at += body;
+      }
+    }
+  }
+
   /** Appends records [from, to) of a sealed batch to this empty one, with their timestamps. */
   void copyFrom(RecordBatch other, int from, int to) throws IOException {
     long at = other.address + HEADER_BYTES;
@@ -223,8 +247,9 @@ final class RecordBatch {
     int rest = (int) (from + body - at);
     long timestamp = otherBase + delta;
     if (count == 0) {
-      baseTimestamp = maxTimestamp = timestamp;
+      baseTimestamp = minTimestamp = maxTimestamp = timestamp;
     }
+    minTimestamp = Math.min(minTimestamp, timestamp);
     maxTimestamp = Math.max(maxTimestamp, timestamp);
     long newDelta = timestamp - baseTimestamp;
     int size = 1 + Varint.size(newDelta) + Varint.size(count) + rest;

@@ -254,7 +254,7 @@ final class RowWriter implements DataWriter<InternalRow> {
     OpenTransaction prepared = sender.prepared();
     sender.done();
     String written = topics.keySet().stream().map(UTF8String::toString).sorted().findFirst().orElse(null);
-    return new Written(metrics.records, metrics.bytes, prepared, isDecided, written);
+    return new Written(metrics.records, metrics.bytes, prepared, isDecided, written, sender.counts());
   }
 
   /** Records that were acknowledged stay in the topics; in a transaction, until somebody aborts it. */

@@ -1,5 +1,6 @@
 package bowstring.spark.write;
 
+import bowstring.spark.audit.AuditOptions;
 import bowstring.spark.wire.ClientOptions;
 import java.io.Serializable;
 import java.util.Locale;
@@ -49,6 +50,9 @@ final class SinkOptions implements Serializable {
   final Compression compression;
   final int compressionLevel;
 
+  /** How records are counted; null if they are not. */
+  final AuditOptions audit;
+
   private SinkOptions(Map<String, String> options) {
     String named = null;
     boolean once = false;
@@ -85,6 +89,7 @@ final class SinkOptions implements Serializable {
     maxBlockMs = intOf("max.block.ms", 60_000, 0);
     compression = Compression.of(client.get("compression.type"));
     compressionLevel = compression.level(client);
+    audit = AuditOptions.of(options, "producer", client.clientId());
   }
 
   /**
