@@ -202,6 +202,7 @@ class ControllerServer:
             voters=lambda: (each.key.id for each in self.quorum.voters),
         )
         self._is_started = True
+        self.controller.when_active = self.quorum.to_leader.note_active
         self.controller.start()
         self.quorum.to_leader.own_controller = self.requests.answer_within
         if self.dispatcher is not None:

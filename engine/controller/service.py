@@ -122,6 +122,7 @@ class QuorumController:
 
     Attributes:
         counters: Elections that it has decided.
+        when_active: Called when it has become the active controller.
     """
 
     def __init__(
@@ -144,6 +145,7 @@ class QuorumController:
         self._now_ms = now_ms
         self.random = Dice()
         self.counters = ElectionCounters()
+        self.when_active: Callable[[], None] = lambda: None
         self._leadership: _Leadership | None = None
         # Decisions take turns. Most do not wait within their turn; handlers that decide in time slices do.
         self._turns = Turns()
@@ -228,6 +230,7 @@ class QuorumController:
             self._append(leadership, Decision(records, None, atomic=False))
         event_log.info("this controller is active", epoch=epoch, brokers=len(state.image.brokers))
         self._set_timers(leadership)
+        self.when_active()
 
     def _end(self) -> None:
         leadership, self._leadership = self._leadership, None

@@ -7,6 +7,7 @@ handed over as they are.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +50,8 @@ class LeaderRequests:
     ) -> None:
         self.own_controller: OwnController | None = None
         self.forwards = Forwards()
+        self._activations = 0
+        self._activated = asyncio.Event()
         self._node_id = node_id
         self._timeout_ms = timeout_ms
         self._leader = leader
@@ -69,6 +72,12 @@ class LeaderRequests:
         counts = not self._is_within(self._leader())
         async with self.forwards.turn(client, size_bytes, timeout_s, counts=counts) as place:
             return await self._until_answered(body, version, place, deadline_s)
+
+    def note_active(self) -> None:
+        """Repeats what this node's controller has refused: it is active now."""
+        self._activations += 1
+        self._activated.set()
+        self._activated.clear()
 
     async def stop(self) -> None:
         """Ends what this node's own controller has not answered."""
@@ -91,7 +100,7 @@ class LeaderRequests:
         versions = (api.lowest, api.highest) if version is None else (version, version)
         loop = asyncio.get_running_loop()
         while True:
-            node = self._leader()
+            node, activations = self._leader(), self._activations
             if node is not None:
                 timeout_s = max(0.001, deadline_s - loop.time())
                 if self._is_within(node) and self.own_controller is not None:
@@ -107,7 +116,8 @@ class LeaderRequests:
                     return answer
             if loop.time() >= deadline_s:
                 raise KafkaError(Errors.NOT_CONTROLLER, "no controller is active")
-            await self._pause(deadline_s)
+            if activations == self._activations:
+                await self._pause(deadline_s)
 
     def _is_within(self, node: Node | None) -> bool:
         """Whether a controller is in this process."""
@@ -120,17 +130,13 @@ class LeaderRequests:
         return self._leader() in (None, node)
 
     async def _pause(self, deadline_s: float) -> None:
-        """Waits until a leader is known; where one is, a moment: no event says that another node has learned
-        of its leadership, or where it listens.
+        """Waits until a leader is known; where one is, a moment, or until this node's controller is active:
+        no event says that another node has learned of its leadership, or where it listens.
         """
-        if self._is_known.is_set():
-            await asyncio.sleep(_RETRY_S)
-            return
-        try:
-            async with asyncio.timeout_at(deadline_s):
-                await self._is_known.wait()
-        except TimeoutError:
-            pass
+        known = self._is_known.is_set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RETRY_S) if known else asyncio.timeout_at(deadline_s):
+                await (self._activated if known else self._is_known).wait()
 
     async def _within(self, work: Coroutine[Any, Any, Response | None], timeout_s: float) -> Response:
         """Returns the answer of this node's controller. As over a connection, the request goes on when nobody

@@ -13,7 +13,7 @@ from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.messages.alter_partition import AlterPartitionRequest
-from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from bowstring.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from bowstring.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -353,3 +353,30 @@ def test_topics_wait_until_the_controller_that_was_elected_is_active():
         assert len(double.asked) == 2
 
     run_with_doubles(scenario, double)
+
+
+def test_what_the_own_controller_refuses_while_it_begins_is_repeated_without_a_pause(monkeypatch):
+    """Also when it becomes active between its refusal and the look at that: no wake-up is lost."""
+    monkeypatch.setattr("bowstring.engine.quorum.leader_requests._RETRY_S", FOR_EVER_MS / 1000)
+    known = asyncio.Event()
+    asked = []
+
+    async def scenario():
+        requests = LeaderRequests(1, FOR_EVER_MS, lambda: Node(1, "", 0), known, lambda: None)
+
+        async def answer(body, version):
+            asked.append(version)
+            if len(asked) == 1:
+                requests.note_active()
+            if len(asked) == 2:
+                asyncio.get_running_loop().call_later(0, requests.note_active)
+            error = Errors.NONE if len(asked) == 3 else Errors.NOT_CONTROLLER
+            return BrokerHeartbeatResponse(error_code=error.code)
+
+        requests.own_controller = answer
+        known.set()
+        async with asyncio.timeout(HANG_S):
+            return await requests.ask(HEARTBEAT)
+
+    assert asyncio.run(scenario()).error_code == 0
+    assert len(asked) == 3
