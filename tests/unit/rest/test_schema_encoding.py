@@ -157,3 +157,25 @@ def test_schemas_that_the_registry_refuses(rest, registry, new_topic, refusal, c
     finally:
         registry.failure = None
     assert [each["error_code"] for each in answers] == [code]
+
+
+def test_json_values_are_checked_against_their_schema(rest, registry, bootstrap, new_topic):
+    topic = new_topic()
+    good, bad = {"id": 1}, {"id": "one"}
+    first, second = produce(
+        rest,
+        topic,
+        {"type": "JSONSCHEMA", "schema": JSON, "data": good},
+        {"type": "JSONSCHEMA", "schema": JSON, "data": bad},
+    )
+    assert (first["error_code"], second["error_code"]) == (200, 400)
+    assert "does not fit its schema" in second["message"] and "at /id" in second["message"]
+    schema_id = first["value"]["schema_id"]
+    (third,) = produce(rest, topic, {"schema_id": schema_id, "data": bad})
+    assert third["error_code"] == 400
+    body = {"value_schema_id": schema_id, "records": [{"value": good}, {"value": bad}]}
+    status, answer = rest.v2("POST", f"/topics/{topic}", body, "jsonschema")
+    assert (status, answer["error_code"]) == (400, 400)
+    body["records"].pop()
+    assert rest.v2("POST", f"/topics/{topic}", body, "jsonschema")[0] == 200
+    assert values_of(bootstrap, registry, topic, 2) == [good, good]

@@ -1,6 +1,7 @@
 """Encodes keys and values by schemas of a registry, as requests name them: by id, version or subject.
 
-The JSON of Avro is Avro's own JSON encoding, of Protobuf proto3's JSON mapping. Blocks: for a thread.
+The JSON of Avro is Avro's own JSON encoding, of Protobuf proto3's JSON mapping; JSON is checked against its
+JSON Schema. Blocks: for a thread.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from bowstring.clients.registry.schema_sources import (
     UnusableSchemaError,
     avro_texts,
     file_descriptor,
+    imported,
     message_at,
 )
 from bowstring.rest.callers import Caller
 from bowstring.rest.client_failure import bad_request
 from bowstring.rest.options import RestOptions
 from bowstring.rest.records.avro_tree import avro_value
+from bowstring.rest.records.json_validation import json_validator
 from bowstring.values.framing import prefix
 from bowstring.web.http_error import HttpError
 
@@ -329,7 +332,19 @@ def _avro(client: RegistryClient, schema: RegisteredSchema) -> Encode:
 
 
 def _json(client: RegistryClient, schema: RegisteredSchema) -> Encode:
-    return msgspec.json.encode
+    try:
+        document = json.loads(schema.text)
+        others = {name: json.loads(each.text) for name, each in imported(client, schema.references, "JSON")}
+    except (ValueError, RecursionError) as error:
+        raise UnusableSchemaError(f"a JSON Schema is not JSON: {error}") from None
+    validate = json_validator(document, others)
+
+    def encode(data: Any) -> bytes:
+        text = msgspec.json.encode(data)
+        validate(data, len(text))
+        return text
+
+    return encode
 
 
 def _protobuf(client: RegistryClient, schema: RegisteredSchema) -> Encode:
