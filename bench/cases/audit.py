@@ -26,7 +26,8 @@ def counted(lab: Lab, name: str, title: str) -> CaseResult:
         "record": f"{RECORD_BYTES} B value, no key",
         "partitions": str(PARTITIONS),
         "calls": "send(); poll() of at most 10,000; poll_arrow()",
-        "figures": "CPU time of the client's process with the audit, times that without; the median pair",
+        "figures": "CPU time of the client's process when it counts, times that when it does not; the median "
+        "pair. Both times the same client, with its thread of reports",
     }
 
     def measure(peer_name: str) -> dict[str, float]:

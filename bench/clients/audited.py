@@ -1,7 +1,10 @@
 """Sends and reads with an audit of counts and without, in turn in one process; prints CPU seconds as JSON.
 
+The clients are the same both times, and only count or do not: two producers, or two consumers, differ by
+several percent even if neither counts. The thread that reports runs all the time.
+
 Arguments: bootstrap servers, a topic to send to, a filled topic to read, records a time, pairs. The output
-has for each call a list of [without, with] in CPU seconds of the process, which include reports.
+has for each call a list of [without, with] in CPU seconds of the process.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from functools import partial
 
 import bowstring
 from bench.clients.producers import VALUE
+from bowstring._native.client.window_counts import WindowCounts
+from bowstring.clients.audit import WINDOW_MS
 
 TIER = "bench"
 TIMEOUT_S = 30.0
@@ -25,33 +29,36 @@ def main() -> None:
     """Runs the pairs; the first pair of each call warms up."""
     bootstrap, to, filled, records, pairs = sys.argv[1:]
     found: dict[str, list[tuple[float, float]]] = {}
-    with ExitStack() as stack:
-        producers = [
-            stack.enter_context(bowstring.Producer(bootstrap, acks=1, audit=audit)) for audit in (None, TIER)
-        ]
-        consumers = [
-            stack.enter_context(bowstring.Consumer(bootstrap, auto_offset_reset="earliest", audit=audit))
-            for audit in (None, TIER)
-        ]
-        for consumer in consumers:
-            consumer.assign(consumer.partitions_for(filled))
-        calls: dict[str, list[Callable[[], None]]] = {
-            "send": [partial(_send, each, to, int(records)) for each in producers],
-            "poll": [partial(_poll, each, int(records)) for each in consumers],
-            "poll_arrow": [partial(_poll_arrow, each, int(records)) for each in consumers],
+    with (
+        bowstring.Producer(bootstrap, acks=1, audit=TIER) as producer,
+        bowstring.Consumer(bootstrap, auto_offset_reset="earliest") as consumer,
+    ):
+        counts = producer.accumulator.counts
+        read = WindowCounts(WINDOW_MS, staging=True)
+        consumer.assign(consumer.partitions_for(filled))
+
+        def count(counts_now: bool) -> None:
+            producer.accumulator.counts = counts if counts_now else None
+            consumer.count_into(read if counts_now else None)
+
+        calls: dict[str, Callable[[], None]] = {
+            "send": partial(_send, producer, to, int(records)),
+            "poll": partial(_poll, consumer, int(records)),
+            "poll_arrow": partial(_poll_arrow, consumer, int(records)),
         }
-        for name, (without, audited) in calls.items():
-            times = [_pair(without, audited, number) for number in range(int(pairs) + 1)]
+        for name, call in calls.items():
+            times = [_pair(call, count, number) for number in range(int(pairs) + 1)]
             found[name] = times[1:]
     print(json.dumps(found))
 
 
-def _pair(without: Callable[[], None], audited: Callable[[], None], number: int) -> tuple[float, float]:
-    """Returns the CPU seconds of both; every second pair has the audited one first."""
-    if number % 2:
-        last, first = _cpu_seconds(audited), _cpu_seconds(without)
-        return first, last
-    return _cpu_seconds(without), _cpu_seconds(audited)
+def _pair(call: Callable[[], None], count: Callable[[bool], None], number: int) -> tuple[float, float]:
+    """Returns the CPU seconds without and with counts; every second pair has those with counts first."""
+    seconds = {}
+    for counts in (True, False) if number % 2 else (False, True):
+        count(counts)
+        seconds[counts] = _cpu_seconds(call)
+    return seconds[False], seconds[True]
 
 
 def _cpu_seconds(call: Callable[[], None]) -> float:
