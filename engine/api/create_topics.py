@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _CONFIGS_VERSION: Final = 5
 _STRICT_VERSION: Final = 6
+_APPENDED_AT_ONCE: Final = 500  # records, for a slice of the thread's time
 
 
 async def handle(
@@ -44,7 +45,7 @@ async def handle(
     time_slices: "TimeSlices",
     authorizer: "Authorizer",
 ) -> CreateTopicsResponse:
-    """Creates topics. Each topic succeeds or fails alone; one commit covers all.
+    """Creates topics. Each topic succeeds or fails alone; the answer waits until all are committed.
 
     Behaviour: a topic exists and has leaders when the answer is sent. validate_only checks everything and
     changes nothing. The answer has the configs of a topic only if the client may describe them. A node that
@@ -85,6 +86,9 @@ async def handle(
             unified_names[unified(topic.name)] = topic.name
             result = _without_configs if hides(*of_configs, topic.name) else success
             results[topic.name] = result(topic, topic_id, made)
+            if len(records) >= _APPENDED_AT_ONCE and not body.validate_only:
+                change.append(records)
+                records = []
         if not body.validate_only:
             await change.commit(records)
     return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.requests.request import Request
-from bowstring.protocol import API_VERSIONS, decode_response, encode, encode_request
+from bowstring.protocol import API_VERSIONS, decode_large_response, decode_response, encode, encode_request
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _PRINCIPAL_VERSION: Final = 0
 _RETRY_S: Final = 0.05
+_LAZY_BYTES: Final = 16384
 
 
 async def handle(
@@ -53,7 +54,7 @@ async def handle(
     timeout_ms = configs.value("request.timeout.ms")
     body: Any = request.body
     if request.api_key not in (ApiKeys.ALTER_CONFIGS, ApiKeys.INCREMENTAL_ALTER_CONFIGS):
-        response = await _ask_controller(quorum, request, body, timeout_ms, time_slices)
+        response = await _ask_controller(quorum, request, body, timeout_ms, time_slices, is_relayed=True)
         await changes.carried_out()
         return response
     from bowstring.engine.api.key_changes import refused_keys
@@ -99,10 +100,20 @@ async def ask_for_client(
 
 
 async def _ask_controller(
-    quorum: "QuorumService", request: "Request", body: Any, timeout_ms: int, time_slices: "TimeSlices"
+    quorum: "QuorumService",
+    request: "Request",
+    body: Any,
+    timeout_ms: int,
+    time_slices: "TimeSlices",
+    *,
+    is_relayed: bool = False,
 ) -> Response:
     """Sends a request inside Envelope, so that the controller has its sender. When it fails, the answer
     has the error for each of its topics or resources.
+
+    Args:
+        is_relayed: The client gets the answer as it is. If it is large, its elements are decoded in slices,
+            while they are encoded.
     """
     kind, _, name = request.principal.partition(":")
     principal = DefaultPrincipalData(type=kind, name=name, token_authenticated=request.is_token_authenticated)
@@ -124,8 +135,10 @@ async def _ask_controller(
         return refused
     if time_slices.over():
         await time_slices.rest()
-    _, response = decode_response(request.api_key, request.version, answer.response_data or b"")
-    return response
+    data = answer.response_data or b""
+    if is_relayed and len(data) >= _LAZY_BYTES:
+        return decode_large_response(request.api_key, request.version, data)
+    return decode_response(request.api_key, request.version, data)[1]
 
 
 def client_of(request: "Request") -> str:

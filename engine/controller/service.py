@@ -472,8 +472,18 @@ class ControllerChange:
         self._turn = turn
         self._append = append
 
+    def append(self, records: Sequence[MetadataRecord]) -> None:
+        """Appends records that do not depend on later ones of the change, and keeps the turn. A large change
+        appends its parts one by one, so that others have the thread in between.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER, as for `commit`. Earlier parts may be committed.
+        """
+        assert self._turn.is_held, "parts come before the commit"
+        self._append(Decision(list(records), None))
+
     async def commit(self, records: Sequence[MetadataRecord]) -> None:
-        """Appends the records, ends the turn, and waits for their commit.
+        """Appends the records, ends the turn, and waits for their commit, and for that of earlier parts.
 
         Raises:
             KafkaError: NOT_CONTROLLER, as for `QuorumController.run`; also when another leadership has begun

@@ -140,6 +140,22 @@ def test_partitions_without_descriptors_are_created_later(served, caplog):
     assert [each.levelname for each in told] == ["ERROR"]
 
 
+def test_many_topics_are_created_in_parts(served):
+    """Records are appended, and the answer is relayed, in slices; each topic has its own outcome."""
+    names = [f"t{number}" for number in range(600)]
+    served.create_topic(names[300])
+    topics = [*(new(name) for name in names), new("no", replicas=9)]
+    results = create(served, *topics)
+    errors = {each.name: each.error_code for each in results if each.error_code}
+    assert errors == {
+        names[300]: Errors.TOPIC_ALREADY_EXISTS.code,
+        "no": Errors.INVALID_REPLICATION_FACTOR.code,
+    }
+    assert [each.name for each in results] == [*names, "no"]
+    assert len({len(each.configs) for each in results if not each.error_code}) == 1
+    assert set(all_topics(served)) == set(names)
+
+
 @pytest.mark.parametrize("count", [1, 80])
 def test_a_topic_is_served_when_its_creation_is_answered(served, count):
     """By the only broker there is: a client that goes on at once gets no error."""

@@ -157,6 +157,42 @@ def test_a_change_commits_once():
     run(scenario)
 
 
+def test_parts_of_a_change_are_appended_before_it_ends():
+    async def scenario(controller: QuorumController, quorum: FakeQuorum) -> None:
+        quorum.commits_at_once = False
+        async with controller.changing() as change:
+            change.append([TopicRecord(name="a", topic_id=b"a" * 16)])
+            assert quorum.log[-1].name == "a"
+            other = asyncio.ensure_future(controller.run(lambda state, now_ms: Decision([], None)))
+            await asyncio.sleep(0)
+            assert not other.done()  # the turn is kept
+            done = asyncio.ensure_future(change.commit([TopicRecord(name="b", topic_id=b"b" * 16)]))
+            await asyncio.sleep(0)
+            assert not done.done() and "a" not in quorum.image.topics
+            quorum.commit()
+            await done
+        await other
+        assert {"a", "b"} <= set(quorum.image.topics)
+
+    run(scenario)
+
+
+def test_a_leadership_that_ends_between_parts_refuses_the_later_ones():
+    async def scenario(controller: QuorumController, quorum: FakeQuorum) -> None:
+        with pytest.raises(KafkaError) as caught:
+            async with controller.changing() as change:
+                change.append([TopicRecord(name="a", topic_id=b"a" * 16)])
+                quorum.lead(2)
+                quorum.lead(1)
+                await wait_until_async(lambda: controller.is_active)
+                change.append([TopicRecord(name="b", topic_id=b"b" * 16)])
+        assert caught.value.error is Errors.NOT_CONTROLLER
+        assert set(quorum.image.topics) <= {"a"}
+        assert facts(replayed(quorum)) == facts(controller.image)
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("count", [1, 10_001])
 @pytest.mark.parametrize("atomic", [True, False])
 def test_no_part_of_a_decision_that_does_not_apply_reaches_the_log(count: int, atomic: bool):
