@@ -8,6 +8,7 @@ from bowstring.registry.api.program_routes import ProgramFacts
 from bowstring.registry.api.registry_app import ApiSettings, RegistryApp
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.registry.registry_node import NotLeader
+from bowstring.registry.schema_work import SchemaWorker
 
 
 def record_schema(*fields, name="A"):
@@ -27,6 +28,10 @@ class NodeDouble:
         self.image = image or RegistryImage()
         self.is_leader, self.leader_url = True, None
         self.caught_up = 0
+        self._worker = SchemaWorker()
+
+    async def read(self, operation):
+        return await self._worker.run(lambda: self.image, operation)
 
     async def write(self, decide):
         if not self.is_leader:

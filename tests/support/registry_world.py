@@ -12,6 +12,7 @@ import random
 import selectors
 from collections import deque
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from bowstring.protocol.errors import Errors
@@ -82,6 +83,7 @@ class Image:
         self.texts: dict[int, str] = {}
         self.offset = -1
         self.supposed: list[Added] = []
+        self.parsed = SimpleNamespace(allowance=None)
 
     def max_ids(self) -> dict[str, int]:
         return {".": max(self.texts)} if self.texts else {}

@@ -17,6 +17,7 @@ CALLED_FROM_OUTSIDE = {
     "_missing_": "enum",
     "capture_signals": "uvicorn, of its server",
     "main_loop": "uvicorn, of its server",
+    "on_headers_complete": "httptools, of its parser",
     "_index_key": "Numba, of its cache",
     "log_mark_corrupt": "nobody; half of the native modules depend on its file, so it goes with the next change there",
     "streamReader": "Spark, of a data source",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from bowstring.registry.refusals import schema_too_large, store_failed, timed_ou
 from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_image import RegistryImage, Supposed
 from bowstring.registry.schema_record import SchemaRecord
+from bowstring.registry.schema_work import Allowance, Answer, Deferred, SchemaWorker, Work, attempt
 from bowstring.registry.store.connections import Connections
 from bowstring.registry.store.elector import Elected, Elector, GroupTimes
 from bowstring.registry.store.leadership import Leadership, Refusal, Stage, TopicRecord
@@ -88,13 +90,14 @@ class NodeSettings(NamedTuple):
 class _Write:
     """A write that waits for its decision, or for the records that this follows from to be committed."""
 
-    __slots__ = ("answer", "decide", "error", "future")
+    __slots__ = ("allowance", "answer", "decide", "error", "future")
 
     def __init__(self, decide: Callable[[RegistryImage], Decision], future: asyncio.Future[Any]):
         self.decide = decide
         self.future = future
         self.answer: Any = None
         self.error: Exception | None = None
+        self.allowance = Allowance()
 
     def settle(self) -> None:
         """Answers the caller with the decision."""
@@ -170,12 +173,14 @@ class RegistryNode:
         self.position = 0
         self._settings = settings
         self._new_image = new_image
+        self._worker = SchemaWorker()
         self._connections = connections or Connections(settings.target)
         self._identity = identity_of(settings.url, eligible=settings.eligible)
         self._leadership = Leadership(settings.takeover_wait_s)
         self._elected = Elected()
         self._claim_error: ClientError | None = None
         self._waiting: deque[_Write] = deque()
+        self._deferred: dict[_Write, asyncio.Task[None]] = {}  # they wait for work on schemas
         self._writing: _Batch | None = None
         self._batch_bytes_max = BATCH_BYTES_MAX
         self._reading = 0
@@ -228,9 +233,8 @@ class RegistryNode:
         if self._stopping or self._loaded is None:
             return
         self._stopping = True
-        for write in self._waiting:
-            _fail(write, NotLeader(None))
-        self._waiting.clear()
+        self._fail_waiting(NotLeader(None))
+        self._worker.close()
         for _, watcher in self._watchers:
             if not watcher.done():
                 watcher.set_result(False)
@@ -271,6 +275,19 @@ class RegistryNode:
         """Whether the image has what the topic had when the registry started."""
         return self._loaded is not None and self._loaded.done()
 
+    # ------------------------------------------------------------ reads
+
+    async def read(self, operation: Callable[[RegistryImage], Answer]) -> Answer:
+        """Returns what an operation makes of the image; what takes long is done beside the loop.
+
+        Args:
+            operation: is called on the loop, again after work on large schemas. What it raises is raised.
+
+        Raises:
+            RegistryError: 50002: the schemas take too long.
+        """
+        return await self._worker.run(lambda: self.image, operation)
+
     # ------------------------------------------------------------ writes
 
     async def write(self, decide: Callable[[RegistryImage], Decision]) -> Any:
@@ -287,19 +304,28 @@ class RegistryNode:
         """
         if self._stopping or self._leads_elsewhere():
             raise NotLeader(None if self._stopping else self._elected.url)
-        if len(self._waiting) >= WAITING_MAX:
+        if len(self._waiting) + len(self._deferred) >= WAITING_MAX:
             raise store_failed(f"{WAITING_MAX} writes wait for the broker; repeat this one later.")
         write = _Write(decide, self._loop.create_future())
-        self._waiting.append(write)
-        if not self._advances:
-            # Not at once: requests that came in together share a batch.
-            self._advances = True
-            self._loop.call_soon(self._advance)
+        self._wait(write)
         timer = self._loop.call_later(self._settings.write_timeout_s, self._end_late, write)
         try:
             return await write.future
         finally:
             timer.cancel()
+
+    def _wait(self, write: _Write) -> None:
+        self._waiting.append(write)
+        if not self._advances:
+            # Not at once: requests that came in together share a batch.
+            self._advances = True
+            self._loop.call_soon(self._advance)
+
+    def _fail_waiting(self, error: Exception) -> None:
+        """Fails the writes that were not appended."""
+        for write in (*self._waiting, *self._deferred):
+            _fail(write, error)
+        self._waiting.clear()
 
     def _leads_elsewhere(self) -> bool:
         return not self._elected.leads and self._elected.url is not None
@@ -309,6 +335,8 @@ class RegistryNode:
         _fail(write, self._late(write))
 
     def _late(self, write: _Write) -> Exception:
+        if write in self._deferred:
+            return timed_out("The schemas take too long to parse and to compare; nothing was written.")
         if write not in self._waiting:
             return _unknown_outcome()
         self._waiting.remove(write)
@@ -374,7 +402,10 @@ class RegistryNode:
                     continue  # its caller is gone
                 write.answer = write.error = None
                 try:
-                    decision = write.decide(image)
+                    decision = attempt(image, write.decide, write.allowance)
+                except Deferred as deferred:
+                    self._defer(write, deferred.work)
+                    continue
                 except Exception as error:
                     write.error = error
                     decision = _NOTHING
@@ -395,6 +426,23 @@ class RegistryNode:
                 image.retract(each)
         return batch
 
+    def _defer(self, write: _Write, work: Work) -> None:
+        """Has work done for a write, which waits again then."""
+        task = self._loop.create_task(self._do(write, work))
+        self._deferred[write] = task
+        write.future.add_done_callback(lambda _: task.cancel())
+
+    async def _do(self, write: _Write, work: Work) -> None:
+        try:
+            until = time.monotonic() + self._settings.write_timeout_s
+            await self._worker.do(work, write.allowance, until)
+        except Exception as error:
+            _fail(write, error)
+        finally:
+            del self._deferred[write]
+        if not write.future.done():
+            self._wait(write)
+
     def _wait_again(self, batch: _Batch) -> None:
         """Puts writes back whose records were not appended: they are decided again."""
         self._waiting.extendleft(write for write in reversed(batch.writes) if not write.future.done())
@@ -413,9 +461,7 @@ class RegistryNode:
         if elected.url != before.url:
             _log.info("the leader of the registries is %s", elected.url or "unknown")
         if self._leads_elsewhere():
-            for write in self._waiting:
-                _fail(write, NotLeader(elected.url))
-            self._waiting.clear()
+            self._fail_waiting(NotLeader(elected.url))
         self._advance()
 
     def _depose(self) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from bowstring.protocol.acls import (
     AclResourceType,
     ResourcePatternType,
 )
+from bowstring.registry import parsed_schemas, schema_work
 from bowstring.registry.operations.deletion import decide_delete_subject, decide_delete_version
 from bowstring.registry.operations.registration import decide_register
 from bowstring.registry.registry_error import RegistryError
@@ -189,6 +191,67 @@ def test_writes_that_are_too_large_together_are_not_refused(broker):
         )
         assert [isinstance(each, RegistryError) for each in found] == [size == 5000 for size in sizes], found
         assert sorted(each for each in found if isinstance(each, int)) == [1, 2, 3, 4, 5, 6, 7]
+        await node.stop()
+
+    asyncio.run(life())
+
+
+def test_others_go_on_while_a_large_schema_is_parsed(broker, monkeypatch):
+    """A write whose time is over, or that another registry must decide, does not wait for its parsing."""
+    parse, entered, release = parsed_schemas.parse_outcome, threading.Event(), threading.Event()
+
+    def slow(kind: str, text: str, *more: Any, **options: Any) -> Any:
+        if len(text) > schema_work.INLINE_CHARS_MAX:
+            entered.set()
+            assert release.wait(HANG_S)
+        return parse(kind, text, *more, **options)
+
+    monkeypatch.setattr(parsed_schemas, "parse_outcome", slow)
+    large = "x" * (schema_work.INLINE_CHARS_MAX + 1)
+
+    async def life() -> None:
+        node = RegistryNode(settings(broker, "large"))
+        await node.start()
+        await wait_until_async(lambda: node.is_leader)
+        first = asyncio.ensure_future(register(node, "a", large))
+        await asyncio.to_thread(entered.wait, HANG_S)
+        assert await register(node, "b") == 1
+        left = asyncio.ensure_future(register(node, "c", large + "y"))
+        assert await register(node, "b", "2") == 2
+        left.cancel()
+        release.set()
+        assert await first == 3
+        assert await register(node, "a", large) == 3
+        release.clear()
+        entered.clear()
+        stopped = asyncio.ensure_future(register(node, "d", large + "z"))
+        await asyncio.to_thread(entered.wait, HANG_S)
+        await node.stop()
+        release.set()
+        with pytest.raises(NotLeader):
+            await stopped
+
+    asyncio.run(life())
+
+
+def test_a_large_schema_that_takes_too_long_is_not_written(broker, monkeypatch):
+    parse, release = parsed_schemas.parse_outcome, threading.Event()
+
+    def slow(*given: Any, **options: Any) -> Any:
+        assert release.wait(HANG_S)
+        return parse(*given, **options)
+
+    async def life() -> None:
+        node = RegistryNode(settings(broker, "long", write_timeout_s=0.5))
+        await node.start()
+        await wait_until_async(lambda: node.is_leader)
+        monkeypatch.setattr(parsed_schemas, "parse_outcome", slow)
+        with pytest.raises(RegistryError, match="nothing was written") as late:
+            await register(node, "a", "x" * (schema_work.INLINE_CHARS_MAX + 1))
+        assert late.value.code == 50002
+        release.set()
+        monkeypatch.undo()
+        assert await register(node, "a") == 1
         await node.stop()
 
     asyncio.run(life())

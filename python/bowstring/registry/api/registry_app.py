@@ -14,7 +14,7 @@ from typing import Any
 from bowstring.registry.api import program_routes, schema_routes, setting_routes, subject_routes
 from bowstring.registry.api.access_rules import AccessRules
 from bowstring.registry.api.answer_cache import Answer, AnswerCache, make_answer
-from bowstring.registry.api.call import FORBIDDEN, Call, Right, Route, require_readable
+from bowstring.registry.api.call import FORBIDDEN, Call, Read, Right, Route, require_readable
 from bowstring.registry.api.forwarder import (
     FORWARD,
     ForwardedRequest,
@@ -175,11 +175,15 @@ class RegistryApp:
             return await self._answer_body(route, call, request)
         if route.read is None:
             return await self._write(route, call, request, b"")
-        image = self._node.image
-        answer = _answer_value(route, _permitted(call, route.read(image, call)), request)
+        image, value = await self._read(route.read, call)
+        answer = _answer_value(route, _permitted(call, value), request)
         if method == "GET":
             self._cache.put(image, request.key(), answer, request.key_bytes())
         return answer
+
+    async def _read(self, read: Read, call: Call) -> tuple[RegistryImage, Any]:
+        """Returns what a route reads, and the image that this is of."""
+        return await self._node.read(lambda image: (image, read(image, call)))
 
     def _openapi(self, accept: bytes) -> tuple[int, bytes, bytes]:
         if self._document is None:
@@ -201,7 +205,10 @@ class RegistryApp:
                 return found
         call.body = read_json(body)
         _check_references(call)
-        value = route.read(image, call) if route.read is not None else _known(route, image, call)
+        if route.read is not None or route.known is not None:
+            image, value = await self._read(route.read or partial(_known, route), call)
+        else:
+            value = None
         if value is None:
             return await self._write(route, call, request, body)
         answer = _answer_value(route, _permitted(call, value), request)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from bowstring.registry import refusals
 from bowstring.registry.operations.configs import config_in_scope, normalizes, validates_fields
-from bowstring.registry.operations.parsing import parse_record, parse_request
+from bowstring.registry.operations.parsing import (
+    not_parsed,
+    parse_record,
+    parse_request,
+    resolved_or_error,
+)
 from bowstring.registry.operations.schema_request import SchemaRequest, schema_request
 from bowstring.registry.operations.versions import LATEST, version_number, version_of
+from bowstring.registry.parsed_schemas import parse_outcome
 from bowstring.registry.qualified_subject import normalized
 from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.registry.schema_metadata import Metadata
 from bowstring.registry.schema_record import SchemaRecord
+from bowstring.registry.schema_work import Deferred, Work
 from bowstring.schemas.compatibility import check, explained
+from bowstring.schemas.errors import InvalidSchemaError
 from bowstring.schemas.parsed_schema import ParsedSchema
 
 RESERVED_PROPERTY = "confluent:reserved"
@@ -121,11 +129,62 @@ def _differences(
     if level == "NONE":
         return []
     checked = newest_first if level.endswith("_TRANSITIVE") else newest_first[:1]
-    for record in checked:
-        earlier = [parse_record(image, record)]
-        if found := check(level, parsed, earlier, is_lenient=is_lenient):
-            return explained(found, earlier, [record.version])
+    allowance = image.parsed.allowance
+    found: list[str] | RegistryError | None
+    for position, record in enumerate(checked):
+        if allowance is None:
+            found = _explained(level, parsed, parse_record(image, record), record.version, is_lenient)
+        else:
+            found = allowance.results.get((level, is_lenient, parsed, record))
+            if found is None:
+                if not allowance.takes(len(parsed.canonical) + len(record.text)):
+                    raise Deferred(_compare_beside(image, level, parsed, checked[position:], is_lenient))
+                earlier = parse_record(image, record)
+                found = _explained(level, parsed, earlier, record.version, is_lenient)
+        if isinstance(found, RegistryError):
+            raise found
+        if found:
+            return found
     return []
+
+
+def _explained(
+    level: str, parsed: ParsedSchema, earlier: ParsedSchema, version: int, is_lenient: bool
+) -> list[str]:
+    found = check(level, parsed, [earlier], is_lenient=is_lenient)
+    return explained(found, [earlier], [version]) if found else []
+
+
+def _compare_beside(
+    image: RegistryImage,
+    level: str,
+    parsed: ParsedSchema,
+    records: Sequence[SchemaRecord],
+    is_lenient: bool,
+) -> Work:
+    """The comparisons with these versions, up to the first one that differs too much."""
+    left = [(record, resolved_or_error(image, record)) for record in records]
+
+    def work(is_over: Callable[[], bool]) -> dict[Hashable, list[str] | RegistryError]:
+        results: dict[Hashable, list[str] | RegistryError] = {}
+        for record, resolved in left:
+            if is_over():
+                break
+            found: list[str] | RegistryError
+            if isinstance(resolved, RegistryError):
+                found = resolved
+            else:
+                outcome = parse_outcome(record.kind, record.text, resolved)
+                if isinstance(outcome, InvalidSchemaError):
+                    found = not_parsed(record.kind, outcome)
+                else:
+                    found = _explained(level, parsed, outcome[0], record.version, is_lenient)
+            results[level, is_lenient, parsed, record] = found
+            if found:
+                break
+        return results
+
+    return work
 
 
 def _reserved_fields(

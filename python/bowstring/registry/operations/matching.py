@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Hashable, Sequence
 
-from bowstring.registry.operations.parsing import parse_record, parse_request
+from bowstring.registry.operations.parsing import parse_record, parse_request, resolved_or_error
 from bowstring.registry.operations.schema_request import SchemaRequest
+from bowstring.registry.parsed_schemas import parse_outcome
 from bowstring.registry.qualified_subject import context_of
 from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.registry.schema_metadata import Metadata, version_of, without_version
 from bowstring.registry.schema_record import SchemaRecord, schema_md5
+from bowstring.registry.schema_work import Deferred
 from bowstring.schemas.parsed_schema import ParsedSchema
 
 
@@ -35,7 +38,8 @@ def find_schema(
         if record is not None and (deleted or not record.deleted):
             return record
     latest = image.latest(wanted.subject)
-    candidates = [latest] if latest_only else reversed(image.versions(wanted.subject))
+    candidates = [latest] if latest_only else image.versions(wanted.subject)[::-1]
+    prepare_meanings(image, candidates)
     for record in candidates:
         if record is not None and (deleted or not record.deleted) and means(image, wanted, parsed, record):
             return record
@@ -73,6 +77,34 @@ def means(image: RegistryImage, request: SchemaRequest, parsed: ParsedSchema, re
     if not is_written_out and _latest_named(image, request) != _latest_named(image, record):
         return False
     return parsed.canonical == record.text or _wanted(request, parsed) == _meaning(image, record)
+
+
+def prepare_meanings(image: RegistryImage, records: Sequence[SchemaRecord | None]) -> None:
+    """Has the meanings of versions computed beside the loop if all of them take long. Raises Deferred."""
+    allowance = image.parsed.allowance
+    left = [record for record in records if record is not None and record.meaning is None]
+    if allowance is None or not left:
+        return
+    for record in left:
+        record.meaning = allowance.results.get(("meaning", record))
+    left = [record for record in left if record.meaning is None]
+    if sum(len(record.text) for record in left) <= allowance.chars:
+        return
+    resolved = [(record, resolved_or_error(image, record)) for record in left]
+
+    def work(is_over: Callable[[], bool]) -> dict[Hashable, bytes]:
+        results: dict[Hashable, bytes] = {}
+        for record, references in resolved:
+            if is_over():
+                break
+            if isinstance(references, RegistryError):
+                outcome = None
+            else:
+                outcome = parse_outcome(record.kind, record.text, references)
+            results["meaning", record] = _hash(outcome[0]) if isinstance(outcome, tuple) else b""
+        return results
+
+    raise Deferred(work)
 
 
 def _wanted(request: SchemaRequest, parsed: ParsedSchema) -> bytes:

@@ -9,6 +9,7 @@ from bowstring.registry.operations.configs import validates_new_schemas
 from bowstring.registry.operations.modes import is_importing, mode_in_scope
 from bowstring.registry.operations.schema_request import SchemaRequest
 from bowstring.registry.qualified_subject import in_context_of
+from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.registry.schema_record import SchemaRecord, SchemaReference
 from bowstring.schemas.errors import InvalidSchemaError
@@ -144,4 +145,17 @@ def _parsed(
     try:
         return image.parsed.parse(kind, text, references, is_new=is_new, normalize=normalize)
     except InvalidSchemaError as error:
-        raise refusals.invalid_schema(f"Invalid schema of type {kind}: {error}") from error
+        raise not_parsed(kind, error) from error
+
+
+def not_parsed(kind: str, error: InvalidSchemaError) -> RegistryError:
+    """The refusal of a text that is no schema."""
+    return refusals.invalid_schema(f"Invalid schema of type {kind}: {error}")
+
+
+def resolved_or_error(image: RegistryImage, record: SchemaRecord) -> list[ResolvedReference] | RegistryError:
+    """The schemas that a version needs, to be parsed in another thread; the refusal if one is missing."""
+    try:
+        return resolve(image, record.subject, record.references, deleted=True)[1]
+    except RegistryError as error:
+        return error

@@ -11,7 +11,13 @@ from bowstring.registry.operations.compatibility import incompatibilities
 from bowstring.registry.operations.configs import FILLING, config_in_scope
 from bowstring.registry.operations.entities import registered_entity
 from bowstring.registry.operations.filling import fill_in
-from bowstring.registry.operations.matching import find_schema, means, same_schema, schema_id_of
+from bowstring.registry.operations.matching import (
+    find_schema,
+    means,
+    prepare_meanings,
+    same_schema,
+    schema_id_of,
+)
 from bowstring.registry.operations.modes import is_importing, mode_in_scope, require_registrable
 from bowstring.registry.operations.parsing import formatted, parse_request, text_in
 from bowstring.registry.operations.schema_request import SchemaRequest, schema_request
@@ -33,6 +39,8 @@ def already_registered(
     Raises:
         RegistryError: 400, 42201, 42208, 42210.
     """
+    if not image.versions(normalized(subject)):
+        return None  # also if the body is wrong: who decides says so
     request = _request(subject, body)
     config = config_in_scope(image, request.subject)
     return _already(image, config, request, normalize or config.get("normalize") is True, format)
@@ -144,6 +152,7 @@ def _existing(
     same = same_schema(image, request)
     if same is not None and same.id == schema_id and not same.deleted:
         return same
+    prepare_meanings(image, newest_first)
     return next(
         (
             record
