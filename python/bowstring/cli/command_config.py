@@ -51,12 +51,7 @@ def _read(path: Path | None) -> None:
     _file.clear()
     if path is None:
         return
-    from bowstring.security.properties_file import parse_properties
-
-    try:
-        entries = parse_properties(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"--command-config: cannot read {path}: {error}") from error
+    entries = properties_of(path)
     found, others = security_of_properties({name: value for name, value, _ in entries})
     lines = {name: line for name, _, line in entries}
     for name in others:
@@ -67,6 +62,20 @@ def _read(path: Path | None) -> None:
     _file.update(found)
     if others:
         print_error(f"{path}: no effect on commands: {', '.join(others)}")
+
+
+def properties_of(path: Path) -> list[tuple[str, str, int]]:
+    """Returns name, value and line of each setting in a file.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    from bowstring.security.properties_file import parse_properties
+
+    try:
+        return parse_properties(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--command-config: cannot read {path}: {error}") from error
 
 
 def _meant(name: str) -> str | None:

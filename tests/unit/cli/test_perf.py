@@ -57,6 +57,19 @@ def test_payloads(cli, topic, tmp_path):
                "--command-property", "nonsense=1").code == 2  # fmt: skip
 
 
+def test_a_properties_file_as_java_reads_it(cli, topic, tmp_path):
+    cli("topics", "create", topic)
+    file = tmp_path / "client.properties"
+    file.write_text("# ours\nclient.id : perf\nlinger.ms\\\n  = 3\nbatch.size 1000\n")
+    given = ("perf", "produce", "--topic", topic, "--num-records", 5, "--record-size", 1, "--command-config")
+    assert cli(*given, file).code == 0
+    file.write_text("lingr.ms : 3\n")
+    assert cli(*given, file).code == 2
+    file.write_bytes(b"\xff")
+    unreadable = cli(*given, file)
+    assert unreadable.code != 0 and "cannot read" in unreadable.err
+
+
 def test_consume_gives_up(cli, topic):
     cli("topics", "create", topic)
     done = cli("perf", "consume", "--topic", topic, "--num-records", 5, "--timeout", 300, "--hide-header")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bowstring.cli.command_config import properties_of
 from bowstring.clients.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -16,15 +17,9 @@ def properties(file: Path | None, given: Iterable[str]) -> dict[str, str]:
     """Returns the settings of a properties file and of `name=value` options, which win.
 
     Raises:
-        ConfigError: an option is not name=value.
+        ConfigError: the file cannot be read, or an option is not name=value.
     """
-    found: dict[str, str] = {}
-    if file is not None:
-        for line in file.read_text().splitlines():
-            text = line.strip()
-            if text and not text.startswith(("#", "!")):
-                name, _, value = text.partition("=")
-                found[name.strip()] = value.strip()
+    found = {} if file is None else {name: value for name, value, _ in properties_of(file)}
     for item in given:
         name, equals, value = item.partition("=")
         if not equals:
