@@ -64,7 +64,7 @@ def _options(command: Any) -> Iterator[tuple[str, ...]]:
             else ", ".join([*each.opts, *each.secondary_opts])
         )
         is_flag = getattr(each, "is_flag", False)
-        value = "" if is_argument or is_flag else each.metavar or _value(hints[each.name])
+        value = "" if is_argument or is_flag else _value(hints[each.name], each.metavar)
         default = (
             "required" if each.required else "" if each.default in (None, False, []) else code(each.default)
         )
@@ -74,9 +74,9 @@ def _options(command: Any) -> Iterator[tuple[str, ...]]:
         yield code(name), code(value) if value else "", default, meaning
 
 
-def _value(annotation: Any) -> str:
-    """What a value looks like: `a|b` for a choice, else the name of the type."""
+def _value(annotation: Any, metavar: str | None) -> str:
+    """What a value looks like: `a|b` for a choice, else what the option says, or the name of the type."""
     if get_origin(annotation) is Literal:
         return "|".join(get_args(annotation))
     inner = [each for each in get_args(annotation) if each is not NoneType]
-    return _value(inner[0]) if inner else VALUES[annotation]
+    return _value(inner[0], metavar) if inner else metavar or VALUES[annotation]

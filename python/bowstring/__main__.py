@@ -17,7 +17,7 @@ def main() -> None:
     """Runs the command line."""
     if IS_CLIENT_ONLY:
         sys.exit(f"bowstring: {not_in_client('the command line')}")
-    if sys.argv[1:2] == ["serve"]:
+    if sys.argv[1:2] == ["serve"] and not {"-h", "--help"} & {*sys.argv[2:]}:
         # Everything loaded now stays, and collecting garbage in it takes a tenth of the start time. serve.run
         # turns the collector on again.
         import gc

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from argparse import ArgumentParser, HelpFormatter, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from signal import Signals
@@ -24,6 +24,7 @@ from bowstring.engine.configs.listener_configs import listener_protocol
 from bowstring.engine.quorum.settings import BROKER
 from bowstring.engine.requests.listeners import ALL_INTERFACES, client_listeners, parse_listener
 from bowstring.engine.storage.directory_lock import DataDirectoryError
+from bowstring.serve_options import parser
 from bowstring.service_manager import NOTIFY_SOCKET, notify
 from bowstring.signals import StopSignals
 from bowstring.version import __version__
@@ -33,86 +34,10 @@ if TYPE_CHECKING:
     from bowstring.engine.broker.controller_node import ControllerNode
     from bowstring.supervised_child import SupervisedChild
 
-_COLUMNS: Final = 80
-"""Of help where there is no terminal."""
-_CONSOLE_PORT: Final = 8080
 _STATUS_S: Final = 5.0
 """How often the status for the service manager is checked."""
 _WAY_OUT_S: Final = 30.0
 """How long a node that cannot continue may take to end."""
-
-
-def parser() -> ArgumentParser:
-    """Returns the parser of the command line of `bowstring serve`."""
-    made = ArgumentParser(
-        prog="bowstring serve",
-        description="Run a broker until a signal stops it.",
-        allow_abbrev=False,
-        formatter_class=_formatter,
-    )
-    made.add_argument(
-        "--data",
-        action="append",
-        metavar="DIR",
-        help="data directory (log.dirs; default ./bowstring-data); repeat for several disks",
-    )
-    made.add_argument(
-        "--durability",
-        choices=("commit", "os"),
-        help="acknowledge from the medium (commit, the default) or from the page cache (os, as in Kafka)",
-    )
-    made.add_argument("--host", metavar="HOST", help="address to listen on (default 127.0.0.1)")
-    made.add_argument(
-        "--port", type=int, metavar="PORT", help="port to listen on (default 9092; 0: any free port)"
-    )
-    made.add_argument(
-        "--listen-unauthenticated",
-        action="store_true",
-        help="allow an address that other machines can reach, although clients are not authenticated; "
-        "without --host: all interfaces",
-    )
-    made.add_argument("--config", metavar="FILE", help="Kafka's server.properties, or TOML with its keys")
-    made.add_argument(
-        "--strict-config",
-        action="store_true",
-        help="refuse unknown keys of a server.properties instead of warning",
-    )
-    made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one config; repeats")
-    made.add_argument("--metrics-port", type=int, metavar="PORT", help="serve Prometheus text on this port")
-    made.add_argument(
-        "--console",
-        type=int,
-        nargs="?",
-        const=_CONSOLE_PORT,
-        metavar="PORT",
-        help=f"show the cluster on web pages on this port of localhost ({_CONSOLE_PORT} without one; 0: any)",
-    )
-    for name, what, port in (("registry", "schema registry", 8081), ("rest", "REST proxy", 8082)):
-        made.add_argument(
-            f"--{name}-port",
-            type=int,
-            metavar="PORT",
-            help=f"serve a {what} on this port of localhost (Confluent's is {port}; 0: any)",
-        )
-    made.add_argument("--log-format", choices=("text", "json"), help="format of log lines (default text)")
-    made.add_argument(
-        "--log-level",
-        choices=("debug", "info", "warning", "error"),
-        help="least severe level to log (default info)",
-    )
-    return made
-
-
-def _formatter(prog: str) -> HelpFormatter:
-    """Returns argparse's own formatter. Without a width it would import shutil and with it all compressors,
-    already when an option is declared.
-    """
-    wanted = os.environ.get("COLUMNS", "")
-    try:
-        columns = int(wanted) if wanted.isdecimal() else os.get_terminal_size().columns
-    except OSError:
-        columns = 0
-    return HelpFormatter(prog, width=(columns or _COLUMNS) - 2)
 
 
 class Settings(NamedTuple):
@@ -148,7 +73,7 @@ def settings_of(arguments: Namespace) -> Settings:
     kept: list[str] = []
     if listens:
         kept, unused = _leave_listeners_out(settings, arguments.host)
-    for item in arguments.set:
+    for item in arguments.set or ():
         name, equals, value = item.partition("=")
         if not equals:
             raise ConfigError(f"--set {item}: write it as KEY=VALUE")

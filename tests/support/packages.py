@@ -160,8 +160,10 @@ OUTER_PACKAGES = {
     "supervised_child": {"engine", "engine.configs", "engine.requests"},
     "broker_children": {"engine.configs", "engine.requests", "supervised_child"},
     "http_services": {"clients", "registry.program", "rest", "web"},
+    "serve_options": set(),
     "serve": {
         "broker_children",
+        "serve_options",
         "supervised_child",
         "service_manager",
         "signals",
@@ -230,6 +232,7 @@ OUTER_PACKAGES = {
             "registry.program",
             "security",
             "serve",
+            "serve_options",
             "spark",
             "version",
             "_native.base",

@@ -613,8 +613,8 @@ def test_tools_agree(command):
 
 def test_broker_start_imports_are_light():
     code = (
-        "import sys, bowstring.serve\n"
-        "bowstring.serve.parser().parse_args([])\n"
+        "import sys, bowstring.serve, bowstring.serve_options\n"
+        "bowstring.serve_options.parser().parse_args([])\n"
         "heavy = {'pyarrow', 'numba', 'pyspark', 'typer', 'rich', 'prometheus_client', 'numpy', 'pandas'}\n"
         "of_python = {'dataclasses', 'decimal', 'shutil'}\n"
         "print(sorted((heavy | of_python) & set(sys.modules)))"

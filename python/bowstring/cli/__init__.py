@@ -4,7 +4,8 @@ Imported by: nothing.
 May import: _native.base, _native.log, _native.protocol, _native.record, audit, clients, clients.admin,
 clients.config, clients.consumer, clients.net, clients.producer, clients.registry, clients.share, cluster,
 console, demo, engine.broker, engine.configs, engine.migration, engine.quorum, engine.storage, monitoring,
-operations, pipeline, protocol, registry.program, rest, search, security, serve, spark, values, version.
+operations, pipeline, protocol, registry.program, rest, search, security, serve, serve_options, spark,
+values, version.
 """
 
 from __future__ import annotations

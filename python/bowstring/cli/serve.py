@@ -1,110 +1,48 @@
-"""Declares `bowstring serve` for help and shell completion.
+"""Shows `bowstring serve` in help, completion and the reference: the options of bowstring.serve_options.
 
-`python -m bowstring serve` runs bowstring.serve directly and does not load the CLI.
+`bowstring serve` runs bowstring.serve directly and does not load the CLI, unless it is asked for help.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal
+import inspect
+from typing import Annotated, Any, Literal
 
 import typer
 
-Data = Annotated[
-    list[Path],
-    typer.Option(
-        "--data", metavar="DIR", help="Data directory; default ./bowstring-data; repeat for several disks."
-    ),
-]
-Durability = Annotated[
-    Literal["commit", "os"] | None,
-    typer.Option(
-        "--durability", help="Acknowledge from the medium (default), or from the page cache as in Kafka."
-    ),
-]
-ListenUnauthenticated = Annotated[
-    bool,
-    typer.Option(
-        "--listen-unauthenticated",
-        help="Allow an address that other machines can reach, although clients are not authenticated; "
-        "without --host: all interfaces.",
-    ),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="Kafka's server.properties, or TOML with its keys."),
-]
-StrictConfig = Annotated[
-    bool,
-    typer.Option("--strict-config", help="Refuse unknown keys of a server.properties instead of warning."),
-]
-
-RegistryPort = Annotated[
-    int | None,
-    typer.Option(
-        "--registry-port", metavar="PORT", help="Serve a schema registry on this port of localhost; 0: any."
-    ),
-]
-RestPort = Annotated[
-    int | None,
-    typer.Option("--rest-port", metavar="PORT", help="Serve a REST proxy on this port of localhost; 0: any."),
-]
+from bowstring.serve_options import DESCRIPTION, OPTIONS, ServeOption
 
 
-def serve(
-    data: Data = [],  # noqa: B006 - typer copies it
-    durability: Durability = None,
-    host: Annotated[
-        str | None, typer.Option("--host", help="Address to listen on; default 127.0.0.1.")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option("--port", help="Port to listen on; default 9092; 0: any free port.")
-    ] = None,
-    listen_unauthenticated: ListenUnauthenticated = False,
-    config: Config = None,
-    strict_config: StrictConfig = False,
-    set_: Annotated[
-        list[str], typer.Option("--set", metavar="KEY=VALUE", help="One config; may be repeated.")
-    ] = [],  # noqa: B006 - typer copies it
-    metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", help="Serve Prometheus text on this port.")
-    ] = None,
-    console: Annotated[
-        int | None,
-        typer.Option(
-            "--console",
-            metavar="PORT",
-            help="Show the cluster on web pages on this port of localhost; 0: any.",
-        ),
-    ] = None,
-    registry_port: RegistryPort = None,
-    rest_port: RestPort = None,
-    log_format: Annotated[
-        Literal["text", "json"] | None, typer.Option("--log-format", help="Format of log lines.")
-    ] = None,
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"] | None,
-        typer.Option("--log-level", help="Least severe level to log; default info."),
-    ] = None,
-) -> None:
-    """Run a broker until SIGTERM, SIGINT or SIGHUP stops it cleanly."""
+def serve(**given: Any) -> None:
+    """Runs a broker."""
     from bowstring.serve import main
 
-    options = {
-        "--durability": durability,
-        "--host": host,
-        "--port": port,
-        "--config": config,
-        "--metrics-port": metrics_port,
-        "--console": console,
-        "--registry-port": registry_port,
-        "--rest-port": rest_port,
-        "--log-format": log_format,
-        "--log-level": log_level,
-    }
-    arguments = [part for name, value in options.items() if value is not None for part in (name, str(value))]
-    arguments += [part for each in data for part in ("--data", str(each))]
-    arguments += [part for item in set_ for part in ("--set", item)]
-    flags = {"--listen-unauthenticated": listen_unauthenticated, "--strict-config": strict_config}
-    arguments += [flag for flag, given in flags.items() if given]
+    arguments: list[str] = []
+    for option in OPTIONS:
+        value = given[option.name]
+        if option.is_flag:
+            arguments += [option.flag] if value else []
+        else:
+            values = value if option.repeats else [] if value is None else [value]
+            arguments += [part for each in values for part in (option.flag, str(each))]
     raise typer.Exit(main(arguments))
+
+
+def _parameter(option: ServeOption) -> inspect.Parameter:
+    kind: Any = Literal[option.choices] if option.choices else option.kind
+    annotation = bool if option.is_flag else list[kind] if option.repeats else kind | None
+    metavar = f"[{option.metavar}]" if option.bare is not None else option.metavar
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if option.is_flag else [] if option.repeats else None,
+        annotation=Annotated[
+            annotation, typer.Option(option.flag, metavar=metavar or None, help=option.help)
+        ],
+    )
+
+
+serve.__doc__ = DESCRIPTION
+_PARAMETERS = [_parameter(option) for option in OPTIONS]
+serve.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
+serve.__annotations__ = {each.name: each.annotation for each in _PARAMETERS}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import bowstring
-from bowstring.serve import parser
+from bowstring.serve_options import parser
 from deploy import wheels
 from tests.support.waiting import HANG_S
 
