@@ -25,6 +25,7 @@ cdef enum:
     # Larger counts are treated as an attack: a decoded element takes more memory than its encoded bytes.
     MAX_ELEMENTS = 1000000          # of an array
     MAX_TAGS = 10000                # tagged fields of a struct
+    STRING_MAX = 0x7FFF             # bytes of UTF-8, of any text that is sent or stored
 
 
 cdef struct Reader:

@@ -9,8 +9,9 @@ from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 from bowstring._native.base.bigendian cimport store_be16, store_be32, store_be64
 from bowstring._native.base.wire cimport (
-    Reader, Writer, put_count, put_i16, put_i32, put_i8, put_raw, put_string, put_tags, read_count,
+    STRING_MAX, Reader, Writer, put_count, put_i16, put_i32, put_i8, put_raw, put_string, put_tags, read_count,
     read_i32, read_i64, read_string, skip_tags, take, writer_free)
+from bowstring._native.protocol.offset_commits cimport RECORD_TYPE, UUID_BYTES
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -25,10 +26,7 @@ cdef enum:
     FLEXIBLE_VERSION = 8
     TOPIC_ID_VERSION = 10
     MOST_PARTITIONS = 100
-    RECORD_TYPE = 1
     VALUE_VERSION = 4
-    UUID_BYTES = 16
-    STRING_MAX = 0x7FFF
 
 cdef object EMPTY = ""
 cdef bytes ZERO_ID = bytes(UUID_BYTES)

@@ -15,11 +15,9 @@ cdef extern from *:
     object new_tuple_of(type cls, Py_ssize_t n)
 
 cdef enum:
-    RECORD_TYPE = 1
     EXPIRY_VERSION = 1            # the only one with a time of expiry
     EPOCH_VERSION = 3             # leader epochs
     FLEXIBLE_VERSION = 4          # compact strings, and the topic id in a tagged field
-    UUID_BYTES = 16
 
 cdef object NO_BYTES = b""
 cdef object NO_TOPIC_ID = bytes(UUID_BYTES)

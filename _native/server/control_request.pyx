@@ -8,6 +8,7 @@ from cython cimport no_gc_clear
 from bowstring._native.base.atomics cimport load_i32
 from bowstring._native.base.clock cimport wall_clock_ms
 from bowstring._native.base.error_codes cimport REQUEST_TIMED_OUT
+from bowstring._native.base.wire cimport STRING_MAX
 from bowstring._native.record.batch cimport (
     ATTR_COMPRESSION_MASK, RECORD_ERRORS_MESSAGE_BYTES, batch_reason, batch_validate)
 from bowstring._native.record.schema_ids cimport schema_ids_release, schema_ids_shared
@@ -21,7 +22,6 @@ from bowstring._native.server.mail_types cimport MAIL_REPLY, MAIL_SLOW_BATCH
 from bowstring._native.server.partition_types cimport Partition
 
 cdef enum:
-    STRING_MAX = 0x7FFF             # bytes of UTF-8, of any text that is sent or stored
     REPLACED_MAX = STRING_MAX // 3  # bytes that fit even if each is replaced by U+FFFD
 
 

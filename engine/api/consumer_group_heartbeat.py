@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.metadata.image import Metadata
-    from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.listeners import Listener
+    from bowstring.engine.requests.request import Received, Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
 
@@ -46,8 +47,8 @@ def supports_consumer_groups(configs: "BrokerConfigs", metadata: "Metadata") -> 
 
 def at_once(
     body: ConsumerGroupHeartbeatRequest,
-    client_id: str,
-    peer: str,
+    message: "Received",
+    listener: "Listener",
     *,
     configs: "BrokerConfigs",
     metadata: "Metadata",
@@ -59,7 +60,7 @@ def at_once(
     return groups.heartbeat_at_once(
         body.group_id,
         body.member_id,
-        lambda state: only_kept_alive(state, body, client_id, client_host(peer)),
+        lambda state: only_kept_alive(state, body, message.client_id or "", client_host(message.peer)),
     )
 
 

@@ -3,7 +3,7 @@
 Versions: 1 transactions; 4 several keys (KIP-699); 6 share partitions (KIP-932).
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -38,6 +38,8 @@ _TOPICS: Final = {GROUP: GROUPS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: S
 _BATCH_VERSION: Final = 4
 _SHARE_VERSION: Final = 6
 _NO_NODE: Final = -1
+# Most keys of a request whose answer may be kept.
+_KEPT_KEYS: Final = 100
 
 LeaderOf = Callable[[str], tuple[int, str, int] | str]
 """Returns id, host and port of the broker that coordinates a key, or why there is none."""
@@ -72,11 +74,16 @@ async def handle(
     """
     body: FindCoordinatorRequest = request.body
     leader_of = partial(_leader, node_id, metadata, coordinators, request)
-    keys = body.coordinator_keys if request.version >= _BATCH_VERSION else (body.key,)
+    keys: Sequence[str] = body.coordinator_keys if request.version >= _BATCH_VERSION else (body.key,)
     found_for = _coordinators(request, keys, leader_of, coordinators=coordinators, authorizer=authorizer)
     if request.version >= _BATCH_VERSION:
-        return FindCoordinatorResponse(coordinators=streamed(found_for))
+        if authorizer.is_on or len(keys) > _KEPT_KEYS:
+            return FindCoordinatorResponse(coordinators=streamed(found_for))
+        found_all = [each async for each in found_for]
+        request.keeps = not any(each.error_code for each in found_all)
+        return FindCoordinatorResponse(coordinators=found_all)
     found = await anext(found_for)
+    request.keeps = not authorizer.is_on and not found.error_code
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message or Errors.of(found.error_code).name,

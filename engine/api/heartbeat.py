@@ -8,10 +8,17 @@ from bowstring.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRes
 
 if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
-    from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.listeners import Listener
+    from bowstring.engine.requests.request import Received, Request
 
 
-def at_once(body: HeartbeatRequest, client_id: str, peer: str, *, groups: "GroupCoordinatorService") -> Any:
+def at_once(
+    body: HeartbeatRequest,
+    message: "Received",
+    listener: "Listener",
+    *,
+    groups: "GroupCoordinatorService",
+) -> Any:
     """Answers without a task if nothing needs to be awaited, the usual case; None: call `handle`."""
     return groups.heartbeat_at_once(body.group_id, body.member_id, lambda state: only_kept_alive(state, body))
 

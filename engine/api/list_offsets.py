@@ -23,7 +23,8 @@ from bowstring.protocol.messages.list_offsets import (
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.led_logs import LedLogs
-    from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.listeners import Listener
+    from bowstring.engine.requests.request import Received, Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.storage.disk_reads import DiskReads
@@ -50,6 +51,9 @@ _READ_COMMITTED: Final = 1
 _EPOCH_VERSION: Final = 4
 _UNKNOWN_END_VERSION: Final = 5
 _SEARCHES_AT_ONCE: Final = 64
+# Most partitions that are answered without a task.
+_FEW: Final = 100
+_NONE_TWICE: Final[frozenset[str]] = frozenset()
 
 Position = tuple[int, int, int]
 """Timestamp, offset and leader epoch; each is -1 when there is none."""
@@ -68,7 +72,50 @@ class Search(NamedTuple):
     unknown: int
 
 
+class _Asked(NamedTuple):
+    """What an answer needs of a request."""
+
+    version: int
+    body: ListOffsetsRequest
+
+
 Answers = Iterator[ListOffsetsPartitionResponse] | AsyncIterator[ListOffsetsPartitionResponse]
+
+
+def at_once(
+    body: ListOffsetsRequest,
+    message: "Received",
+    listener: "Listener",
+    *,
+    metadata: "Metadata",
+    led_logs: "LedLogs",
+    authorizer: "Authorizer",
+) -> ListOffsetsResponse | None:
+    """Answers for few partitions whose logs need not be searched, the usual case; None: call `handle`."""
+    seen: set[tuple[str, int]] = set()
+    count = 0
+    for topic in body.topics:
+        for each in topic.partitions:
+            count += 1
+            seen.add((topic.name, each.partition_index))
+            if _is_searched_for(each.timestamp):
+                return None
+    if len(seen) < count or count > _FEW or authorizer.is_on:
+        return None
+    asked = _Asked(message.api_version, body)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _answer(asked, topic.name, each, _NONE_TWICE, metadata=metadata, led_logs=led_logs)[0]
+                    for each in topic.partitions
+                ],
+            )
+            for topic in body.topics
+            if topic.partitions
+        ]
+    )
 
 
 async def handle(
@@ -208,10 +255,10 @@ def _latest(log: PartitionLog) -> Position | None:
 
 
 def _answer(
-    request: "Request",
+    request: "Request | _Asked",
     topic: str,
     wanted: ListOffsetsPartition,
-    twice: set[str],
+    twice: Set[str],
     *,
     metadata: "Metadata",
     led_logs: "LedLogs",

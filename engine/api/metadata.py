@@ -97,9 +97,8 @@ async def handle(
     if by_id:
         response.topics = streamed(_of_ids(metadata, describe, body, denied))
         return response
-    wanted: Collection[str] = ()
-    if body.allow_auto_topic_creation and configs.value("auto.create.topics.enable"):
-        wanted = await _missing_names(metadata, time_slices, body, denied)
+    creates = body.allow_auto_topic_creation and configs.value("auto.create.topics.enable")
+    wanted = await _missing_names(metadata, time_slices, body, denied) if creates else ()
     refused = _Refused(denied, await _uncreatable(authorizer, request, wanted, time_slices))
     count = len(wanted) - len(refused.uncreatable)
     # As in Kafka, which sends one request for all: if there are too many, none is created.
@@ -110,6 +109,7 @@ async def handle(
         create = partial(_create, changes, coordinators, ask if knows_clients else None)
         response.topics = streamed(_made(metadata, describe, create, distinct, operations, refused=refused))
     else:
+        request.keeps = logs.all_online and not authorizer.is_on
         response.topics = streamed(_of_names(metadata, describe, body, operations, refused))
     return response
 

@@ -27,10 +27,9 @@ from bowstring.protocol.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from bowstring._native.server.control_request import ControlRequest
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.metadata.image import ClusterImage, Metadata
-    from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.request import Received, Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
 
@@ -42,7 +41,7 @@ _TOO_MUCH = append_error_of_group(Errors.MESSAGE_TOO_LARGE)
 
 
 def gather(
-    message: "ControlRequest",
+    message: "Received",
     reply: Callable[[bytes], None],
     *,
     metadata: "Metadata",

@@ -28,7 +28,8 @@ from bowstring.protocol.messages.offset_fetch import (
 if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.metadata.image import Metadata
-    from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.listeners import Listener
+    from bowstring.engine.requests.request import Received, Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
 
@@ -37,6 +38,34 @@ _BATCH_VERSION = 8
 _TOPIC_ID_VERSION = 10
 _NO_OFFSET = -1
 _AT_ONCE = 500
+
+
+def at_once(
+    body: OffsetFetchRequest,
+    message: "Received",
+    listener: "Listener",
+    *,
+    metadata: "Metadata",
+    groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
+) -> OffsetFetchResponse | None:
+    """Answers for one group and few partitions that exist, if nothing is about to change them, the usual
+    case; None: call `handle`.
+    """
+    version = message.api_version
+    if version < _BATCH_VERSION or authorizer.is_on or len(body.groups) != 1:
+        return None
+    (group,) = body.groups
+    if group.topics is None or not _is_small(group.topics):
+        return None
+    if version >= _TOPIC_ID_VERSION:
+        for topic in group.topics:
+            found = metadata.image.topics_by_id.get(topic.topic_id)
+            if found is None:
+                return None
+            topic.name = found.name
+    answer = groups.fetch_at_once(group, require_stable=body.require_stable)
+    return None if answer is None else OffsetFetchResponse(groups=[answer])
 
 
 async def handle(

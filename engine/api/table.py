@@ -72,6 +72,7 @@ class ServedApi(NamedTuple):
         at_once: The module's `at_once` answers what waits for nothing, without a task of its own.
         gathers: The module's `gather` takes small requests of one pass of the control loop, without tasks;
             its `write` writes and answers them together at the end.
+        keeps: Its handler may set `Request.keeps`: a broker then answers equal requests alike for a while.
         never_guessed: After a bug the connection is closed: an error that is made up would mislead clients.
         refused: Where the answer has the error when the whole request is refused; empty: in its error code.
         refused_with: Fields of that answer with a value other than their default.
@@ -86,6 +87,7 @@ class ServedApi(NamedTuple):
     is_accepted_in_envelope: bool = False
     at_once: bool = False
     gathers: bool = False
+    keeps: bool = False
     never_guessed: bool = False
     refused: tuple[Part, ...] = ()
     refused_with: tuple[tuple[str, object], ...] = ()
@@ -170,7 +172,10 @@ _ROWS: Final = (
         ),
     ),
     ServedApi(
-        ApiKeys.LIST_OFFSETS, needs=(for_each(on_topics(_DESCRIBE, "topics.name")),), broker="list_offsets"
+        ApiKeys.LIST_OFFSETS,
+        needs=(for_each(on_topics(_DESCRIBE, "topics.name")),),
+        broker="list_offsets",
+        at_once=True,
     ),
     ServedApi(
         ApiKeys.METADATA,
@@ -181,6 +186,7 @@ _ROWS: Final = (
             to_see(on_cluster(_DESCRIBE), when=When.ASKS_OPERATIONS),
         ),
         broker="metadata",
+        keeps=True,
     ),
     ServedApi(
         ApiKeys.OFFSET_COMMIT,
@@ -201,6 +207,7 @@ _ROWS: Final = (
             ),
         ),
         broker="offset_fetch",
+        at_once=True,
     ),
     ServedApi(
         ApiKeys.FIND_COORDINATOR,
@@ -210,6 +217,7 @@ _ROWS: Final = (
             for_request(on_cluster(_CLUSTER_ACTION), when=When.SHARE_KEYS, by_handler=True),
         ),
         broker="find_coordinator",
+        keeps=True,
     ),
     ServedApi(ApiKeys.JOIN_GROUP, needs=_JOIN_GROUP, broker="join_group"),
     ServedApi(ApiKeys.HEARTBEAT, needs=_JOIN_GROUP, broker="heartbeat", at_once=True),

@@ -15,10 +15,11 @@ from bowstring._native.protocol.message_steps import Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring.engine import event_log
 from bowstring.engine.api.request_refusals import refusal
-from bowstring.engine.api.table import FORWARDED, Served
+from bowstring.engine.api.table import FORWARDED, TABLE, Served
 from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.requests.answers import encoded
 from bowstring.engine.requests.binding import bound
+from bowstring.engine.requests.kept_answers import KeptAnswers, Stamp, stamp
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
@@ -93,6 +94,8 @@ class Dispatcher(RequestHandlers):
         self._advertised = advertised
         self._looking_over: ThreadPoolExecutor | None = None
         self._running: set[asyncio.Task[None]] = set()
+        self._kept = KeptAnswers()
+        self._stamp: Callable[[], Stamp] | None = None
         # what writes the requests that were gathered in this pass, by API key
         self._gathered: dict[int, Callable[[], None]] = {}
         self._slow_batches: SlowBatches | None = None
@@ -157,7 +160,7 @@ class Dispatcher(RequestHandlers):
             self.authentication.take(item)
             if item.api_key in API_VERSIONS:  # not a certificate
                 self._count(item, failed=False)
-        elif not self._gather(item) and not self._answer_at_once(item):
+        elif not (self._answer_kept(item) or self._gather(item) or self._answer_at_once(item)):
             self._spawn(self._answer(item))
 
     def _drop(self, item: ControlRequest | SlowBatch) -> None:
@@ -250,6 +253,20 @@ class Dispatcher(RequestHandlers):
 
     # ------------------------------------------------------------ one request
 
+    def _answer_kept(self, message: ControlRequest) -> bool:
+        """Answers like an equal request before, if nothing has changed since."""
+        if not self._kept or message.body_bytes >= _LAZY_BYTES or self._stamp is None:
+            return False
+        if self._authorizer.is_on or (
+            self.throttle is not None and self.throttle.limits_time(message.api_key)
+        ):
+            return False
+        found = self._kept.find(message, self._stamp())
+        if found is None:
+            return False
+        self._reply(message, found)
+        return True
+
     def _gather(self, message: ControlRequest) -> bool:
         """Takes a request together with others of this pass; permissions and quotas are for `_answer`."""
         key = message.api_key
@@ -281,7 +298,7 @@ class Dispatcher(RequestHandlers):
             body = decode_request(key, version, message.body)
             refused = self._refused_at_once(message, body) if self._authorizer.is_on else None
             failed = refused is not None
-            answer = refused or at_once(body, message.client_id or "", message.peer)
+            answer = refused or at_once(body, message, self._advertised[message.listener])
             if answer is None:
                 return False
             payload = encode_response(key, version, message.correlation_id, answer)
@@ -353,6 +370,9 @@ class Dispatcher(RequestHandlers):
             body = decode_request(key, version, message.body)
         else:
             body = await self._decode_large(message)
+        small, before = None, None
+        if TABLE[key].keeps and message.body_bytes < _LAZY_BYTES:
+            small, before = message.body, self._stamp_now()
         message.drop_body()
         request = Request(
             api_key=key,
@@ -385,7 +405,16 @@ class Dispatcher(RequestHandlers):
                 answer, throttle_ms = self.throttle.applied(request, answer)
             refused = await encoded(key, version, message.correlation_id, answer, self._time_slices)
             return refused, True, throttle_ms
+        if request.keeps and isinstance(small, bytes) and before is not None and self.throttle is None:
+            payload = encoding.take()
+            self._kept.keep(message, small, payload, before, self._stamp_now())
+            return payload, False, throttle_ms
         return encoding, False, throttle_ms
+
+    def _stamp_now(self) -> Stamp:
+        if self._stamp is None:
+            self._stamp = bound(stamp, self._part)
+        return self._stamp()
 
     async def _handled(self, request: Request) -> tuple[Response, int]:
         """Returns the answer, and how long its connection waits."""

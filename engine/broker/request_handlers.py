@@ -15,7 +15,7 @@ from bowstring.engine.api.table import TABLE, Served
 from bowstring.engine.broker.request_counters import RequestCounters
 from bowstring.engine.requests.answers import error_response
 from bowstring.engine.requests.binding import Handler, bound
-from bowstring.engine.requests.listeners import WITHIN
+from bowstring.engine.requests.listeners import WITHIN, Listener
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.security.authorizer import Authorizer
@@ -25,8 +25,8 @@ from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.schema import Request as AnyRequest
 from bowstring.protocol.schema import Response
 
-AtOnce = Callable[[Any, str, str], Response | None]
-"""Answers a decoded request of a client id and a peer; None: it has to wait, or there is an error."""
+AtOnce = Callable[[Any, ControlRequest, Listener], Response | None]
+"""Answers a decoded request that came through a listener; None: it has to wait, or there is an error."""
 
 
 Gather = Callable[[ControlRequest, Callable[[bytes], None]], bool]

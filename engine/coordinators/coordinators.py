@@ -22,6 +22,11 @@ class Coordinators:
         self._begun: dict[str, CoordinatorRuntime[Any]] = {}
 
     @property
+    def changes(self) -> int:
+        """Goes up when this broker begins or ends to coordinate a partition."""
+        return sum(each.changes for each in self._begun.values())
+
+    @property
     def topics(self) -> tuple[str, ...]:
         """The internal topics."""
         return tuple(self._makers)

@@ -74,6 +74,7 @@ class CoordinatorRuntime(Generic[S]):
         topic: The internal topic.
         answers_wait: Whether an answer waits until all that was written before it is committed. Otherwise the
             shard itself waits for its appends before it answers.
+        changes: Goes up when it begins or ends to coordinate a partition.
     """
 
     topic: ClassVar[InternalTopic]
@@ -92,6 +93,7 @@ class CoordinatorRuntime(Generic[S]):
         self._logs = logs
         self._plane = plane
         self._changes = changes
+        self.changes = 1
         self._hosted: dict[int, HostedShard[S]] = {}
         # by partition, until a load succeeds or this broker leads no more
         self._failed_loads: dict[int, _FailedLoad] = {}
@@ -278,6 +280,7 @@ class CoordinatorRuntime(Generic[S]):
             failed = None
         if self._stopping or log.failed or (failed is not None and failed.timer is not None):
             return
+        self.changes += 1
         hosted = self._hosted[partition] = self._host(partition, log, leader_epoch)
         if log.log_end_offset > log.log_start_offset:
             self._at_once_bytes -= log.size_bytes
@@ -293,6 +296,7 @@ class CoordinatorRuntime(Generic[S]):
         hosted = self._hosted.pop(partition, None)
         if hosted is None:
             return
+        self.changes += 1
         hosted.dismissed = True
         items = [*(each.item for each in hosted.waiting), *hosted.effects]
         hosted.waiting.clear()
@@ -446,6 +450,7 @@ class CoordinatorRuntime(Generic[S]):
         partition, log, leader_epoch = hosted.partition, hosted.log, hosted.leader_epoch
         before = self._failed_loads.get(partition)
         self._hosted.pop(partition, None)
+        self.changes += 1
         hosted.dismissed = True
         hosted.waiting.clear()
         hosted.effects.clear()

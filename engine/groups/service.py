@@ -49,6 +49,7 @@ from bowstring.engine.share.persister.interface import (
     SharePartitionKey,
 )
 from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
@@ -207,10 +208,8 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         """Answers a heartbeat that only restarts a session, as most do. None: it does more, or has to wait
         for earlier changes of its shard, so `ask` instead.
         """
-        hosted = self._hosted.get(self.partition_of(group_id))
-        if hosted is None or hosted.shard.loading or hosted.is_carrying or hosted.waiting:
-            return None
-        if hosted.end_offset > hosted.log.high_watermark or not self._leads(hosted):
+        hosted = self._settled(group_id)
+        if hosted is None:
             return None
         kept = only_kept_alive(hosted.shard.state)
         timers = _groups(hosted).timers
@@ -220,6 +219,24 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         # Later than before, so the alarm that is set rings early enough.
         timers.set(timer, self._steady_ms() + kept.session_timeout_ms)
         return kept.response
+
+    def _settled(self, group_id: str) -> HostedShard[GroupShard] | None:
+        """Returns the group's shard if all that it holds is committed; otherwise None."""
+        hosted = self._hosted.get(self.partition_of(group_id))
+        if hosted is None or hosted.shard.loading or hosted.is_carrying or hosted.waiting:
+            return None
+        if hosted.end_offset > hosted.log.high_watermark or not self._leads(hosted):
+            return None
+        return hosted
+
+    def fetch_at_once(
+        self, group: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> OffsetFetchResponseGroup | None:
+        """Answers OffsetFetch of one group, topics by name. None: it has to wait for earlier changes of its
+        shard, or there is no such shard, so `ask` instead.
+        """
+        hosted = self._settled(group.group_id)
+        return None if hosted is None else hosted.shard.offsets_of(group, require_stable=require_stable)
 
     def gather_commit(self, request: CommitRequest, answer: AnswerCommit) -> bool:
         """Takes an OffsetCommit that needs no more than its records. Those of one pass of the control loop

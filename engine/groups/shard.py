@@ -40,7 +40,7 @@ from bowstring.protocol.messages.leave_group import LeaveGroupRequest
 from bowstring.protocol.messages.list_groups import ListedGroup
 from bowstring.protocol.messages.offset_commit import OffsetCommitRequest
 from bowstring.protocol.messages.offset_delete import OffsetDeleteRequest
-from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from bowstring.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
 from bowstring.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from bowstring.protocol.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
@@ -319,9 +319,14 @@ class GroupShard:
         self, request: OffsetFetchRequestGroup, token: object, *, require_stable: bool
     ) -> list[Effect]:
         """Handles OffsetFetch of one group, topics by name; answers with an OffsetFetchResponseGroup."""
-        body = offset_requests.fetch(self.state, request, require_stable=require_stable)
-        self.state.respond(token, body)
+        self.state.respond(token, self.offsets_of(request, require_stable=require_stable))
         return self.state.take_effects()
+
+    def offsets_of(
+        self, request: OffsetFetchRequestGroup, *, require_stable: bool
+    ) -> OffsetFetchResponseGroup:
+        """Returns the answer to OffsetFetch of one group, topics by name, with what may not be committed."""
+        return offset_requests.fetch(self.state, request, require_stable=require_stable)
 
     def delete_offsets(self, request: OffsetDeleteRequest, token: object) -> list[Effect]:
         """Handles OffsetDelete of existing topics; answers with an OffsetDeleteResponse."""

@@ -1,8 +1,40 @@
 """Defines a request as its handler sees it."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from bowstring.engine.requests.listeners import Listener
+
+
+class Received(Protocol):
+    """A request of the data plane before it is decoded."""
+
+    @property
+    def api_key(self) -> int:
+        """The API's key."""
+
+    @property
+    def api_version(self) -> int:
+        """Version of request and response."""
+
+    @property
+    def correlation_id(self) -> int:
+        """The client's number for it."""
+
+    @property
+    def client_id(self) -> str | None:
+        """The client's name for itself; None when it sent none."""
+
+    @property
+    def peer(self) -> str:
+        """The sender's address, ``host:port``."""
+
+    @property
+    def listener(self) -> int:
+        """The index of the listener it came through."""
+
+    @property
+    def body(self) -> object:
+        """Its bytes; a buffer if it is large."""
 
 
 class Request:
@@ -20,6 +52,8 @@ class Request:
         peer: The sender's address, ``host:port``.
         listener: The listener it came through, with the advertised address.
         connection_id: Id of its connection while that is open.
+        keeps: Set by a handler whose answer is right for every request with the same body, version and
+            listener, until the image of the cluster or what this broker coordinates changes.
         received_ns: Time of arrival, CLOCK_MONOTONIC.
         spent_ns: Time of the control thread for it that its client's quota does not have yet.
     """
@@ -32,6 +66,7 @@ class Request:
         "correlation_id",
         "is_forwarded",
         "is_token_authenticated",
+        "keeps",
         "listener",
         "peer",
         "principal",
@@ -68,6 +103,7 @@ class Request:
         self.peer = peer
         self.connection_id = connection_id
         self.slot = slot
+        self.keeps = False
         self.spent_ns = 0
         self.received_ns = received_ns
         self.is_token_authenticated = is_token_authenticated

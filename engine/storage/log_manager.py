@@ -156,6 +156,11 @@ class LogManager:
         return {i for i, log in enumerate(self.of_topic(topic)) if log is not None and log.failed}, missing
 
     @property
+    def all_online(self) -> bool:
+        """Whether no partition is in a log directory that has failed."""
+        return not self._offline and self._directories.all_online
+
+    @property
     def offline_count(self) -> int:
         """Number of partitions that accept no writes."""
         return sum(map(len, self._offline.values())) + sum(log.failed for _, _, log in self)

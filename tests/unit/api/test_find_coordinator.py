@@ -63,7 +63,7 @@ def found(leaders, *, coordinates=True, version=6, key_type=0):
             coordinators=coordinators,
             authorizer=ALLOWS_ALL,
         )
-        return [each async for each in answer.coordinators] if version >= 4 else [answer]
+        return answer.coordinators if version >= 4 else [answer]
 
     (each,) = asyncio.run(answers())
     return each.error_code, each.node_id, each.host, each.port

@@ -14,7 +14,7 @@ from bowstring.engine.requests.binding import stated
 from bowstring.engine.storage.disk_reads import DiskReads
 
 ENGINE = Path(__file__).parents[3] / "engine"
-POSITIONAL = {"handle": (("request",), ("_request",)), "at_once": (("body", "client_id", "peer"),)}
+POSITIONAL = {"handle": (("request",), ("_request",)), "at_once": (("body", "message", "listener"),)}
 # Which classes have the parts of the handlers that answer on listeners of a kind.
 SERVED = {
     "a broker": (BY_BROKER, (Broker, Coordination)),

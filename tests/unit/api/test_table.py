@@ -208,6 +208,7 @@ def test_each_row_has_its_modules(row):
         assert iscoroutinefunction(module.handle), name
         if name == row.broker:
             assert hasattr(module, "at_once") == row.at_once
+            assert hasattr(module, "gather") == hasattr(module, "write") == row.gathers
     for part in row.refused:
         assert part.elements in paths_of(API_VERSIONS[row.key].request)
         names = {name if isinstance(name, str) else name[1] for name in part.names}
