@@ -25,9 +25,10 @@ cdef enum PartForm:
     PART_STRING
     PART_JSON
     PART_BASE64
+    PART_REGISTRY     # JSON text that was made of a value, or else the value as it was
 
 cdef dict FORMS = {"ndjson": LINES_JSON, "csv": LINES_CSV, "events": LINES_EVENTS}
-cdef dict PARTS = {"string": PART_STRING, "json": PART_JSON, "base64": PART_BASE64}
+cdef dict PARTS = {"string": PART_STRING, "json": PART_JSON, "base64": PART_BASE64, "registry": PART_REGISTRY}
 
 cdef struct Rows:
     NumberColumn partition
@@ -45,7 +46,7 @@ cdef class RecordLines:
 
     Args:
         form: "ndjson", "csv" or "events".
-        key, value: "string", "json" or "base64".
+        key, value: "string", "json", "base64", or "registry": JSON, or bytes that stay what they are, in CSV too.
     """
     cdef LineForm form
     cdef PartForm key
@@ -134,7 +135,7 @@ cdef class RecordLines:
         cdef int64_t size = column_get(column, i, &at)
         if size < 0:
             put_raw(out, b'":null', 6)
-        elif form == PART_JSON and self.is_json(at, size):
+        elif (form == PART_JSON or form == PART_REGISTRY) and self.is_json(at, size):
             put_raw(out, b'":', 2)
             put_raw(out, self.scan.begin, self.scan.at - self.scan.begin)
         elif form == PART_STRING and utf8_valid(at, size):
@@ -169,14 +170,20 @@ cdef class RecordLines:
 
     # ------------------------------------------------------------ CSV
 
+    cdef bint is_text(self, const uint8_t *at, int64_t size, PartForm form) noexcept nogil:
+        """Whether a cell has bytes as they are."""
+        if size < 0 or form == PART_BASE64:
+            return False
+        return self.is_json(at, size) if form == PART_REGISTRY else utf8_valid(at, size)
+
     cdef void write_csv(self, Writer *out, const Rows *rows, int64_t i) noexcept nogil:
         cdef bint valid
         cdef const uint8_t *key
         cdef const uint8_t *value
         cdef int64_t key_size = column_get(&rows.key, i, &key)
         cdef int64_t value_size = column_get(&rows.value, i, &value)
-        cdef bint key_text = key_size >= 0 and self.key != PART_BASE64 and utf8_valid(key, key_size)
-        cdef bint value_text = value_size >= 0 and self.value != PART_BASE64 and utf8_valid(value, value_size)
+        cdef bint key_text = self.is_text(key, key_size, self.key)
+        cdef bint value_text = self.is_text(value, value_size, self.value)
         cdef Writer headers
         put_decimal(out, number_get(&rows.partition, i, &valid))
         put_i8(out, c',')

@@ -10,6 +10,7 @@ from functools import partial
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any
 
+from bowstring.clients.registry.json_growth import avro_growth, check_growth, protobuf_growth
 from bowstring.clients.registry.schema_sources import UnusableSchemaError, file_descriptor, message_at
 from bowstring.clients.registry.tree_decoders import parsed_avro, split_indexes
 
@@ -94,7 +95,9 @@ def _branch(schema: Any) -> Any:
 
 
 def _avro(client: RegistryClient, schema: RegisteredSchema) -> JsonDecode:
-    plain = parsed_avro(client, schema, _without_logical_types)
+    named: dict[str, Any] = {}
+    plain = parsed_avro(client, schema, _without_logical_types, named)
+    growth = avro_growth(plain, named)
     marked = parsed_avro(client, schema, _marked)
     import fastavro
 
@@ -102,6 +105,7 @@ def _avro(client: RegistryClient, schema: RegisteredSchema) -> JsonDecode:
         fastavro.read.LOGICAL_READERS[f"{kind}-{_BRANCH}"] = partial(_pair, kind)
 
     def decode(data: bytes) -> Any:
+        check_growth(len(data), growth)
         source = BytesIO(data)
         found = fastavro.schemaless_reader(source, marked, None, return_named_type=True)
         if source.tell() != len(data):
@@ -124,7 +128,10 @@ def _protobuf(
     file = file_descriptor(client, schema)
     from google.protobuf import json_format, message_factory  # type: ignore[import-untyped]
 
+    growth = protobuf_growth(file)
+
     def decode(data: bytes) -> Any:
+        check_growth(len(data), growth)
         place = indexes
         if place is None:
             place, data = split_indexes(data)

@@ -69,13 +69,19 @@ def _avro(client: RegistryClient, schema: RegisteredSchema) -> Decode:
     return decode
 
 
-def parsed_avro(client: RegistryClient, schema: RegisteredSchema, load: Callable[[str], Any]) -> Any:
+def parsed_avro(
+    client: RegistryClient,
+    schema: RegisteredSchema,
+    load: Callable[[str], Any],
+    types: dict[str, Any] | None = None,
+) -> Any:
     """Returns an Avro schema, with those that it refers to, as fastavro takes it.
 
     Args:
         client: of the registry.
         schema: the schema.
         load: makes the tree of a schema's JSON text.
+        types: gets the named types.
 
     Raises:
         SchemaRegistryError: the registry does not answer.
@@ -86,7 +92,7 @@ def parsed_avro(client: RegistryClient, schema: RegisteredSchema, load: Callable
         import fastavro
     except ModuleNotFoundError as error:
         raise MissingPackageError("fastavro", "avro") from error
-    named: dict[str, Any] = {}
+    named: dict[str, Any] = {} if types is None else types
     try:
         for text in avro_texts(client, schema):
             parsed = fastavro.parse_schema(load(text), named_schemas=named)

@@ -27,7 +27,8 @@ _ALSO = {
     "text/*": CSV,
     "application/*": NDJSON,
 }
-PARTS = ("string", "json", "base64")
+REGISTRY = "registry"
+PARTS = ("string", "json", "base64", REGISTRY)
 COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers")
 ISOLATION = ("read_uncommitted", "read_committed")
 PARTITIONS_MAX = 10_000
@@ -45,7 +46,7 @@ class RecordQuery:
         start, end: as of bowstring.read.
         limit: records at most; None for all.
         form: ARROW, NDJSON, CSV or EVENTS.
-        key, value: "string", "json" or "base64".
+        key, value: "string", "json", "base64" or "registry".
         columns: of Arrow.
         read_committed: whether aborted and open transactions are left out.
     """
@@ -60,6 +61,12 @@ class RecordQuery:
     value: str
     columns: tuple[str, ...]
     read_committed: bool
+
+    @property
+    def decoded(self) -> tuple[str, ...]:
+        """Which of "key" and "value" are decoded by schemas of a registry."""
+        forms = {"key": self.key, "value": self.value}
+        return tuple(field for field, form in forms.items() if form == REGISTRY)
 
 
 def record_query(topic: str, query: Mapping[str, str], accept: str, last_event: str) -> RecordQuery:
@@ -109,8 +116,9 @@ PARAMETERS = {
     "partition": "Numbers of partitions, with commas; all without it.",
     "limit": "Records at most.",
     "format": "ndjson, arrow, csv or events; else by the header Accept.",
-    "key": "Form of keys in ndjson, csv and events: string, json or base64.",
-    "value": "Form of values in ndjson, csv and events: string, json or base64.",
+    "key": "Form of keys in ndjson, csv and events: string, json or base64; registry: JSON by their schemas, "
+    "and typed columns in arrow.",
+    "value": "Form of values; as for keys.",
     "columns": "Columns of arrow, with commas.",
     "isolation": "read_uncommitted, or read_committed.",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bowstring._native.rest.record_lines import RecordLines
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from bowstring.rest.options import RestOptions
+    from bowstring.rest.records.decoded_records import DecodedRecords
 
 PIECE_ROWS = 8192
 TOPIC_S = 2.0
@@ -33,14 +34,21 @@ class RecordReading:
         settings: of Consumer; they act as the caller.
         options: of the proxy.
         query: what is asked for.
+        decoded: decodes keys and values for lines; None: nothing does.
 
     Raises:
         HttpError: 404, a partition does not exist.
         ClientError: the cluster cannot be reached, or refuses.
     """
 
-    def __init__(self, settings: Mapping[str, Any], options: RestOptions, query: RecordQuery):
-        self._query = query
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        options: RestOptions,
+        query: RecordQuery,
+        decoded: DecodedRecords | None = None,
+    ):
+        self._query, self._decoded = query, decoded
         given = {
             **settings,
             "isolation_level": "read_committed" if query.read_committed else "read_uncommitted",
@@ -107,9 +115,17 @@ class RecordReading:
 
     def _lines(self) -> Iterator[bytes]:
         lines = RecordLines(self._query.form, self._query.key, self._query.value)
-        yield lines.head()
+        head = lines.head()  # comes with records, so that the first piece says whether they can be read
         for batch in self._batches(COLUMNS):
-            yield lines.lines(batch)
+            for piece in self._pieces(batch):
+                yield head + lines.lines(piece)
+                head = b""
+        if head:
+            yield head
+
+    def _pieces(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Returns the batches of a batch once its keys and values are decoded, if that is wanted."""
+        return (batch,) if self._decoded is None else self._decoded.pieces(batch)
 
     def _arrow(self) -> Iterator[bytes]:
         # Without the column of topics there are no dictionaries: each message stands for itself.
@@ -133,10 +149,11 @@ class RecordReading:
                 yield b""
                 continue
             assert self._consumer.taken_from is not None
-            last = batch.num_rows - 1
-            positions[self._consumer.taken_from.partition] = batch.column(1)[last].as_py() + 1
-            place = ",".join(f"{number}:{offset}" for number, offset in sorted(positions.items()))
-            yield lines.lines(batch, f"id: {place}\n".encode())
+            number = self._consumer.taken_from.partition
+            for piece in self._pieces(batch):
+                positions[number] = piece.column(1)[piece.num_rows - 1].as_py() + 1
+                place = ",".join(f"{each}:{offset}" for each, offset in sorted(positions.items()))
+                yield lines.lines(piece, f"id: {place}\n".encode())
 
 
 def _has_offsets(bounds: Any) -> bool:

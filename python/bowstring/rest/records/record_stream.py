@@ -9,16 +9,21 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import json
 
 from bowstring.clients.errors import ClientError
+from bowstring.clients.registry.registry_errors import SchemaRegistryError
 from bowstring.rest.answer import BrokenStreamError, Receive, Scope, Send
 from bowstring.rest.client_failure import http_error
 from bowstring.rest.records.content_coding import coding_of
-from bowstring.rest.records.record_query import EVENTS, MEDIA, NDJSON, RecordQuery
+from bowstring.rest.records.decoded_records import DecodedRecords, registry_failure
+from bowstring.rest.records.record_query import ARROW, EVENTS, MEDIA, NDJSON, RecordQuery
 from bowstring.rest.records.record_reading import RecordReading
+from bowstring.rest.records.schema_encoding import registry_format, registry_of
+from bowstring.rest.records.schema_values import SchemaValues
+from bowstring.web.http_error import HttpError
 from bowstring.web.limits import header
 
 if TYPE_CHECKING:
@@ -60,9 +65,31 @@ class RecordStream:
             raise
 
     def _open(self) -> bytes:
-        reading = RecordReading(self._call.caller.settings, self._call.options, self._query)
+        settings, decoded = dict(self._call.caller.settings), None
+        if self._query.decoded:
+            decoded = self._decoding(settings)
+        reading = RecordReading(settings, self._call.options, self._query, decoded)
         self._pieces = reading.pieces()
-        return next(self._pieces)
+        try:
+            return next(self._pieces, _END)
+        except SchemaRegistryError as error:
+            raise registry_failure(error) from error
+
+    def _decoding(self, settings: dict[str, Any]) -> DecodedRecords | None:
+        """Returns what decodes keys and values for lines; for Arrow, adds the formats that the consumer has.
+
+        Raises:
+            HttpError: 42207, the proxy has no registry.
+        """
+        caller, options = self._call.caller, self._call.options
+        client = registry_of(caller, options)
+        if client is None:
+            raise HttpError(422, 42207, "the proxy has no schema registry: start it with --schema-registry")
+        if self._query.form == ARROW:
+            settings |= dict.fromkeys(self._query.decoded, registry_format(caller, options))
+            return None
+        values = caller.shared("schema-values", lambda: SchemaValues(client))
+        return DecodedRecords(values, self._query.decoded)
 
     def _next(self) -> bytes:
         assert self._pieces is not None
@@ -100,7 +127,7 @@ class RecordStream:
         """Returns the piece that was read, or what says why there is none."""
         try:
             return reading.result()
-        except ClientError as error:
+        except (ClientError, HttpError) as error:
             found = http_error(error)
             _log.warning("reading %s for %s failed: %s", self._query.topic, self._call.caller, error)
             text = json.encode({"error_code": found.code, "message": found.message})

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -35,6 +35,9 @@ from bowstring.rest.records.avro_tree import avro_value
 from bowstring.rest.records.json_validation import json_validator
 from bowstring.values.framing import prefix
 from bowstring.web.http_error import HttpError
+
+if TYPE_CHECKING:
+    from bowstring.clients.registry.registry import Registry
 
 Encode = Callable[[Any], bytes]
 
@@ -265,12 +268,37 @@ def registry_of(caller: Caller, options: RestOptions) -> RegistryClient | None:
         return None
 
     def make() -> RegistryClient:
-        security = caller.settings.get("security", {})
-        names = ("sasl.username", "sasl.password", "sasl.oauthbearer.token")
-        login = Login(*(str(security.get(name, "")) for name in names))
-        return RegistryClient(address, Login() if "@" in address else login, options.timeout_s)
+        return RegistryClient(address, Login(*_login(caller, address)), options.timeout_s)
 
     return caller.shared("registry", make)
+
+
+def registry_format(caller: Caller, options: RestOptions) -> Registry:
+    """Returns the format of typed columns, with the caller's credentials, where there is a registry.
+
+    Args:
+        caller: of a request.
+        options: of the proxy.
+    """
+    from bowstring.clients.registry.registry import Registry
+
+    address = options.schema_registry
+    assert address is not None
+
+    def make() -> Registry:
+        user, password, token = (each or None for each in _login(caller, address))
+        return Registry(address, user=user, password=password, token=token, timeout=options.timeout_s)
+
+    return caller.shared("registry-format", make)
+
+
+def _login(caller: Caller, address: str) -> tuple[str, str, str]:
+    """Returns user, password and token for the registry: the caller's, unless the address has some."""
+    if "@" in address:
+        return "", "", ""
+    security = caller.settings.get("security", {})
+    user, password, token = ("sasl.username", "sasl.password", "sasl.oauthbearer.token")
+    return str(security.get(user, "")), str(security.get(password, "")), str(security.get(token, ""))
 
 
 def encoded(encoder: Encoder, data: Any, what: str) -> bytes:

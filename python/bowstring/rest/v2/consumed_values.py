@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from bowstring.clients.errors import ClientError
 from bowstring.clients.records import Record
-from bowstring.clients.registry.json_decoders import JsonDecode, json_decoder
 from bowstring.clients.registry.registry_client import RegistryClient
-from bowstring.clients.registry.schema_sources import message_indexes_of, names_schema
+from bowstring.rest.records.schema_values import SchemaValues
 from bowstring.web.http_error import HttpError
 
 Convert = Callable[[Record, str], Any]
 """Returns the JSON tree of a record's "key" or "value"."""
 
-DECODERS_MAX = 1_000
-HEADER_SIZE = 5
 _KINDS = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOBUF"}
 
 
@@ -52,7 +47,10 @@ class ConsumedValues:
         else:
             if registry is None:
                 raise ValueError(f"{format} needs a registry")
-            self._convert = SchemaValues(_KINDS[format], registry).convert
+            values = SchemaValues(registry, _KINDS[format])
+            self._convert = lambda record, field: values.tree(
+                field, getattr(record, field), record.headers or ()
+            )
 
     def record(self, record: Record) -> ConsumedRecord:
         """Returns a record as answers have it. Blocks while the registry is asked.
@@ -83,52 +81,6 @@ def _checked(record: Record, field: str) -> Raw:
         data.decode()
     msgspec.json.decode(data, type=Raw)
     return Raw(data)
-
-
-class SchemaValues:
-    """Converts values by the schemas that they were written with. Any thread may call.
-
-    Args:
-        kind: AVRO, JSON or PROTOBUF; other schemas are refused.
-        registry: has the schemas.
-    """
-
-    def __init__(self, kind: str, registry: RegistryClient):
-        self._kind, self._registry = kind, registry
-        self._lock = threading.Lock()
-        self._decoders: dict[bytes, JsonDecode] = {}
-
-    def convert(self, record: Record, field: str) -> Any:
-        """Returns the JSON tree of a key or value. A header names its schema, or its first bytes.
-
-        Raises:
-            Exception: of any kind; it is no value of a schema.
-        """
-        data: bytes = getattr(record, field)
-        name = f"__{field}_schema_id"
-        for header, key in reversed(record.headers or ()):
-            if header == name and key is not None and names_schema(key):
-                return self._decoder(key, message_indexes_of(key) or None)(data)
-        if len(data) < HEADER_SIZE or data[0] != 0:
-            raise ValueError("it does not begin with the id of a schema")
-        return self._decoder(data[:HEADER_SIZE], None)(data[HEADER_SIZE:])
-
-    def _decoder(self, key: bytes, indexes: tuple[int, ...] | None) -> JsonDecode:
-        found = self._decoders.get(key)
-        if found is not None:
-            return found
-        if key[0] == 0:
-            schema = self._registry.by_id(int.from_bytes(key[1:HEADER_SIZE], "big"))
-        else:
-            schema = self._registry.by_guid(key[1:17])
-        if schema.kind != self._kind:
-            raise ClientError(f"its schema is {schema.kind}, and the instance reads {self._kind}")
-        found = json_decoder(self._registry, schema, indexes)
-        with self._lock:
-            if len(self._decoders) >= DECODERS_MAX:
-                self._decoders.clear()
-            self._decoders[key] = found
-        return found
 
 
 def answer_text(records: list[ConsumedRecord]) -> bytes:
