@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
 import sys
@@ -26,6 +27,11 @@ from bowstring.web.http_metrics import HttpMetrics
 from bowstring.web.limits import RateLimit
 from bowstring.web.observed import Observed
 from bowstring.web.serving import Site
+
+SWITCH_S = 0.001
+"""After so long a thread that computes lets others go on; Python's default is 5 ms."""
+COLLECTION_THRESHOLDS = (10_000, 20, 20)
+"""Of Python's garbage collector: objects, and collections of younger generations."""
 
 
 class RegistryProgram:
@@ -74,6 +80,7 @@ class RegistryProgram:
             self._close()
             raise
         self.site.app = self._app(cluster_id)
+        _tune_interpreter()
         return self
 
     async def __aexit__(
@@ -129,6 +136,14 @@ class RegistryProgram:
         )
         app = RegistryApp(node, settings, self._forwarder)
         return Observed(app, metrics, AccessLog(sys.stderr) if options.access_log else None)
+
+
+def _tune_interpreter() -> None:
+    """Keeps requests quick beside a thread that parses, and beside many schemas."""
+    sys.setswitchinterval(SWITCH_S)
+    # Schemas that are loaded stay: a collection that looks at 100,000 of them takes 0.1 s.
+    gc.freeze()
+    gc.set_threshold(*COLLECTION_THRESHOLDS)
 
 
 def _reachable(site: Site) -> str:
