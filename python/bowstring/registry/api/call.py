@@ -53,12 +53,14 @@ class Call:
         names: the parts of the path that the route names.
         body: the JSON value of the body; None where the route has none.
         may_read: whether the user may read a subject; None: every subject.
+        may_configure: the same of configuring a subject, a context (`:.context:`) or everything (empty).
     """
 
     target: RequestTarget
     names: Mapping[str, str]
     body: Any = None
     may_read: Callable[[str], bool] | None = None
+    may_configure: Callable[[str], bool] | None = None
 
     def id(self) -> int:
         """Returns the id in the path.

@@ -169,7 +169,9 @@ class RegistryApp:
             return make_answer(200, request.kind, b"", "options", (self._routes.options(target.parts),))
         route, names = self._routes.find(method, target.parts)
         scope[ROUTE] = route.path
-        call = Call(target, names, may_read=self._may_read(request.user))
+        call = Call(
+            target, names, None, self._may(request.user, Right.READ), self._may(request.user, Right.CONFIGURE)
+        )
         self._authorize(request.user, route, names.get("subject", ""))
         if route.has_body:
             return await self._answer_body(route, call, request)
@@ -258,9 +260,9 @@ class RegistryApp:
             where = f"the subject '{subject}'" if subject else "the global settings"
             raise HttpError(403, FORBIDDEN, f"the user lacks the operation {route.right.value} on {where}")
 
-    def _may_read(self, user: str) -> Callable[[str], bool] | None:
+    def _may(self, user: str, right: Right) -> Callable[[str], bool] | None:
         rules = self._settings.rules
-        return None if rules is None else lambda subject: rules.allows(user, Right.READ, subject)
+        return None if rules is None else partial(rules.allows, user, right)
 
 
 def _known(route: Route, image: RegistryImage, call: Call) -> Any:

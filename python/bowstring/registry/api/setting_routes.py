@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from bowstring.registry.api.call import PAGE, Call, Right, Route, flag
+from bowstring.registry.api.call import FORBIDDEN, PAGE, Call, Right, Route, flag
 from bowstring.registry.decision import Decision
 from bowstring.registry.operations import configs, contexts, modes
 from bowstring.registry.operations.paging import page
-from bowstring.registry.qualified_subject import context_of
+from bowstring.registry.qualified_subject import context_of, parse
 from bowstring.registry.registry_image import RegistryImage
+from bowstring.web.http_error import HttpError
 from bowstring.web.openapi import Parameter
 
 
@@ -32,6 +33,17 @@ def _mode(image: RegistryImage, call: Call) -> Any:
 
 
 def _set_mode(image: RegistryImage, call: Call) -> Decision:
+    """An imported schema brings its id, and what others get is higher: that concerns the whole context."""
+    around = parse(call.names.get("subject", "")).prefix
+    mode = call.body.get("mode") if isinstance(call.body, dict) else None
+    is_import = isinstance(mode, str) and mode.upper() == "IMPORT"
+    if is_import and call.may_configure is not None and not call.may_configure(around):
+        where = f"the context '{around}'" if around else "the global settings"
+        raise HttpError(
+            403,
+            FORBIDDEN,
+            f"import mode uses ids that all subjects share; the user lacks configure on {where}",
+        )
     return modes.decide_set_mode(image, call.names.get("subject"), call.body, force=call.target.flag("force"))
 
 

@@ -27,6 +27,11 @@ operations = ["read"]
 users = ["root"]
 subjects = ["*"]
 operations = ["all"]
+
+[[rules]]
+users = ["eve"]
+subjects = ["orders-*", ":.dev:*"]
+operations = ["all"]
 """
 
 
@@ -182,6 +187,24 @@ def test_a_schema_of_other_subjects_too_is_shown_as_one_of_the_users(registry):
 def test_operations_need_their_right(registry, method, path, status):
     body = {"schema": record("f0"), "compatibility": "NONE"} if method in ("POST", "PUT") else None
     assert registry.json(method, path, body, as_user("ann"))[0] == status
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "status"),
+    [
+        ("/mode/orders-new", "import", 403),
+        ("/mode/:.:orders-new", "IMPORT", 403),
+        ("/mode/:.prod:orders-new", "IMPORT", 403),
+        ("/mode/:.dev:new", "IMPORT", 200),
+        ("/mode/:.dev:", "IMPORT", 422),
+        ("/mode/orders-new", "READONLY", 200),
+        ("/mode/orders-new", None, 200),
+        ("/mode/orders-new", 7, 422),
+    ],
+)
+def test_ids_of_a_context_are_not_one_subjects(registry, path, mode, status):
+    """Who imports a schema near the last id leaves none to others."""
+    assert registry.json("PUT", path, {"mode": mode}, as_user("eve"))[0] == status
 
 
 def test_kept_answers_are_not_shared_between_users(registry):
