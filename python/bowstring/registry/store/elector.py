@@ -39,6 +39,8 @@ JOIN_GRACE_S = 5.0
 JOIN_INSTANCE_VERSION, INSTANCE_VERSION, SYNC_PROTOCOL_VERSION = 5, 3, 5
 # How long a member waits that another one with its URL replaced.
 REPLACED_PAUSE_S = 30.0
+# Where brokers want longer sessions; Confluent's and Karapace's default.
+LONGER_SESSION_S = 10.0
 # So many heartbeats that are not answered end a session.
 BEATS_OF_A_SESSION = 3
 
@@ -51,9 +53,9 @@ _LOST = (Errors.UNKNOWN_MEMBER_ID.code, Errors.ILLEGAL_GENERATION.code)
 
 
 class GroupTimes(NamedTuple):
-    """Times of the group, in seconds. The session timeout is Confluent's and Karapace's default."""
+    """Times of the group, in seconds. Brokers take no shorter sessions by default."""
 
-    session_timeout_s: float = 10.0
+    session_timeout_s: float = 6.0
     rebalance_timeout_s: float = 30.0
     heartbeat_interval_s: float = 1.0
 
@@ -359,6 +361,9 @@ class Elector:
             self._replaced(now)
         elif code in _COORDINATOR:
             self.coordinator_lost = True
+        elif code == Errors.INVALID_SESSION_TIMEOUT.code and self._times.session_timeout_s < LONGER_SESSION_S:
+            self._times = self._times._replace(session_timeout_s=LONGER_SESSION_S)
+            self._due_at = now
         elif code != Errors.REBALANCE_IN_PROGRESS.code:
             self._note(code, "joining", now)
             self._due_at = now + REFUSED_PAUSE_S

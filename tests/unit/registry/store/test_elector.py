@@ -10,6 +10,7 @@ from bowstring.protocol.messages.heartbeat import HeartbeatResponse
 from bowstring.protocol.messages.join_group import JoinGroupRequest
 from bowstring.registry.store.elector import REPLACED_PAUSE_S, Elector, GroupTimes, Step
 from bowstring.registry.store.member_identity import MemberIdentity
+from tests.support.group_harness import Shell
 from tests.support.registry_world import TARGET, SimulatedLoop, World
 
 TIMES = GroupTimes(session_timeout_s=10.0, rebalance_timeout_s=30.0, heartbeat_interval_s=1.0)
@@ -51,6 +52,15 @@ def test_a_member_alone_leads_and_has_a_lease_from_when_it_asked(world):
     assert elector.due_at() == 101.0
     step(world, elector, 104.0)
     assert elector.lease_until == 114.0
+
+
+def test_a_broker_that_wants_longer_sessions_gets_them():
+    loop = SimulatedLoop()
+    world = World(1, loop)
+    world.coordinator = Shell(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=8000)
+    elector = Elector(TARGET.group_id, MemberIdentity("http", "a", 8081), GroupTimes())
+    assert settled(world, elector, 100.0).lease_until == 110.0
+    loop.close()
 
 
 def test_who_is_started_again_leads_without_an_election(world):
