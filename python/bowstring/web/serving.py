@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -21,6 +22,8 @@ STOP_S = 3
 """How long answers that are under way may take when the program stops."""
 KEEP_ALIVE_S = 75
 CONNECTIONS_MAX = 4000
+DESCRIPTORS_BESIDE = 1000
+"""What a program may have open besides the connections of its clients."""
 
 
 @dataclass(slots=True)
@@ -122,6 +125,8 @@ def run(program: Callable[[asyncio.Event], Awaitable[None]], *, until_stdin_ends
     """
     import uvloop
 
+    _raise_descriptor_limit()
+
     async def main() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -134,6 +139,16 @@ def run(program: Callable[[asyncio.Event], Awaitable[None]], *, until_stdin_ends
         await program(stop)
 
     uvloop.run(main())
+
+
+def _raise_descriptor_limit() -> None:
+    """Lets the process have as many connections as it takes, where the system permits that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CONNECTIONS_MAX + DESCRIPTORS_BESIDE
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _await_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

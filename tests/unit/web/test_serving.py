@@ -1,10 +1,12 @@
 """bowstring.web.serving and server: real sockets, TLS, heads that are too large, the graceful stop."""
 
 import asyncio
+import contextlib
 import http.client
 import socket
 import ssl
 import threading
+import time
 import urllib.request
 
 import pytest
@@ -101,6 +103,113 @@ def test_a_client_that_takes_no_answer_is_cut_off(monkeypatch):
     with served(endless) as site, socket.create_connection(("127.0.0.1", site.port)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         assert ended.wait(HANG_S)
+
+
+def drip(connection, what):
+    """Sends something again and again until the server ends the connection."""
+    connection.settimeout(0.02)
+    deadline = time.monotonic() + HANG_S
+    while time.monotonic() < deadline:
+        try:
+            connection.sendall(what)
+            if not connection.recv(1000):
+                return
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return
+    pytest.fail("the connection was kept")
+
+
+@pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"])
+@pytest.mark.parametrize("what", [b"GET / HTTP/1.1\r\nx: ", b"\r\n"])
+def test_who_drips_a_head_or_nothing_is_cut_off(monkeypatch, begin, what):
+    monkeypatch.setattr(server, "HEAD_S", 0.2)
+    monkeypatch.setattr(server, "KEEP_ALIVE_S", 0.2)
+    monkeypatch.setattr(server, "LOOK_S", 0.05)
+    with served(echo) as site, socket.create_connection(("127.0.0.1", site.port)) as connection:
+        connection.settimeout(HANG_S)
+        if begin:
+            connection.sendall(begin)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+        first, rest = what[:4], what[4:] or what
+        connection.sendall(first)
+        drip(connection, rest[-2:])
+
+
+def test_too_many_connections_close_those_at_rest(monkeypatch):
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 8)  # four of one address
+    began, release = threading.Event(), threading.Event()
+
+    async def some_slow(scope, receive, send):
+        if scope["type"] == "http" and scope["path"] == "/slow":
+            began.set()
+            await asyncio.to_thread(release.wait, HANG_S)
+        await echo(scope, receive, send)
+
+    def ask(connection, path):
+        connection.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        return connection.recv(1000)
+
+    with served(some_slow) as site, contextlib.ExitStack() as stack:
+
+        def connect():
+            made = stack.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=HANG_S))
+            return made
+
+        busy, rested = connect(), connect()
+        busy.sendall(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert began.wait(HANG_S)
+        assert ask(rested, "/rested")
+        others = [connect() for _ in range(20)]
+        assert b"GET /last" in ask(others[-1], "/last")
+        assert rested.recv(1000) == b""
+        assert [each.recv(1000) for each in others[:-3]] == [b""] * 17
+        release.set()
+        assert b"GET /slow" in busy.recv(1000)
+
+
+def test_head_and_body_of_a_stream_are_sent_as_they_come():
+    released = threading.Event()
+
+    async def late(scope, receive, send):
+        if scope["type"] != "http":
+            raise NotImplementedError
+        headers = [(b"content-length", b"4")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await asyncio.to_thread(released.wait, HANG_S)
+        await send({"type": "http.response.body", "body": b"ab", "more_body": True})
+        await send({"type": "http.response.body", "body": b"cd"})
+
+    with served(late) as site, socket.create_connection(("127.0.0.1", site.port), timeout=HANG_S) as one:
+        one.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        found = b""
+        while not found.endswith(b"\r\n\r\n"):
+            found += one.recv(1000)
+        released.set()
+        while not found.endswith(b"abcd"):
+            found += one.recv(1000)
+        one.sendall(b"HEAD / HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.0\r\nhost: x\r\n\r\n")
+        rest = b"".join(iter(lambda: one.recv(1000), b""))
+        assert rest.count(b"HTTP/1.1 200") == 2
+        assert rest.endswith(b"abcd")
+        assert rest.count(b"abcd") == 1
+
+
+def test_a_header_of_an_answer_cannot_split_it():
+    async def split(scope, receive, send):
+        if scope["type"] != "http":
+            raise NotImplementedError
+        headers = [(b"content-length", b"0"), (b"x", scope["path"].encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    with served(split) as site:
+        for path, status in (("/a", 200), ("/a%0d%0aset-cookie:%20b", 500)):
+            connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=HANG_S)
+            connection.request("GET", path)
+            assert connection.getresponse().status == status
+            connection.close()
 
 
 def test_answers_under_way_end_before_the_stop():
