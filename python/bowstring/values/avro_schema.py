@@ -54,6 +54,8 @@ _ARROW: dict[str, pa.DataType] = {
     "enum": pa.string(),
 }
 DECIMAL_DIGITS_MAX = 38
+DEPTH_MAX = 100
+"""Of types in types; Arrow's own code recurses, too."""
 
 
 @dataclass
@@ -169,10 +171,19 @@ class _Parser:
     def __init__(self) -> None:
         self.named: dict[str, AvroType] = {}
         self.open: set[str] = set()
+        self.depth = 0
 
     def parse(self, schema: Any, namespace: str) -> AvroType:
         if isinstance(schema, str):
             return self.reference(schema, namespace)
+        self.depth += 1
+        if self.depth > DEPTH_MAX:
+            raise ValueSchemaError(f"the Avro schema has more than {DEPTH_MAX} types in one another")
+        found = self.compound(schema, namespace)
+        self.depth -= 1
+        return found
+
+    def compound(self, schema: Any, namespace: str) -> AvroType:
         if isinstance(schema, list):
             return AvroType("union", branches=[self.parse(each, namespace) for each in schema])
         if not isinstance(schema, Mapping) or "type" not in schema:
@@ -202,45 +213,73 @@ class _Parser:
         return self.named[full]
 
     def define(self, schema: Mapping[str, Any], kind: str, namespace: str) -> AvroType:
-        name = schema.get("name", "")
-        if not name:
-            raise ValueSchemaError(f"an Avro {kind} lacks its name")
+        name = _part(schema, "name", str, f"an Avro {kind}")
         if "." in name:
             namespace = name.rpartition(".")[0]
         else:
             namespace = schema.get("namespace", namespace)
             name = f"{namespace}.{name}" if namespace else name
-        found = AvroType("record" if kind == "error" else kind, name, tuple(schema.get("aliases", ())))
+        found = AvroType("record" if kind == "error" else kind, name, _aliases(schema))
+        what = f"the Avro {kind} {name}"
         self.open.add(name)
         if found.kind == "record":
-            for each in schema.get("fields", ()):
-                found.fields.append(self.field(each, namespace))
+            for each in _part(schema, "fields", list, what) if "fields" in schema else ():
+                found.fields.append(self.field(each, namespace, what))
             found.columns += sum(each.type.columns for each in found.fields)
         elif kind == "enum":
-            found.symbols = tuple(schema["symbols"])
+            found.symbols = tuple(map(str, _part(schema, "symbols", list, what)))
             found.default_symbol = schema.get("default")
         else:
-            found.size = int(schema["size"])
+            found.size = _part(schema, "size", int, what)
+            if found.size < 0:
+                raise ValueSchemaError(f"{what} has a negative size, {found.size}")
             for attribute, value in _logical(schema).items():
                 setattr(found, attribute, value)
         self.open.discard(name)
         self.named[name] = found
         return found
 
-    def field(self, schema: Mapping[str, Any], namespace: str) -> AvroField:
+    def field(self, schema: Any, namespace: str, record: str) -> AvroField:
+        if not isinstance(schema, Mapping):
+            raise ValueSchemaError(f"{record} has a field that is no JSON object: {str(schema)[:200]}")
+        name = _part(schema, "name", str, f"a field of {record}")
+        if "type" not in schema:
+            raise ValueSchemaError(f"the field {name} of {record} lacks its type")
         return AvroField(
-            schema["name"],
+            name,
             self.parse(schema["type"], namespace),
-            tuple(schema.get("aliases", ())),
+            _aliases(schema),
             "default" in schema,
             schema.get("default"),
         )
 
 
+_JSON_TYPES = {str: "a string", list: "an array", int: "a number"}
+
+
+def _part(schema: Mapping[str, Any], attribute: str, kind: type, what: str) -> Any:
+    """Returns an attribute that a type must have.
+
+    Raises:
+        ValueSchemaError: it is not there, is empty, or has another type.
+    """
+    value = schema.get(attribute)
+    if value is None or value == "":
+        raise ValueSchemaError(f"{what} lacks its {attribute}")
+    if not isinstance(value, (list, tuple) if kind is list else kind) or isinstance(value, bool):
+        raise ValueSchemaError(f"{what}: {attribute} is {str(value)[:200]!r}, it must be {_JSON_TYPES[kind]}")
+    return value
+
+
+def _aliases(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    found = schema.get("aliases", ())
+    return tuple(map(str, found)) if isinstance(found, (list, tuple)) else ()
+
+
 def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the attributes of a logical type; as the specification requires, ignores an invalid one."""
-    return {
-        "logical": schema.get("logicalType", ""),
-        "precision": int(schema.get("precision", 0)),
-        "scale": int(schema.get("scale", 0)),
-    }
+    logical = schema.get("logicalType")
+    digits = [schema.get(name, 0) for name in ("precision", "scale")]
+    if not isinstance(logical, str) or not all(isinstance(each, int) for each in digits):
+        return {}
+    return {"logical": logical, "precision": digits[0], "scale": digits[1]}

@@ -44,6 +44,8 @@ def schema_document(schema: Mapping[str, Any] | str | Path) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise ValueSchemaError(f"the schema is not JSON: {error}") from None
+    except RecursionError:
+        raise ValueSchemaError("the schema is nested too deeply") from None
 
 
 def json_type(schema: JsonSchema) -> pa.StructType:

@@ -222,6 +222,63 @@ def test_schemas_that_make_no_columns(schema):
         bowstring.Avro(schema)
 
 
+def of_field(kind):
+    return {"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"),
+    [
+        (
+            {"type": "record", "name": "R", "fields": [{"name": "a"}]},
+            "the field a of the Avro record R lacks its type",
+        ),
+        (
+            {"type": "record", "name": "R", "fields": [{"type": "int"}]},
+            "a field of the Avro record R lacks its name",
+        ),
+        (
+            {"type": "record", "name": "R", "fields": 3},
+            "the Avro record R: fields is '3', it must be an array",
+        ),
+        (
+            {"type": "record", "name": "R", "fields": [3]},
+            "the Avro record R has a field that is no JSON object: 3",
+        ),
+        ({"type": "record", "name": 3}, "an Avro record: name is '3', it must be a string"),
+        (of_field({"type": "enum", "name": "E"}), "the Avro enum E lacks its symbols"),
+        (of_field({"type": "fixed", "name": "F"}), "the Avro fixed F lacks its size"),
+        (
+            of_field({"type": "fixed", "name": "F", "size": "3"}),
+            "the Avro fixed F: size is '3', it must be a number",
+        ),
+        (of_field({"type": "fixed", "name": "F", "size": -1}), "the Avro fixed F has a negative size, -1"),
+        (of_field({"type": "array"}), "an Avro array lacks its items"),
+    ],
+)
+def test_what_is_wrong_with_a_schema(schema, error):
+    with pytest.raises(ValueSchemaError) as found:
+        bowstring.Avro(schema)
+    assert str(found.value) == error
+
+
+@pytest.mark.parametrize("depth", [90, 101, 50_000])
+def test_types_in_types(depth):
+    text = '{"type":"array","items":' * depth + '"int"' + "}" * depth
+    text = f'{{"type":"record","name":"R","fields":[{{"name":"a","type":{text}}}]}}'
+    if depth <= 90:
+        bowstring.Avro(text)
+        return
+    with pytest.raises(ValueSchemaError, match=r"more than 100 types in one another|nested too deeply"):
+        bowstring.Avro(text)
+
+
+def test_wrong_logical_types_are_ignored():
+    kind = {"type": "long", "logicalType": ["timestamp-millis"], "precision": "x"}
+    structs, _ = bowstring.Avro(of_field(kind)).decode(pa.array([b"\x02"]))
+    assert structs.to_pylist() == [{"a": 1}]
+
+
 def test_schemas_that_do_not_resolve():
     reader = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
     writer = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
