@@ -100,6 +100,9 @@ LOADED: dict[str, Case] = {
     "arrow-produce": lambda lab, _, name: clients.arrow_produce(
         lab, name, "Python: send_arrow beside confluent-kafka"
     ),
+    "arrow-beside-send": lambda lab, _, name: clients.arrow_beside_send(
+        lab, name, "Python: send_arrow beside send for each record"
+    ),
     "send": lambda lab, _, name: clients.send(
         lab, name, "Python: send() per record beside confluent-kafka and kafka-python"
     ),

@@ -398,6 +398,13 @@ BARS = (
         (at_least(5e6, "rec/s"),),
     ),
     Bar(
+        "Python send_arrow: times send() of as many records",
+        "arrow-beside-send",
+        "times_send",
+        "×",
+        (at_least(1.5, "×"),),
+    ),
+    Bar(
         "Python send_arrow: times confluent-kafka's loop",
         "arrow-produce",
         "times_confluent",

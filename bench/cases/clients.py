@@ -137,6 +137,35 @@ def send(lab: Lab, name: str, title: str) -> CaseResult:
     return lab.alternate(case, measure, limits=limits)
 
 
+def arrow_beside_send(lab: Lab, name: str, title: str) -> CaseResult:
+    """`send_arrow` beside `send` for each record: as many records each, in turn, acks=1."""
+    send, arrow = "bowstring-send", "bowstring-send-arrow"
+    records = share_of(send, lab.size.client_records)
+    facts = _facts(lab, "send_arrow() of 100,000-row batches; send() for each record")
+    pairs = lab.size.rounds
+    more = {"records": f"{records:,} each, {pairs} pairs in turn", "figures": "of the median pair"}
+    case = CaseResult(name, title, facts | more)
+
+    def measure(peer_name: str) -> dict[str, float]:
+        runs: list[dict[str, ClientRun]] = []
+        for number in range(pairs):
+            order = (send, arrow) if number % 2 else (arrow, send)
+            runs.append({client: _on_new_topic(lab, lab.peer(peer_name), client, records) for client in order})
+        middle = sorted(runs, key=lambda pair: _times(pair[arrow], pair[send]))[len(runs) // 2]
+        return {
+            "records_per_second": middle[arrow].records_per_second,
+            "times_send": _times(middle[arrow], middle[send]),
+            **middle[arrow].figures("arrow"),
+            **middle[send].figures("send"),
+        }
+
+    return lab.alternate(case, measure, peers=(Bowstring.name,))
+
+
+def _times(one: ClientRun, other: ClientRun) -> float:
+    return one.records_per_second / other.records_per_second
+
+
 def _beside_confluent(ours: ClientRun, confluent: ClientRun, tuned: ClientRun) -> dict[str, float]:
     return {
         "times_confluent": ours.records_per_second / confluent.records_per_second,
@@ -148,12 +177,15 @@ def _beside_confluent(ours: ClientRun, confluent: ClientRun, tuned: ClientRun) -
 
 
 def _produce(lab: Lab, peer: Peer, clients: list[str]) -> list[ClientRun]:
-    runs = []
-    for client in clients:
-        topic = lab.new_topic(peer)
-        runs.append(run_client(client, peer, topic, share_of(client, lab.size.client_records)))
+    return [_on_new_topic(lab, peer, each, share_of(each, lab.size.client_records)) for each in clients]
+
+
+def _on_new_topic(lab: Lab, peer: Peer, client: str, records: int) -> ClientRun:
+    topic = lab.new_topic(peer)
+    try:
+        return run_client(client, peer, topic, records)
+    finally:
         lab.delete_topic(peer, topic)
-    return runs
 
 
 # ---------------------------------------------------------------- consuming

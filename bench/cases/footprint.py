@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 
 from bench.lab import Lab
 from bench.peers.bowstring import Bowstring
+from bench.peers.install import PeerError
 from bench.peers.peer import HOST, Peer
 from bench.peers.wire import wait_for_partitions
 from bench.procfs import Meter, memory, thread_count
@@ -21,9 +24,12 @@ READY_TIMEOUT_SECONDS = 300.0
 def start(lab: Lab, name: str, title: str) -> CaseResult:
     """Measures a start on an empty, formatted directory, and on the same directory after a clean stop.
 
-    Bowstring's start is measured in commit mode, too: that is its default.
+    Bowstring's start is measured in commit mode, too, which is its default, and inside a Python program.
     """
-    facts = {"measured": "fork to the first ApiVersions answer, a new connection tried every 1 ms"}
+    facts = {
+        "measured": "fork to the first ApiVersions answer, a new connection tried every 1 ms",
+        "embedded": "`import bowstring` to the end of `Broker().start()`, in a Python process that has just begun",
+    }
 
     def measure(peer_name: str) -> dict[str, float]:
         with lab.new_peer(peer_name) as peer:
@@ -42,9 +48,23 @@ def start(lab: Lab, name: str, title: str) -> CaseResult:
             another.durability = "commit"  # the default of `bowstring serve`
             with another:
                 values["commit_start_seconds"] = another.start_seconds
+            values["embedded_start_seconds"] = _embedded_start_seconds()
         return values
 
     return lab.alternate(CaseResult(name, title, facts), measure, lab.size.starts)
+
+
+def _embedded_start_seconds() -> float:
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench.clients.embedded_start"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=READY_TIMEOUT_SECONDS,
+    )
+    if ran.returncode:
+        raise PeerError(f"the embedded broker ended with {ran.returncode}: {ran.stderr[-2000:]}")
+    return float(ran.stdout)
 
 
 def idle(lab: Lab, name: str, title: str) -> CaseResult:
