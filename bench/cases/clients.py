@@ -150,7 +150,9 @@ def arrow_beside_send(lab: Lab, name: str, title: str) -> CaseResult:
         runs: list[dict[str, ClientRun]] = []
         for number in range(pairs):
             order = (send, arrow) if number % 2 else (arrow, send)
-            runs.append({client: _on_new_topic(lab, lab.peer(peer_name), client, records) for client in order})
+            runs.append(
+                {client: _on_new_topic(lab, lab.peer(peer_name), client, records) for client in order}
+            )
         middle = sorted(runs, key=lambda pair: _times(pair[arrow], pair[send]))[len(runs) // 2]
         return {
             "records_per_second": middle[arrow].records_per_second,

@@ -28,7 +28,7 @@ def start(lab: Lab, name: str, title: str) -> CaseResult:
     """
     facts = {
         "measured": "fork to the first ApiVersions answer, a new connection tried every 1 ms",
-        "embedded": "`import bowstring` to the end of `Broker().start()`, in a Python process that has just begun",
+        "embedded": "`import bowstring` to the end of `Broker().start()`, in a new Python process",
     }
 
     def measure(peer_name: str) -> dict[str, float]:
