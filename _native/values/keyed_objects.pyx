@@ -2,6 +2,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp
+from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.object_decoder cimport ObjectDecoder
 from bowstring._native.base.varint cimport get_varint
 from bowstring._native.values.schema_keys cimport key_size
@@ -20,18 +21,32 @@ cdef class KeyedObjects(ObjectDecoder):
             is longer, by the indexes of a message. What it raises goes to the caller of decode().
         header: name of the header that has the key; it counts before the value's start.
         lack: why a value without a key does not decode.
+        renew: called every so often; whether decoders of known keys are no longer the right ones. None: they always are.
+        every_s: how often, in seconds.
     """
-    cdef object find
+    cdef object find, renew
+    cdef int64_t due_ns, every_ns
     cdef bytes header
     cdef str lack
     cdef dict known
     cdef bytes last             # the key that was used last, with its decoder
     cdef ObjectDecoder decoder
 
-    def __cinit__(self, find not None, bytes header not None, str lack not None):
+    def __cinit__(self, find not None, bytes header not None, str lack not None, renew=None, double every_s=0.0):
         self.find, self.header, self.lack, self.known, self.last = find, header, lack, {}, b""
+        self.renew, self.every_ns = renew, <int64_t>(every_s * 1e9)
+        self.due_ns = monotonic_ns() + self.every_ns
+
+    cdef object look_at_time(self):
+        if monotonic_ns() >= self.due_ns:
+            self.due_ns = monotonic_ns() + self.every_ns
+            if self.renew():
+                self.known.clear()
+                self.last = b""
 
     cdef object decode(self, const uint8_t *at, int64_t size):
+        if self.renew is not None:
+            self.look_at_time()
         cdef int64_t length = PyBytes_GET_SIZE(self.last)
         if length == 0 or size < length or memcmp(at, PyBytes_AS_STRING(self.last), length) != 0:
             found = self.look(at, size)
@@ -46,6 +61,8 @@ cdef class KeyedObjects(ObjectDecoder):
         cdef int32_t length = header_value(headers, end, count, self.header, &key)
         if length < 0:
             return self.decode(at, size)
+        if self.renew is not None:
+            self.look_at_time()
         if length == 0 or length != PyBytes_GET_SIZE(self.last) or memcmp(key, PyBytes_AS_STRING(self.last), length) != 0:
             found = self.look(key, length)
             if type(found) is str:

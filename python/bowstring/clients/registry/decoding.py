@@ -5,6 +5,7 @@ each for its own.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ClientError
@@ -38,6 +39,7 @@ class Reader:
         kind: AVRO, JSON or PROTOBUF.
         schema: for `Avro`, `Json` or `Protobuf`.
         field: "key" or "value": the name of the only column of values that are no records.
+        source: what the schema is made of; None where nobody compares it.
 
     Attributes:
         format: of values that were written with this schema, without framing.
@@ -49,8 +51,8 @@ class Reader:
         ValueSchemaError: columns cannot represent the schema.
     """
 
-    def __init__(self, kind: str, schema: Any, field: str):
-        self.kind = kind
+    def __init__(self, kind: str, schema: Any, field: str, source: Any = None):
+        self.kind, self.source = kind, source
         self._schema = schema
         self.is_single = False
         self.no_columns = ""
@@ -113,12 +115,10 @@ def reader_of(client: RegistryClient, schema: RegisteredSchema, field: str) -> R
         SchemaRegistryError: the registry does not answer.
         ValueSchemaError, UnusableSchemaError: columns cannot represent it.
     """
-    if schema.kind == "AVRO":
-        return Reader("AVRO", avro_source(client, schema), field)
-    if schema.kind == "JSON":
-        return Reader("JSON", json_document(client, schema), field)
-    if schema.kind == "PROTOBUF":
-        return Reader("PROTOBUF", first_message(client, schema), field)
+    makers = {"AVRO": avro_source, "JSON": json_document, "PROTOBUF": first_message}
+    if schema.kind in makers:
+        make: Callable[[RegistryClient, RegisteredSchema], Any] = makers[schema.kind]
+        return Reader(schema.kind, make(client, schema), field, schema)
     raise UnusableSchemaError(f"it is {schema.kind}; {', '.join(KINDS)} are supported")
 
 

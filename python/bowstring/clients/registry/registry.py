@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 Strategy: TypeAlias = Literal["topic", "record", "topic_record"]
 Wire: TypeAlias = Literal["prefix", "headers"]
+LATEST_TTL_S = 60.0
 SubjectOf: TypeAlias = Callable[[str, str, str], str]
 
 
@@ -57,6 +59,9 @@ class Registry:
             TopicRecordNameStrategy.
         auto_register: whether writers register `schema`; else it must be registered.
         use_latest: the subject's newest schema is used instead of `schema`, for reading and writing.
+        latest_ttl: seconds after which a writer, or `poll()` with `use_latest`, looks for a newer one, as
+            Confluent's `latest.cache.ttl.sec`; None: never. Columns keep the schema that they begin with. If
+            the newest one cannot be used, the one before stays, with a warning in the log.
         normalize: whether the registry normalizes the schema.
         wire: "prefix", or "headers", which needs a registry with guids (Bowstring, Confluent 8): values are
             then bare, and a header `__value_schema_id` has the guid.
@@ -89,6 +94,7 @@ class Registry:
         strategy: Strategy = "topic",
         auto_register: bool = True,
         use_latest: bool = False,
+        latest_ttl: float | None = LATEST_TTL_S,
         normalize: bool = False,
         wire: Wire = "prefix",
         user: str | None = None,
@@ -112,7 +118,10 @@ class Registry:
             given_reader(self.given, self.client, "value")  # raises for a schema that cannot be used
         self.schema: Any = schema
         self.on_error = on_error
+        if latest_ttl is not None and not 0 <= latest_ttl < 1e9:
+            raise ConfigError(f"latest_ttl is {latest_ttl!r}, it must be seconds, 0 or more, or None")
         self.auto_register, self.use_latest, self.normalize = auto_register, use_latest, normalize
+        self.latest_ttl = math.inf if latest_ttl is None else latest_ttl
         self.wire = wire
         self._subject = subject
         self._strategy = strategy

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
+import time
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +16,7 @@ from bowstring._native.values.instance_objects import InstanceObjects
 from bowstring._native.values.keyed_objects import CalledObjects, KeyedObjects
 from bowstring.clients.errors import ConfigError
 from bowstring.clients.registry import decoding
+from bowstring.clients.registry.newest_reader import NewestReader
 from bowstring.clients.registry.registered_schema import RegisteredSchema
 from bowstring.clients.registry.registry_errors import SchemaNotFoundError
 from bowstring.clients.registry.schema_keys import parts, with_header
@@ -34,6 +38,9 @@ NO_KEY = (
     "the value lacks a schema id: it has neither Confluent's framing (a zero byte and the id) nor the header"
 )
 KEYS_MAX = 10_000
+RETRY_S = 5.0
+"""After a newest schema that could not be used."""
+_log = logging.getLogger(__name__)
 
 
 class Writing(NamedTuple):
@@ -72,7 +79,11 @@ class TopicFormat:
         self.on_error = registry.on_error
         self._lock = threading.Lock()
         self._reader: Reader | None = None
+        self._newest_reader = NewestReader(self._newest, registry.latest_ttl)
         self._writing: Writing | None = None
+        self._writing_id = -1
+        self._writing_until = math.inf
+        self._local = threading.local()
         self._forms: dict[bytes, ValueFormat] = {}
 
     def __repr__(self) -> str:
@@ -147,7 +158,11 @@ class TopicFormat:
 
     def object_decoder(self) -> ObjectDecoder:
         """Returns a new decoder to objects, for one thread."""
-        return KeyedObjects(self._object_decoder_of, self.header_name.encode(), NO_KEY)
+        header, find = self.header_name.encode(), self._object_decoder_of
+        every_s = self._registry.latest_ttl
+        if not self._registry.use_latest or math.isinf(every_s):
+            return KeyedObjects(find, header, NO_KEY)
+        return KeyedObjects(find, header, NO_KEY, self._newest_reader.watch(), every_s)
 
     def _object_decoder_of(self, key: bytes) -> ObjectDecoder | str | None:
         """Returns the decoder of values with a key, or why there is none; None: message indexes follow."""
@@ -158,7 +173,9 @@ class TopicFormat:
         indexes = message_indexes_of(key)
         if written.kind == "PROTOBUF" and not indexes:
             return None
-        reader = self._found_reader(needed=False)
+        reader = (
+            self._newest_reader.reader() if self._registry.use_latest else self._found_reader(needed=False)
+        )
         try:
             if reader is None:
                 return self._own_decoder(written, indexes)
@@ -266,30 +283,59 @@ class TopicFormat:
             SchemaRegistryError: the registry does not answer, or refuses the schema.
             ConfigError: no schema is known.
         """
-        if self._writing is None:
-            with self._lock:
-                self._writing = self._writing or self._prepared()
-        return self._writing
+        known = self._writing
+        if known is not None and time.monotonic() < self._writing_until:
+            return known
+        # While one thread looks for a newer schema, others go on with the one that there is.
+        if not self._lock.acquire(blocking=known is None):
+            assert known is not None
+            return known
+        try:
+            if self._writing is None:
+                self._writing = self._prepared()
+            elif time.monotonic() >= self._writing_until:
+                self._renew_writing()
+            return self._writing
+        finally:
+            self._lock.release()
 
     @property
     def is_prepared(self) -> bool:
-        """Whether `encode_value` needs no answer of the registry any more."""
-        return self._writing is not None
+        """Whether `encode_value` needs no answer of the registry at present."""
+        return self._writing is not None and time.monotonic() < self._writing_until
 
     def _prepared(self) -> Writing:
         registry, subject = self._registry, self.subject()
         given = registry.given
         if given is None or registry.use_latest:
             schema = self._latest_to_write(subject)
-            reader = decoding.reader_of(self._client, schema, self._field)
+            writing = self._writing_of(schema, decoding.reader_of(self._client, schema, self._field))
+            self._writing_id = schema.schema_id
+            self._writing_until = time.monotonic() + registry.latest_ttl
+            return writing
+        wanted = given.registrable(
+            self._client, register=registry.auto_register, normalize=registry.normalize
+        )
+        schema = self._agreed(subject, wanted)
+        return self._writing_of(schema, decoding.given_reader(given, self._client, self._field))
+
+    def _renew_writing(self) -> None:
+        """Takes a newer schema, if there is one that can be used."""
+        self._writing_until = time.monotonic() + max(self._registry.latest_ttl, RETRY_S)
+        try:
+            schema = self._client.latest(self.subject())
+            if schema.schema_id != self._writing_id:
+                reader = decoding.reader_of(self._client, schema, self._field)
+                self._writing, self._writing_id = self._writing_of(schema, reader), schema.schema_id
+        except decoding.SCHEMA_FAULTS as error:
+            self._writing_until = time.monotonic() + RETRY_S
+            _log.warning("%r: the newest schema cannot be used, the one before stays: %s", self, error)
         else:
-            wanted = given.registrable(
-                self._client, register=registry.auto_register, normalize=registry.normalize
-            )
-            schema = self._agreed(subject, wanted)
-            reader = decoding.given_reader(given, self._client, self._field)
+            self._writing_until = time.monotonic() + self._registry.latest_ttl
+
+    def _writing_of(self, schema: RegisteredSchema, reader: Reader) -> Writing:
         indexes = getattr(reader.format, "message_indexes", None)
-        if registry.wire == "prefix":
+        if self._registry.wire == "prefix":
             start = prefix(schema.schema_id, indexes)
             return Writing(reader.format.with_start(start), reader.is_single, None)
         guid = schema.guid or self._client.by_id(schema.schema_id).guid
@@ -325,7 +371,8 @@ class TopicFormat:
     def encoder(self) -> Callable[[Any], bytes | None]:
         """Returns what does the same as `encode_value`. Raises like `prepare`."""
         writing = self.prepare()
-        return self.encode_value if writing.is_single else writing.format.encode_value
+        is_fixed = math.isinf(self._writing_until) and not writing.is_single
+        return writing.format.encode_value if is_fixed else self.encode_value
 
     def encode_value(self, value: Any) -> bytes | None:
         """Encodes one value, as `Producer.send` does.
@@ -339,7 +386,8 @@ class TopicFormat:
         """
         if value is None or isinstance(value, bytes):
             return value
-        writing = self._writing or self.prepare()
+        # The one whose header the record has, where there is one.
+        writing = vars(self._local).pop("writing", None) or self.prepare()
         return writing.format.encode_value({self._field: value} if writing.is_single else value)
 
     def encode(self, columns: pa.StructArray | pa.RecordBatch | pa.Table) -> pa.BinaryArray:
@@ -352,7 +400,9 @@ class TopicFormat:
             SchemaRegistryError: the registry does not answer, or refuses the schema.
             ValueEncodeError: a field does not fit the schema.
         """
-        return self.prepare().format.encode(columns)
+        writing = self.prepare()
+        self._local.of_columns = writing
+        return writing.format.encode(columns)
 
     def header_of(self, value: Any) -> tuple[str, bytes] | None:
         """Returns the header of a record with a value that this format encodes, None without one.
@@ -362,17 +412,20 @@ class TopicFormat:
         """
         if value is None or isinstance(value, bytes):
             return None
-        header = (self._writing or self.prepare()).header
-        return None if header is None else (self.header_name, header)
+        writing = self.prepare()
+        if writing.header is None:
+            return None
+        self._local.writing = writing
+        return self.header_name, writing.header
 
     def add_headers(self, headers: pa.Array | None, encoded: pa.Array) -> pa.Array | None:
         """Returns the headers of records with the one that names the schema.
 
         Args:
             headers: of the records, None without.
-            encoded: what `encode` has made; null values get no header.
+            encoded: what `encode` has made in this thread; null values get no header.
         """
-        header = self.prepare().header
+        header = (vars(self._local).get("of_columns") or self.prepare()).header
         if header is None:
             return headers
         return with_header(headers, encoded.is_valid(), self.header_name, header)

@@ -274,7 +274,9 @@ def registry_of(caller: Caller, options: RestOptions) -> RegistryClient | None:
 
 
 def registry_format(caller: Caller, options: RestOptions) -> Registry:
-    """Returns the format of typed columns, with the caller's credentials, where there is a registry.
+    """Returns a format of typed columns, with the caller's credentials, where there is a registry.
+
+    It is of one request: columns keep the newest schema that they begin with.
 
     Args:
         caller: of a request.
@@ -285,11 +287,8 @@ def registry_format(caller: Caller, options: RestOptions) -> Registry:
     address = options.schema_registry
     assert address is not None
 
-    def make() -> Registry:
-        user, password, token = (each or None for each in _login(caller, address))
-        return Registry(address, user=user, password=password, token=token, timeout=options.timeout_s)
-
-    return caller.shared("registry-format", make)
+    user, password, token = (each or None for each in _login(caller, address))
+    return Registry(address, user=user, password=password, token=token, timeout=options.timeout_s)
 
 
 def _login(caller: Caller, address: str) -> tuple[str, str, str]:
