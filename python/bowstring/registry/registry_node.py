@@ -158,6 +158,7 @@ class RegistryNode:
         image: everything that is committed, as far as it has been read. Reading the topic from its beginning
             again replaces it.
         position: every record below this offset is in the image.
+        leader_changed: is called on the loop with the URL of another leader, or None.
 
     Raises:
         ConfigError: the settings are wrong.
@@ -171,6 +172,7 @@ class RegistryNode:
     ):
         self.image = new_image()
         self.position = 0
+        self.leader_changed: Callable[[str | None], None] = _ignore
         self._settings = settings
         self._new_image = new_image
         self._worker = SchemaWorker()
@@ -460,6 +462,7 @@ class RegistryNode:
             self._depose()
         if elected.url != before.url:
             _log.info("the leader of the registries is %s", elected.url or "unknown")
+            self.leader_changed(elected.url)
         if self._leads_elsewhere():
             self._fail_waiting(NotLeader(elected.url))
         self._advance()
@@ -685,6 +688,10 @@ class RegistryNode:
             _log.exception(
                 "the record at offset %d of topic %r is left out", offset, self._settings.target.topic
             )
+
+
+def _ignore(url: str | None) -> None:
+    """Takes a change that nobody asked for."""
 
 
 def identity_of(url: str, *, eligible: bool = True) -> MemberIdentity:

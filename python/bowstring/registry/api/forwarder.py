@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
+import socket
 import ssl
 import threading
 from collections.abc import Iterable
@@ -15,7 +17,8 @@ from bowstring.registry.registry_error import RegistryError
 
 FORWARD = b"x-forward"
 THREADS = 16
-TIMEOUT_S = 30.0
+TIMEOUT_S = 15.0
+"""More than a leader takes until it answers that a write takes too long."""
 ANSWER_BYTES_MAX = 64 << 20
 _SENT_ON = frozenset((b"content-type", b"accept", b"authorization", b"x-request-id"))
 _FAILED, _UNKNOWN_LEADER = 50003, 50004
@@ -63,10 +66,27 @@ class Forwarder:
         self._tls = tls
         self._threads = ThreadPoolExecutor(THREADS, "forward")
         self._local = threading.local()
+        self._lock = threading.Lock()
+        self._sent: dict[http.client.HTTPConnection, str] = {}
+        self._leader_url: str | None = None
 
     def close(self) -> None:
         """Ends the threads; requests that are under way end with an error."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def leader_is(self, url: str | None) -> None:
+        """Ends requests to a registry that leads no more: it may be frozen, and not answer for long.
+
+        Args:
+            url: of the leader; None while there is none.
+        """
+        with self._lock:
+            self._leader_url = url
+            left = [each for each, to in self._sent.items() if to != url]
+        for each in left:
+            if each.sock is not None:
+                with contextlib.suppress(OSError):
+                    each.sock.shutdown(socket.SHUT_RDWR)
 
     async def forward(self, request: ForwardedRequest) -> ForwardedAnswer:
         """Returns the leader's answer to a request.
@@ -82,13 +102,19 @@ class Forwarder:
             raise RegistryError(500, _FAILED, reason) from error
 
     def _request(self, request: ForwardedRequest) -> ForwardedAnswer:
+        self._check_leads(request.leader_url)
         kept = getattr(self._local, "connection", None)
         if kept is not None and kept[0] == request.leader_url:
             try:
                 return self._exchange(kept[1], request)
             except (http.client.RemoteDisconnected, ConnectionError, http.client.CannotSendRequest):
-                pass  # the leader closed a connection at rest: it did not take the request
+                # The leader closed a connection at rest: it did not take the request.
+                self._check_leads(request.leader_url)
         return self._exchange(self._connect(request.leader_url), request)
+
+    def _check_leads(self, url: str) -> None:
+        if self._leader_url not in (None, url):
+            raise ConnectionError("it leads no more; repeat the request")
 
     def _connect(self, leader_url: str) -> http.client.HTTPConnection:
         parts = urlsplit(leader_url)
@@ -99,6 +125,8 @@ class Forwarder:
 
     def _exchange(self, connection: http.client.HTTPConnection, request: ForwardedRequest) -> ForwardedAnswer:
         self._local.connection = None
+        with self._lock:
+            self._sent[connection] = request.leader_url
         try:
             connection.request(request.method, request.target, request.body or None, request.headers)
             answer = connection.getresponse()
@@ -108,6 +136,9 @@ class Forwarder:
         except BaseException:
             connection.close()
             raise
+        finally:
+            with self._lock:
+                del self._sent[connection]
         if answer.will_close:
             connection.close()
         else:

@@ -64,6 +64,7 @@ class RegistryProgram:
             replication_factor=options.replication_factor,
         )
         self._node = RegistryNode(settings, lambda: RegistryImage(options.defaults))
+        self._node.leader_changed = self._forwarder.leader_is
         self._log_ins: LogIns | None = None
         if options.sign_in:
             self._log_ins = LogIns(options.bootstrap_servers, options.security)
