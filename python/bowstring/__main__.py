@@ -17,7 +17,9 @@ def main() -> None:
     """Runs the command line."""
     if IS_CLIENT_ONLY:
         sys.exit(f"bowstring: {not_in_client('the command line')}")
-    if sys.argv[1:2] == ["serve"] and not {"-h", "--help"} & {*sys.argv[2:]}:
+    # Help looks as that of all commands.
+    is_help = bool({"-h", "--help"} & {*sys.argv[2:]})
+    if sys.argv[1:2] == ["serve"] and not is_help:
         # Everything loaded now stays, and collecting garbage in it takes a tenth of the start time. serve.run
         # turns the collector on again.
         import gc
@@ -26,7 +28,7 @@ def main() -> None:
         from bowstring.serve import main as serve
 
         sys.exit(serve(sys.argv[2:]))
-    if sys.argv[1:2] and sys.argv[1] in PROGRAMS:
+    if sys.argv[1:2] and sys.argv[1] in PROGRAMS and not is_help:
         from importlib import import_module
 
         status = import_module(PROGRAMS[sys.argv[1]]).main(sys.argv[2:])

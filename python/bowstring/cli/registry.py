@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -35,7 +35,10 @@ ReplicationFactor = Annotated[
     int, typer.Option("--replication-factor", metavar="N", help="Of a topic that is created.")
 ]
 Compatibility = Annotated[
-    str, typer.Option("--compatibility", metavar="LEVEL", help="Level of subjects without a config.")
+    Literal[
+        "NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"
+    ],
+    typer.Option("--compatibility", metavar="LEVEL", help="Level of subjects without a config."),
 ]
 SignIn = Annotated[bool, typer.Option("--sign-in", help="Clients log in as users of the cluster.")]
 ListenUnauthenticated = Annotated[
@@ -66,10 +69,8 @@ TlsClientAuthorities = Annotated[
     ),
 ]
 ClientCertificates = Annotated[
-    str,
-    typer.Option(
-        "--client-certificates", help="Whether clients show a certificate: none, requested or required."
-    ),
+    Literal["none", "requested", "required"],
+    typer.Option("--client-certificates", metavar="WHETHER", help="Of clients: none, requested or required."),
 ]
 MaxBodyMib = Annotated[int, typer.Option("--max-body-mib", metavar="MIB", help="Largest body of a request.")]
 RequestsPerS = Annotated[

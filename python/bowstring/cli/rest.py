@@ -36,6 +36,15 @@ RequestBytes = Annotated[
 ]
 RecordBytes = Annotated[int, typer.Option("--record-bytes", help="Size of a record at most.")]
 Streams = Annotated[int, typer.Option("--streams", help="Streams of records open at a time.")]
+Consumers = Annotated[int, typer.Option("--consumers", help="Consumer instances of API v2 open at a time.")]
+ConsumerTimeout = Annotated[
+    int,
+    typer.Option(
+        "--consumer-timeout",
+        metavar="SECONDS",
+        help="A consumer instance that nobody used for so long is closed.",
+    ),
+]
 Rate = Annotated[float, typer.Option("--rate", help="Requests of each caller in a second; 0: no bound.")]
 AccessLog = Annotated[bool, typer.Option("--access-log", help="Write a line for each request to stderr.")]
 
@@ -54,6 +63,8 @@ def rest(
     request_bytes: RequestBytes = 8 << 20,
     record_bytes: RecordBytes = 1 << 20,
     streams: Streams = 100,
+    consumers: Consumers = 100,
+    consumer_timeout: ConsumerTimeout = 300,
     rate: Rate = 0.0,
     access_log: AccessLog = False,
 ) -> None:
@@ -73,6 +84,8 @@ def rest(
         "--request-bytes": request_bytes,
         "--record-bytes": record_bytes,
         "--streams": streams,
+        "--consumers": consumers,
+        "--consumer-timeout": consumer_timeout,
         "--rate": rate,
     }
     arguments = [part for name, value in options.items() if value is not None for part in (name, str(value))]

@@ -1,0 +1,45 @@
+"""Programs with a parser of their own, which start without the command line: help and reference have their options."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS
+from importlib import import_module
+from typing import Literal, get_args, get_origin, get_type_hints
+
+import pytest
+import typer.main
+
+from bowstring.__main__ import PROGRAMS
+from bowstring.cli.app import app
+
+
+def parsed(program):
+    """Flags, choices and default of each option by its name, of the program's own parser."""
+    found = {}
+    for action in import_module(PROGRAMS[program]).parser()._actions:
+        if action.help is not SUPPRESS and "--help" not in action.option_strings:
+            choices = [*(action.choices or ())]
+            found[action.dest] = {*action.option_strings}, choices, action.default or None
+    return found
+
+
+def shown(program):
+    """The same of the command line."""
+    found = {}
+    command = typer.main.get_command(app).commands[program]
+    hints = get_type_hints(command.callback)
+    for option in command.params:
+        name = max(option.opts, key=len).lstrip("-").replace("-", "_")
+        kinds = [hints[option.name], *get_args(hints[option.name])]
+        choices = [value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
+        found[name] = {*option.opts}, choices, option.default or None
+    return found
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_shows_what_is_parsed(program, monkeypatch):
+    monkeypatch.delenv("BOWSTRING_BOOTSTRAP_SERVERS", raising=False)
+    declared, told = parsed(program), shown(program)
+    assert declared.keys() == told.keys()
+    for name, option in declared.items():
+        assert told[name] == option, name
