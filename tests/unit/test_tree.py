@@ -616,10 +616,11 @@ def test_tools_agree(command):
 
 def test_broker_start_imports_are_light():
     code = (
-        "import sys, bowstring.serve, bowstring.serve_options\n"
+        "import sys, bowstring, bowstring.serve, bowstring.serve_options\n"
+        "bowstring.Broker\n"
         "bowstring.serve_options.parser().parse_args([])\n"
         "heavy = {'pyarrow', 'numba', 'pyspark', 'typer', 'rich', 'prometheus_client', 'numpy', 'pandas'}\n"
-        "of_python = {'dataclasses', 'decimal', 'shutil'}\n"
+        "of_python = {'dataclasses', 'decimal', 'random', 'shutil', 'tempfile'}\n"
         "print(sorted((heavy | of_python) & set(sys.modules)))\n"
         "print(sum(name.startswith('bowstring') for name in sys.modules))"
     )
