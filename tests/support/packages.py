@@ -116,7 +116,7 @@ CLIENT_PACKAGES = {
     },
     "values": {"clients", "_native.base", "_native.values"},
     "clients.arrow": {"clients", "values", "_native.arrow", "_native.base"},
-    "clients.registry": {"clients", "values", "_native.base", "_native.values"},
+    "clients.registry": {"clients", "schemas", "values", "_native.base", "_native.values"},
     "clients.local": {"clients", "clients.net", "protocol", "_native.client"},
     "clients.consumer": {
         *("clients", "clients.arrow", "clients.config", "clients.group", "clients.local"),

@@ -2,7 +2,7 @@
 one.
 
 Imported by: cli, console, rest.records, rest.v2, search, spark.
-May import: _native.base, _native.values, clients, values.
+May import: _native.base, _native.values, clients, schemas, values.
 """
 
 from __future__ import annotations

@@ -129,10 +129,9 @@ def given_reader(given: GivenSchema, client: RegistryClient, field: str) -> Read
         SchemaRegistryError: the registry does not answer, which has what the schema refers to.
         ValueSchemaError, UnusableSchemaError: columns cannot represent it.
     """
-    is_message = given.kind == "PROTOBUF" and not isinstance(given.given, RegisteredSchema)
-    if is_message or isinstance(given.given, type):
+    if given.is_message or isinstance(given.given, type):
         return Reader(given.kind, given.given, field)
-    return reader_of(client, given.registrable(client, register=False, normalize=False), field)
+    return reader_of(client, given.readable(client), field)
 
 
 def first_message(client: RegistryClient, schema: RegisteredSchema) -> Descriptor:

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ConfigError, MissingPackageError
+from bowstring.clients.registry.proto_text import message_name, proto_text, serialized
 from bowstring.clients.registry.registered_schema import KINDS, RegisteredSchema, SchemaReference
-from bowstring.clients.registry.schema_sources import known_files
+from bowstring.clients.registry.schema_sources import imported, known_files
 
 if TYPE_CHECKING:
     from bowstring.clients.registry.registry_client import RegistryClient
 
 WANTED = (
     "an Avro schema or a JSON Schema (text, a mapping, or a file's path), a class (a dataclass, TypedDict, "
-    "msgspec struct or pydantic model), or a generated Protobuf class"
+    "msgspec struct or pydantic model), a generated Protobuf class, or .proto text or its file's path"
 )
 
 
@@ -25,7 +26,7 @@ class GivenSchema:
     """The schema of values that are written, and to which those that are read are resolved.
 
     Args:
-        given: an Avro schema or a JSON Schema, a class, a Protobuf message, or a RegisteredSchema.
+        given: an Avro schema or a JSON Schema, a class, a Protobuf message, .proto text, a RegisteredSchema.
         kind: AVRO, JSON or PROTOBUF; None: found out.
         references: of the schema.
 
@@ -44,8 +45,11 @@ class GivenSchema:
         self.given = given
         self._references = references
         self.document: Any = None
+        self._proto = proto_text(given, kind)
         if isinstance(given, RegisteredSchema):
             self.kind, self.name = given.kind, ""
+        elif self._proto is not None:
+            self.kind, self.name = "PROTOBUF", message_name(self._proto)
         elif _is_message(given):
             self.kind = "PROTOBUF"
             self.name = str(_descriptor(given).full_name)
@@ -57,6 +61,11 @@ class GivenSchema:
             raise ConfigError(f"schema is a {type(given).__name__}, it must be {WANTED}")
         if kind is not None and kind != self.kind:
             raise ConfigError(f"the schema is {self.kind} and kind is {kind}: leave kind out")
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it is a generated Protobuf class, or its descriptor."""
+        return _is_message(self.given)
 
     def _of_class(self, cls: type, kind: str) -> None:
         from bowstring.values.avro_format import Avro
@@ -77,7 +86,10 @@ class GivenSchema:
         self.document = given if is_name or isinstance(given, list) else schema_document(given)
         self.kind = kind or ("JSON" if _is_json_schema(self.document) else "AVRO")
         if self.kind == "PROTOBUF":
-            raise ConfigError("a Protobuf schema must be a generated class, or its descriptor")
+            raise ConfigError(
+                "a Protobuf schema must be a generated class, its descriptor, .proto text, or a file's path "
+                "that ends with .proto"
+            )
         self.name = _avro_name(self.document) if self.kind == "AVRO" else str(_title(self.document))
 
     def registrable(self, client: RegistryClient, *, register: bool, normalize: bool) -> RegisteredSchema:
@@ -88,11 +100,20 @@ class GivenSchema:
         """
         if isinstance(self.given, RegisteredSchema):
             return self.given
+        if self._proto is not None:
+            return RegisteredSchema("PROTOBUF", self._proto, self._references)
         if self.kind == "PROTOBUF":
             return _file_schema(_descriptor(self.given).file, client, register=register, normalize=normalize)
         is_text = isinstance(self.given, str) and self.given.lstrip().startswith(("{", "[", '"'))
         text = self.given if is_text else json.dumps(self.document)
         return RegisteredSchema(self.kind, text, self._references)
+
+    def readable(self, client: RegistryClient) -> RegisteredSchema:
+        """Returns the schema for readers: of a .proto text its descriptor. Raises like `registrable`."""
+        if self._proto is None:
+            return self.registrable(client, register=False, normalize=False)
+        text = serialized(self._proto, imported(client, self._references, ""))
+        return RegisteredSchema("PROTOBUF", text, self._references)
 
 
 def _is_message(given: Any) -> bool:
@@ -137,13 +158,13 @@ def _class_document(cls: Any) -> Any:
 def _file_schema(file: Any, client: RegistryClient, *, register: bool, normalize: bool) -> RegisteredSchema:
     known = known_files()
     references = []
-    for imported in file.dependencies:
-        if imported.name in known:
+    for needed in file.dependencies:
+        if needed.name in known:
             continue
-        inner = _file_schema(imported, client, register=register, normalize=normalize)
+        inner = _file_schema(needed, client, register=register, normalize=normalize)
         if register:
-            client.register(imported.name, inner, normalize=normalize)
-        version = client.look_up(imported.name, inner, normalize=normalize).version
-        references.append(SchemaReference(imported.name, imported.name, version))
+            client.register(needed.name, inner, normalize=normalize)
+        version = client.look_up(needed.name, inner, normalize=normalize).version
+        references.append(SchemaReference(needed.name, needed.name, version))
     text = base64.b64encode(file.serialized_pb).decode()
     return RegisteredSchema("PROTOBUF", text, tuple(references))

@@ -48,8 +48,9 @@ class Registry:
         url: such as "http://localhost:8081", or several, which are tried in turn. It may have a user and a
             password.
         schema: an Avro schema or a JSON Schema (text, a mapping, or a file's path), a class (a dataclass,
-            TypedDict, msgspec struct or pydantic model), or a generated Protobuf class. Values that are read
-            are resolved to it. None: writers use the subject's newest schema.
+            TypedDict, msgspec struct or pydantic model), a generated Protobuf class, or .proto text (or its
+            file's path), of which the first message counts. Values that are read are resolved to it. None:
+            writers use the subject's newest schema.
         kind: of a class "AVRO", the default, or "JSON"; else it is found out.
         references: name, subject and version of each schema that `schema` refers to.
         subject: where schemas are registered; or a function of topic, "key" or "value", and the record's
