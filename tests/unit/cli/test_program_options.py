@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS
+import re
 from importlib import import_module
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -14,12 +14,15 @@ from bowstring.cli.app import app
 
 
 def parsed(program):
-    """Flags, choices and default of each option by its name, of the program's own parser."""
+    """Flag, choices and default of each option by its name, of the program's own parser; not of hidden ones."""
+    parser = import_module(PROGRAMS[program]).parser()
+    text = re.sub(r"\s+", " ", parser.format_help())
     found = {}
-    for action in import_module(PROGRAMS[program]).parser()._actions:
-        if action.help is not SUPPRESS and "--help" not in action.option_strings:
-            choices = [*(action.choices or ())]
-            found[action.dest] = {*action.option_strings}, choices, action.default or None
+    for name, default in vars(parser.parse_args([])).items():
+        flag = f"--{name.replace('_', '-')}"
+        if re.search(rf"{flag}\b(?!-)", text):
+            choices = re.search(rf"{flag} \{{(.*?)\}}", text)
+            found[name] = flag, re.split(", ?", choices[1]) if choices else [], default or None
     return found
 
 
@@ -29,10 +32,10 @@ def shown(program):
     command = typer.main.get_command(app).commands[program]
     hints = get_type_hints(command.callback)
     for option in command.params:
-        name = max(option.opts, key=len).lstrip("-").replace("-", "_")
+        flag = max(option.opts, key=len)
         kinds = [hints[option.name], *get_args(hints[option.name])]
         choices = [value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
-        found[name] = {*option.opts}, choices, option.default or None
+        found[flag.lstrip("-").replace("-", "_")] = flag, choices, option.default or None
     return found
 
 
