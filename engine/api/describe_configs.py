@@ -33,7 +33,7 @@ from bowstring.engine.metadata.topic_changes import check_topic_name
 from bowstring.engine.requests.time_slices import streamed
 from bowstring.protocol.acls import AclOperation
 from bowstring.protocol.errors import Error, Errors, KafkaError
-from bowstring.protocol.local_reads import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG
+from bowstring.protocol.local_read_configs import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG
 from bowstring.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from bowstring.engine import background, event_log
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.protocol.ids import format_uuid, random_uuid
-from bowstring.protocol.local_reads import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG
+from bowstring.protocol.local_read_configs import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane

@@ -13,10 +13,6 @@ VERSION: Final = 0
 """The only version of SEGMENTS, and the version of HELLO without a token."""
 TOKEN_VERSION: Final = 1
 """The version of HELLO with a token, for brokers with access control."""
-SOCKET_CONFIG: Final = "bowstring.local.socket"
-INSTANCE_CONFIG: Final = "bowstring.local.instance"
-TOKEN_CONFIG: Final = "bowstring.local.token"
-"""No config: a broker with access control answers a new token, if DescribeConfigs names it."""
 
 REQUEST_BYTES_MAX: Final = 65536
 SEGMENTS_MAX: Final = 64

@@ -178,3 +178,14 @@ def test_a_stop_reaches_a_broker_whose_thread_has_only_begun(monkeypatch):
         each.join(HANG_S)
         assert not each.is_alive()
     assert repr(broker) == "<Broker, not running>"
+
+
+def test_a_start_imports_nothing_that_only_few_programs_need():
+    """Each would make it longer by milliseconds."""
+    code = (
+        "import sys, bowstring\n"
+        "with bowstring.Broker():\n"
+        "    print(sorted({'dataclasses', 'decimal', 'random', 'shutil', 'tempfile'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S)
+    assert ran.stdout == "[]\n", ran.stderr

@@ -15,7 +15,8 @@ from bowstring.clients.local.local_connection import LocalConnection
 from bowstring.engine.local.requests import LOGIN_S
 from bowstring.engine.local.tokens import VALID_S
 from bowstring.protocol.errors import Errors
-from bowstring.protocol.local_reads import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG, SegmentsRequest
+from bowstring.protocol.local_read_configs import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG
+from bowstring.protocol.local_reads import SegmentsRequest
 from tests.support.access import STANDARD
 from tests.support.embedded import engine_of
 from tests.support.waiting import HANG_S, wait_until

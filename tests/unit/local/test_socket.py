@@ -14,6 +14,7 @@ from bowstring.clients.errors import BrokerError, LocalReadsUnavailableError
 from bowstring.clients.local.local_connection import LocalConnection
 from bowstring.engine.configs import ConfigError
 from bowstring.protocol import local_reads
+from bowstring.protocol.local_read_configs import INSTANCE_CONFIG, SOCKET_CONFIG
 from bowstring.protocol.local_reads import SegmentsRequest
 from bowstring.protocol.messages import delete_topics as dt
 from bowstring.protocol.messages import describe_configs as dc
@@ -26,7 +27,7 @@ def configs(served) -> dict[str, str]:
     resource = dc.DescribeConfigsResource(
         resource_type=4,
         resource_name="1",
-        configuration_keys=[local_reads.SOCKET_CONFIG, local_reads.INSTANCE_CONFIG],
+        configuration_keys=[SOCKET_CONFIG, INSTANCE_CONFIG],
     )
     (result,) = served.ask(dc.DescribeConfigsRequest(resources=[resource])).results
     return {each.name: each.value for each in result.configs}
@@ -35,7 +36,7 @@ def configs(served) -> dict[str, str]:
 @pytest.fixture
 def connect(request):
     def make(served, **arguments):
-        connection = LocalConnection(configs(served)[local_reads.SOCKET_CONFIG], **arguments)
+        connection = LocalConnection(configs(served)[SOCKET_CONFIG], **arguments)
         request.addfinalizer(connection.close)
         return connection
 
@@ -60,8 +61,8 @@ def test_only_the_brokers_user_may_connect(served):
     path = served.directory / "bowstring.local.sock"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     found = configs(served)
-    assert found[local_reads.SOCKET_CONFIG] == str(path)
-    assert found[local_reads.INSTANCE_CONFIG]
+    assert found[SOCKET_CONFIG] == str(path)
+    assert found[INSTANCE_CONFIG]
     served.broker.stop()
     assert not path.exists()
     served.start()
@@ -71,20 +72,20 @@ def test_permissions_and_path_are_configs(serve, tmp_path):
     path = tmp_path / "elsewhere.sock"
     served = serve(bowstring_local_socket=str(path), bowstring_local_socket_permissions="660")
     assert stat.S_IMODE(path.stat().st_mode) == 0o660
-    assert configs(served)[local_reads.SOCKET_CONFIG] == str(path)
+    assert configs(served)[SOCKET_CONFIG] == str(path)
 
 
 def test_off(serve):
     served = serve(bowstring_local_socket="off")
     assert not (served.directory / "bowstring.local.sock").exists()
-    assert configs(served)[local_reads.SOCKET_CONFIG] == "off"
-    assert not configs(served).get(local_reads.INSTANCE_CONFIG)
+    assert configs(served)[SOCKET_CONFIG] == "off"
+    assert not configs(served).get(INSTANCE_CONFIG)
 
 
 def test_each_start_has_a_name_of_its_own(served):
-    before = configs(served)[local_reads.INSTANCE_CONFIG]
+    before = configs(served)[INSTANCE_CONFIG]
     served.restart()
-    assert configs(served)[local_reads.INSTANCE_CONFIG] not in ("", before)
+    assert configs(served)[INSTANCE_CONFIG] not in ("", before)
 
 
 def test_what_a_killed_broker_left_is_replaced(serve, tmp_path, connect):

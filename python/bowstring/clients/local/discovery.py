@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from bowstring.clients.errors import ClientError, LocalReadsUnavailableError
 from bowstring.clients.net.metadata import ClusterMetadata
 from bowstring.clients.records import Node
-from bowstring.protocol.local_reads import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG
+from bowstring.protocol.local_read_configs import INSTANCE_CONFIG, SOCKET_CONFIG, TOKEN_CONFIG
 from bowstring.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from bowstring.clients.consumer import local_fetch
 from bowstring.clients.errors import ConfigError, LocalReadsUnavailableError, OffsetOutOfRangeError
 from bowstring.clients.local import discovery as local_discovery
 from bowstring.clients.records import TopicPartition
-from bowstring.protocol.local_reads import INSTANCE_CONFIG, SOCKET_CONFIG
+from bowstring.protocol.local_read_configs import INSTANCE_CONFIG, SOCKET_CONFIG
 from tests.support.local_files import Files, transaction
 from tests.support.waiting import FOR_EVER_S, HANG_S
 

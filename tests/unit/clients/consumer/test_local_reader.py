@@ -24,7 +24,7 @@ from bowstring.clients.errors import (
 from bowstring.clients.local import discovery as local_discovery
 from bowstring.clients.local import local_connection
 from bowstring.clients.records import TopicPartition
-from bowstring.protocol.local_reads import SOCKET_CONFIG
+from bowstring.protocol.local_read_configs import SOCKET_CONFIG
 from tests.support.local_files import NOW_MS, Files, plain, transaction
 from tests.support.waiting import error_in_time, pause, wait_until
 
