@@ -18,6 +18,7 @@ from bowstring._native.server.client_quotas cimport (
     quota_client_release, quota_percent, quota_record, quotas_on)
 from bowstring._native.server.chunks cimport chunk_bytes, chunk_pop, chunks_free
 from bowstring._native.server.control_queue cimport control_send_end, plane_event
+from bowstring._native.server.leases cimport lease_release
 from bowstring._native.server.mailbox cimport wake
 from bowstring._native.server.id_table cimport id_add, id_find, id_remove
 from bowstring._native.server.connection_limits cimport HELD_BYTES_MAX, RECEIVE_BUFFER_BYTES
@@ -533,6 +534,7 @@ cdef void connection_close(Connection *c) noexcept nogil:
     if c.buffer != NULL:
         buffer_give(&r.pool, c.buffer, c.capacity)
     quota_client_release(c.quota)
+    lease_release(c.lease)
     if c.host != NULL and accept_ended(&r.plane.accept, c.listener, c.host, c.gives_way):
         wake(r.plane.reactors[0].mailbox.event_fd)
     free(c.slots)

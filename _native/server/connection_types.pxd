@@ -13,6 +13,7 @@ from bowstring._native.server.commit_types cimport CommitQueue
 from bowstring._native.server.connection_limits cimport PEER_BYTES
 from bowstring._native.server.fetch_types cimport FetchRequest
 from bowstring._native.server.follow_types cimport Fetcher
+from bowstring._native.server.lease_types cimport Lease
 from bowstring._native.server.partition_types cimport Partition
 from bowstring._native.server.quota_types cimport QuotaClient
 from bowstring._native.server.reactor_types cimport Reactor
@@ -91,6 +92,7 @@ cdef struct Connection:
     Connection *next_resume         # in Reactor.resume_head
     HostEntry *host                 # where it counts; NULL: this broker opened it
     int8_t gives_way                # it ends because brokers need room
+    Lease *lease                    # of the request that its reactor may answer; NULL: none
     QuotaClient *quota              # of its last request; NULL: there were no quotas then
     int64_t muted_until_ms          # its requests are not read until then, as a quota is exceeded; 0: they are
     int8_t alone                    # its unanswered request is not a Produce, and so the only one

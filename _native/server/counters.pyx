@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from bowstring._native.base.atomics cimport load_i32, load_i64
+from bowstring._native.server.lease_types cimport LEASED_APIS, LEASED_CONSUMER_GROUP_HEARTBEAT, LEASED_HEARTBEAT
 from bowstring._native.server.reactor_types cimport Reactor
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
 
@@ -29,10 +30,13 @@ cdef dict counters_of(Plane *plane):
     cdef int i
     cdef Reactor *r
     cdef ApiCounters produce, fetch
+    cdef ApiCounters leased[LEASED_APIS]
+    cdef int api
     cdef int64_t connections = 0, accepted = 0, received = 0, sent = 0, sessions = 0, timers = 0
     cdef int64_t session_bytes = 0, handshakes = 0, resumed = 0, failures = 0, deferred = 0, deferred_bytes = 0
     memset(&produce, 0, sizeof(produce))
     memset(&fetch, 0, sizeof(fetch))
+    memset(leased, 0, sizeof(leased))
     for i in range(plane.reactor_count):
         r = &plane.reactors[i]
         connections += load_i64(&r.connections_open)
@@ -49,6 +53,8 @@ cdef dict counters_of(Plane *plane):
         deferred_bytes += load_i64(&r.deferred_bytes)
         _add_counters(&produce, &r.produce)
         _add_counters(&fetch, &r.fetch)
+        for api in range(LEASED_APIS):
+            _add_counters(&leased[api], &r.leased[api])
     return {
         "connections": connections, "accepted": accepted, "received_bytes": received, "sent_bytes": sent,
         "fetch_sessions": sessions, "fetch_session_bytes": session_bytes, "timers": timers,
@@ -65,6 +71,8 @@ cdef dict counters_of(Plane *plane):
         },
         "deferred_batches": {"batches": deferred, "waiting_bytes": deferred_bytes},
         "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
+        "heartbeat": _api_counters(&leased[LEASED_HEARTBEAT]),
+        "consumer_group_heartbeat": _api_counters(&leased[LEASED_CONSUMER_GROUP_HEARTBEAT]),
     }
 
 

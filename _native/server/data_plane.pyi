@@ -64,6 +64,8 @@ class Counters(TypedDict):
     deferred_batches: DeferredCounters
     produce: ApiCounters
     fetch: ApiCounters
+    heartbeat: ApiCounters
+    consumer_group_heartbeat: ApiCounters
 
 class DataPlane:
     control_fd: int

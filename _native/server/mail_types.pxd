@@ -16,6 +16,7 @@ cdef enum MailKind:
     MAIL_FOLLOW                     # data: FollowOrder
     MAIL_TRUNCATED                  # data: TruncateJob that is done
     MAIL_LINK                       # data: FollowLink
+    MAIL_LEASE                      # a = connection id, data: Lease, with the connection's reference
     MAIL_ACCESS                     # the rules of access control have changed
     MAIL_STOP
 

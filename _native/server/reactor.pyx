@@ -34,6 +34,8 @@ from bowstring._native.server.followed_partitions cimport order_drop, part_trunc
 from bowstring._native.server.request_dispatch cimport cut_frames
 from bowstring._native.server.handshakes cimport handshakes_due_ms, handshakes_expire, handshakes_run
 from bowstring._native.server.id_table cimport id_find
+from bowstring._native.server.leases cimport lease_give, lease_release
+from bowstring._native.server.lease_types cimport Lease
 from bowstring._native.server.mailbox cimport post, wake
 from bowstring._native.server.pacing cimport pacer_gather, pacer_init, pacer_received
 from bowstring._native.server.connection_limits cimport FLUSH_BYTES
@@ -42,8 +44,8 @@ from bowstring._native.server.connection_types cimport (
 from bowstring._native.server.fetch_types cimport FetchRequest
 from bowstring._native.server.follow_types cimport FollowLink, FollowOrder, TruncateJob
 from bowstring._native.server.mail_types cimport (
-    MAIL_ACCESS, MAIL_ACK, MAIL_ADMIT, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FINISH, MAIL_FOLLOW, MAIL_LINK, MAIL_MUTE,
-    MAIL_REPLY, MAIL_SKIP, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
+    MAIL_ACCESS, MAIL_ACK, MAIL_ADMIT, MAIL_CLOSE, MAIL_CONNECTION, MAIL_FINISH, MAIL_FOLLOW, MAIL_LEASE, MAIL_LINK,
+    MAIL_MUTE, MAIL_REPLY, MAIL_SKIP, MAIL_SLOW_BATCH, MAIL_STOP, MAIL_TRUNCATED, MAIL_WAKE_FETCH, Admission, Mail)
 from bowstring._native.server.plane_types cimport Plane
 from bowstring._native.server.produce_types cimport ProducePart
 from bowstring._native.server.reactor_types cimport SESSION_BUCKETS, Reactor, Timer
@@ -204,6 +206,12 @@ cdef void handle_mail(Reactor *r, Mail *mail) noexcept nogil:
         c = connection_find(r, mail.a)
         if c != NULL:
             connection_finish(c)
+    elif mail.kind == MAIL_LEASE:
+        c = connection_find(r, mail.a)
+        if c == NULL:
+            lease_release(<Lease *>mail.data)
+        else:
+            lease_give(c, <Lease *>mail.data)
     elif mail.kind == MAIL_ADMIT:
         admit(r, connection_find(r, mail.a), mail.b, <Admission *>mail.data)
     elif mail.kind == MAIL_WAKE_FETCH:
@@ -599,6 +607,8 @@ cdef void drop_mails(Reactor *r) noexcept nogil:
             chunks_free(<Chunk *>r.mailbox.mails[i].data)
         elif r.mailbox.mails[i].kind == MAIL_ADMIT:
             free(r.mailbox.mails[i].data)
+        elif r.mailbox.mails[i].kind == MAIL_LEASE:
+            lease_release(<Lease *>r.mailbox.mails[i].data)
         elif r.mailbox.mails[i].kind == MAIL_CONNECTION:
             close(<int>r.mailbox.mails[i].a)
         elif r.mailbox.mails[i].kind == MAIL_FOLLOW:

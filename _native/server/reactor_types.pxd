@@ -24,6 +24,7 @@ from bowstring._native.server.commit_types cimport CommitQueue
 from bowstring._native.server.connection_types cimport Connection
 from bowstring._native.server.fetch_types cimport FetchRequest, FetchSession
 from bowstring._native.server.follow_types cimport Fetcher
+from bowstring._native.server.lease_types cimport LEASED_APIS
 from bowstring._native.server.mail_types cimport Mailbox
 from bowstring._native.server.pacing cimport Pacer
 from bowstring._native.server.partition_types cimport Partition
@@ -130,3 +131,4 @@ cdef struct Reactor:
     int64_t tls_failures            # handshakes that did not succeed
     ApiCounters produce
     ApiCounters fetch
+    ApiCounters leased[LEASED_APIS] # answered by leases

@@ -20,6 +20,7 @@ from bowstring._native.server.connection cimport (
 from bowstring._native.server.client_quotas cimport quota_identify
 from bowstring._native.server.control_queue cimport control_send_request
 from bowstring._native.server.fetch cimport fetch_receive
+from bowstring._native.server.leases cimport lease_answer
 from bowstring._native.server.connection_types cimport (
     PHASE_AUTHENTICATING, PHASE_CERTIFICATE, PHASE_OPEN, PHASE_RAW_TOKENS, STALL_ORDER, STALL_SYNC, STALL_UNANSWERED,
     STALL_WAL, Connection, Stall)
@@ -190,6 +191,8 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         return False
     if load_i32(&plane.quotas.kinds) != 0:
         quota_identify(c, &header)
+    elif c.lease != NULL and r.slow_reserved == 0 and lease_answer(r, c, &header, &body):
+        return True
     counted = r.slow_reserved
     slot = connection_open_slot(c)
     c.alone = header.api_key != API_PRODUCE

@@ -491,6 +491,8 @@ class Broker:
         )
         self.quorum.on_applied.append(self.peers.look)
         self.quorum.on_snapshot.append(self.peers.look)
+        self.quorum.on_applied.append(self.coordination.image_changed)
+        self.quorum.on_snapshot.append(self.coordination.image_changed)
         self.quorum.works_inline = self._is_own_cluster
         self.quorum.start(self.server.voter_endpoints if self.server is not None else ())
         if self.server is not None:

@@ -1,7 +1,7 @@
 """Creates the coordinators of a broker and what share groups need, each with its first use."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from bowstring._native.log.partition_log import PartitionLog
@@ -10,13 +10,15 @@ from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.coordinators.cluster_changes import ClusterChanges
 from bowstring.engine.coordinators.coordinators import Coordinators
 from bowstring.engine.coordinators.producer_ids import ProducerIds
-from bowstring.engine.metadata.image import Metadata
+from bowstring.engine.metadata.image import ClusterImage, Metadata
 from bowstring.engine.metadata.names import GROUPS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from bowstring.engine.requests.led_logs import LedLogs
 from bowstring.engine.requests.time_slices import TimeSlices
 from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.engine.storage.log_manager import LogManager
 from bowstring.protocol.errors import Error
+from bowstring.protocol.records.cluster_metadata.markers import NoOpRecord
+from bowstring.protocol.schema import MetadataRecord
 
 if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
@@ -91,6 +93,13 @@ class Coordination:
         self._persister: NetworkPersister | None = None
         self._latest_offsets: LatestOffsets | None = None
         self._share_partitions: SharePartitions | None = None
+
+    def image_changed(self, changed: "Sequence[MetadataRecord] | ClusterImage", *_where: int) -> None:
+        """Passes on to the group coordinator that records, or a snapshot, have changed the image."""
+        if isinstance(changed, ClusterImage) or any(type(each) is not NoOpRecord for each in changed):
+            groups = self.coordinators.get(GROUPS_TOPIC)
+            if groups is not None:
+                groups.image_changed()
 
     # ------------------------------------------------------------ parts
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bowstring._native.protocol.message_steps import Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
+from bowstring._native.server.plane_leases import LEASED_KEYS, SessionLease
 from bowstring.engine import event_log
 from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import FORWARDED, TABLE, Served
 from bowstring.engine.broker.request_handlers import RequestHandlers
+from bowstring.engine.coordinators.repeatable import Repeatable
 from bowstring.engine.requests.answers import encoded
 from bowstring.engine.requests.binding import bound
 from bowstring.engine.requests.kept_answers import KeptAnswers, Stamp, stamp
@@ -301,7 +303,12 @@ class Dispatcher(RequestHandlers):
             answer = refused or at_once(body, message, self._advertised[message.listener])
             if answer is None:
                 return False
+            repeatable = None
+            if isinstance(answer, Repeatable):
+                answer, repeatable = answer
             payload = encode_response(key, version, message.correlation_id, answer)
+            if repeatable is not None and not self._authorizer.is_on and key in LEASED_KEYS:
+                repeatable(SessionLease(self._plane, message, payload))
         except ProtocolError:
             return False  # `handle` finds the same error, and reports it
         except Exception:

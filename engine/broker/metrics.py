@@ -28,6 +28,7 @@ from bowstring.engine.broker.quota_metrics import QuotaMetrics
 from bowstring.engine.broker.request_counters import EXPORTED_BUCKETS
 from bowstring.engine.storage.descriptor_reserve import descriptor_counters
 from bowstring.protocol import API_VERSIONS
+from bowstring.protocol.messages import ApiKeys
 from bowstring.version import __version__
 
 if TYPE_CHECKING:
@@ -94,8 +95,23 @@ class BrokerMetrics(Collector):
                 counters["total_us"],
                 counters["latency_buckets"],
             )
+        by_leases = {
+            ApiKeys.HEARTBEAT: native["heartbeat"],
+            ApiKeys.CONSUMER_GROUP_HEARTBEAT: native["consumer_group_heartbeat"],
+        }
         for key, each in sorted(self._broker.dispatcher.counters.items()):
-            yield API_VERSIONS[key].name, each.requests, each.errors, each.total_us, each.buckets
+            name, buckets = API_VERSIONS[key].name, each.buckets
+            leased = by_leases.get(key)
+            if leased is None:
+                yield name, each.requests, each.errors, each.total_us, buckets
+                continue
+            yield (
+                name,
+                each.requests + leased["requests"],
+                each.errors,
+                each.total_us + leased["total_us"],
+                [own + more for own, more in zip(buckets, leased["latency_buckets"], strict=True)],
+            )
 
     def _topics(self) -> Iterator[Metric]:
         families = [

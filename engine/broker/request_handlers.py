@@ -13,6 +13,7 @@ from bowstring.engine.api.permissions import Requirement
 from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import TABLE, Served
 from bowstring.engine.broker.request_counters import RequestCounters
+from bowstring.engine.coordinators.repeatable import Repeatable
 from bowstring.engine.requests.answers import error_response
 from bowstring.engine.requests.binding import Handler, bound
 from bowstring.engine.requests.listeners import WITHIN, Listener
@@ -25,7 +26,7 @@ from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.schema import Request as AnyRequest
 from bowstring.protocol.schema import Response
 
-AtOnce = Callable[[Any, ControlRequest, Listener], Response | None]
+AtOnce = Callable[[Any, ControlRequest, Listener], Response | Repeatable | None]
 """Answers a decoded request that came through a listener; None: it has to wait, or there is an error."""
 
 

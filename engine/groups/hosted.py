@@ -6,6 +6,7 @@ from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.protocol.commit_requests import CommitRequest
 from bowstring.engine.coordinators.hosted import HostedShard
 from bowstring.engine.groups.effects import TimerKey
+from bowstring.engine.groups.leases import SessionLeases
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.timers import TimerQueue
 from bowstring.protocol.errors import Error
@@ -20,6 +21,7 @@ class HostedGroups(HostedShard[GroupShard]):
     Attributes:
         deleted_topics: Names and ids of topics that were deleted while the log was read.
         timers: On the loop's clock, in ms.
+        leases: Those of members whose heartbeats reactors answer.
         commits: Those that are written at the end of this pass of the control loop.
     """
 
@@ -27,6 +29,7 @@ class HostedGroups(HostedShard[GroupShard]):
         super().__init__(partition, shard, log, leader_epoch)
         self.deleted_topics: list[tuple[str, bytes]] = []
         self.timers: TimerQueue[TimerKey] = TimerQueue()
+        self.leases = SessionLeases(self.timers)
         self.commits: list[GatheredCommit] = []
 
     def due_ms(self) -> int | None:

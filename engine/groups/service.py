@@ -18,6 +18,7 @@ from bowstring.engine import event_log
 from bowstring.engine.coordinators.effects import Respond
 from bowstring.engine.coordinators.hosted import HostedShard, WrittenTogether
 from bowstring.engine.coordinators.internal_topic import InternalTopic
+from bowstring.engine.coordinators.repeatable import Repeatable
 from bowstring.engine.coordinators.runtime import (
     REPLAYED_AT_ONCE_BYTES,
     CoordinatorRuntime,
@@ -135,7 +136,22 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         """Whether a timer will wake the control loop."""
         return self._alarm is not None
 
+    def role_changed(self, partition: int) -> None:
+        """Begins or ends to coordinate a partition, as the data plane now leads it or not."""
+        self._withdraw_leases(partition)
+        super().role_changed(partition)
+
+    def image_changed(self) -> None:
+        """Ends what depends on the image of the cluster. Call it when records have changed that."""
+        for partition in self._hosted:
+            self._withdraw_leases(partition)
+
+    def _withdraw_leases(self, partition: int) -> None:
+        if (hosted := self._hosted.get(partition)) is not None:
+            _groups(hosted).leases.withdraw_all()
+
     def _other_topic_deleted(self, topic: str, topic_id: bytes) -> None:
+        self.image_changed()
         for hosted in list(self._hosted.values()):
             if hosted.shard.loading:
                 _groups(hosted).deleted_topics.append((topic, topic_id))
@@ -170,6 +186,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
 
     def _resign(self, partition: int) -> None:
         self.write_gathered()
+        self._withdraw_leases(partition)
         super()._resign(partition)
         self._due.cancel(partition)
         self._arm()
@@ -191,13 +208,28 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             KafkaError: NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the log is read. The answer
                 itself may raise COORDINATOR_NOT_AVAILABLE when what it says is not committed in time.
         """
-        return self.ask_partition(self.partition_of(group_id), event)
+        hosted = self._asked(self.partition_of(group_id))
+        _groups(hosted).leases.withdraw(group_id)
+        return self._answer(hosted, event)
 
-    def ask_partition(self, partition: int, event: Event) -> Awaitable[Any]:
-        """Like `ask`, for answers of a shard about several groups."""
+    def ask_partition(self, partition: int, event: Event, *, changes_groups: bool = True) -> Awaitable[Any]:
+        """Like `ask`, for answers of a shard about several groups.
+
+        Args:
+            changes_groups: Whether the event may change more of them than their offsets.
+        """
+        hosted = self._asked(partition)
+        if changes_groups:
+            _groups(hosted).leases.withdraw_all()
+        return self._answer(hosted, event)
+
+    def _asked(self, partition: int) -> HostedShard[GroupShard]:
+        """Returns the shard of a partition, as `_loaded`. What was gathered before is written."""
         if self._gathering:
             self.write_gathered()
-        hosted = self._loaded(partition)
+        return self._loaded(partition)
+
+    def _answer(self, hosted: HostedShard[GroupShard], event: Event) -> Awaitable[Any]:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._carry(hosted, event(hosted.shard, answer, wall_ms()))
         return answer
@@ -218,7 +250,10 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             return None
         # Later than before, so the alarm that is set rings early enough.
         timers.set(timer, self._steady_ms() + kept.session_timeout_ms)
-        return kept.response
+        return Repeatable(
+            kept.response,
+            lambda lease: _groups(hosted).leases.give(group_id, member_id, lease, kept.session_timeout_ms),
+        )
 
     def _settled(self, group_id: str) -> HostedShard[GroupShard] | None:
         """Returns the group's shard if all that it holds is committed; otherwise None."""
@@ -322,6 +357,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             lambda shard, token, now_ms: shard.end_transaction(
                 batch, producer_id, token, commit=commit, version=version
             ),
+            changes_groups=False,
         )
         return answer
 
@@ -331,7 +367,9 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         Raises:
             KafkaError: As for `ask`.
         """
-        await self.ask_partition(partition, lambda shard, token, now_ms: [Respond(token, None)])
+        await self.ask_partition(
+            partition, lambda shard, token, now_ms: [Respond(token, None)], changes_groups=False
+        )
 
     def shard_of(self, group_id: str) -> GroupShard:
         """Returns the group's shard. Read only. What it holds may not be committed yet.
@@ -376,6 +414,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         while not search.step():
             await asyncio.sleep(0)
         if not hosted.dismissed:
+            _groups(hosted).leases.withdraw(effect.group_id)
             self._carry(hosted, hosted.shard.regexes_resolved(effect.group_id, search.found))
 
     async def _initialize(self, hosted: HostedShard[GroupShard], effect: InitializeShareState) -> None:
@@ -472,7 +511,8 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             for key in _groups(hosted).timers.pop_due(now_ms):
                 if hosted.dismissed:
                     break
-                self._fire(hosted, key)
+                if not _groups(hosted).leases.renews(key, now_ms):
+                    self._fire(hosted, key)
             self._schedule(hosted)
         self._arm()
 
@@ -492,6 +532,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         """Deletes offsets and groups that were unused for offsets.retention.minutes."""
         for hosted in self.ready():
             with self._guarded(hosted.partition):
+                _groups(hosted).leases.withdraw_all()
                 self._carry(hosted, hosted.shard.expire(now_ms))
             await asyncio.sleep(0)
 
