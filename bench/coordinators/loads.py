@@ -12,7 +12,6 @@ from bench.coordinators.figures import Span, latencies_ms
 from bench.coordinators.loop import Loop, Wire, answer_of, frame_of
 from bench.coordinators.members import ClassicMember, ConsumerMember, Member
 from bench.peers.wire import WireError
-from bowstring.engine.coordinators.partitioning import coordinator_partition
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.protocol.messages.offset_commit import (
@@ -25,6 +24,7 @@ from bowstring.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from bowstring.protocol.partitioning import coordinator_partition
 
 GROUP, TRANSACTION = 0, 1
 COMMIT_VERSION, FETCH_VERSION = 9, 9

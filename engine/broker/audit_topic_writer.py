@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from bowstring._native.record.encode import BatchBuilder
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.coordinators.committed_appends import CommittedAppends
-from bowstring.engine.coordinators.partitioning import coordinator_partition
 from bowstring.engine.network.broker_addresses import inter_broker_listener, inter_broker_security
 from bowstring.engine.network.broker_peers import BrokerPeers
 from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeerError
@@ -20,6 +19,7 @@ from bowstring.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from bowstring.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from bowstring.protocol.partitioning import coordinator_partition
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane

@@ -20,8 +20,8 @@ from bowstring.engine import background, event_log
 from bowstring.engine.coordinators.effects import AppendMarker, AppendRecords, Note, Record, Respond
 from bowstring.engine.coordinators.hosted import HostedShard, S, Waiting, WrittenTogether
 from bowstring.engine.coordinators.internal_topic import InternalTopic
-from bowstring.engine.coordinators.partitioning import coordinator_partition
 from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.partitioning import coordinator_partition
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from bench.console.pages import Console, running_console
 from bench.console.views import views
-from bowstring import Admin, Consumer, Producer
+from bowstring import Admin, Consumer, Producer, ShareConsumer
 from tests.support.waiting import wait_until
 
+SHARE_GROUP = "console-workers"
 TOPIC, GROUP, TRANSACTION = "console-orders", "console-billing", "console-payments"
-PATHS = views(TOPIC, [GROUP], TRANSACTION)
+PATHS = views(TOPIC, [GROUP, SHARE_GROUP], TRANSACTION)
 RECORDS = 20
 # What pages show of this cluster, beside names that their address has.
 SHOWN = {
@@ -21,6 +23,7 @@ SHOWN = {
     f"/topics/{TOPIC}/messages": ["customer 3"],
     "/groups": [GROUP],
     f"/groups/one?name={GROUP}": [TOPIC, "Lag"],
+    f"/groups/one?name={SHARE_GROUP}": ["Batches of records", "archived", "available again"],
     "/transactions": [TRANSACTION],
 }
 
@@ -40,8 +43,23 @@ def console(where: str) -> Iterator[Console]:
             consumer.subscribe([TOPIC])
             wait_until(lambda: consumer.poll(timeout=1))
             consumer.commit()
-            with running_console(where, "--write") as console:
+            with _workers(where), running_console(where, "--write") as console:
                 yield console
+
+
+@contextmanager
+def _workers(where: str) -> Iterator[None]:
+    """A share group whose first record comes back each time, and whose second one is refused."""
+    with Admin(where) as admin:
+        admin.alter_configs("group", SHARE_GROUP, set={"share.auto.offset.reset": "earliest"})
+    with ShareConsumer(where, group_id=SHARE_GROUP, acknowledgement_mode="explicit") as consumer:
+        consumer.subscribe([TOPIC])
+        found = wait_until(lambda: consumer.poll(timeout=1))
+        consumer.release(found[0])
+        consumer.reject(found[1])
+        consumer.accept(found[2:])
+        consumer.commit_sync()
+        yield
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -9,13 +9,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bowstring.engine.coordinators.partitioning import coordinator_partition
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import api_versions as av
 from bowstring.protocol.messages import create_topics as ct
 from bowstring.protocol.messages import elect_leaders as el
 from bowstring.protocol.messages import metadata as md
+from bowstring.protocol.partitioning import coordinator_partition
 from bowstring.protocol.schema import Request
 from tests.support import peers
 from tests.support.quorum_nodes import CLUSTER_ID

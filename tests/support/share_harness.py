@@ -7,8 +7,9 @@ from bowstring.engine.coordinators.effects import AppendRecords, Record, Respond
 from bowstring.engine.share.coordinator.config import ShareCoordinatorConfig
 from bowstring.engine.share.coordinator.partition import PartitionState
 from bowstring.engine.share.coordinator.shard import Outcome, ShareShard
-from bowstring.engine.share.persister.interface import SharePartitionKey, StateBatch, WrittenState
+from bowstring.engine.share.persister.interface import SharePartitionKey, WrittenState
 from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.share_batches import StateBatch
 
 TOPIC_ID = bytes(15) + b"\1"
 KEY = SharePartitionKey("g", TOPIC_ID, 0)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bowstring.engine.share.coordinator.batches import combine
-from bowstring.engine.share.persister.interface import UNKNOWN_COUNT, StateBatch
+from bowstring.engine.share.persister.interface import UNKNOWN_COUNT
+from bowstring.protocol.share_batches import StateBatch, combine
 
 
 class PartitionState(NamedTuple):

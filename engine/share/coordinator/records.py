@@ -6,9 +6,10 @@ from typing import Final, NamedTuple
 from bowstring._native.protocol.message_codec import ProtocolError, decode
 from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.share.coordinator.partition import PartitionState, StateUpdate
-from bowstring.engine.share.persister.interface import SharePartitionKey, StateBatch
+from bowstring.engine.share.persister.interface import SharePartitionKey
 from bowstring.protocol.records import share_state
 from bowstring.protocol.records.coordinator import decode_value, encode_key, encode_value
+from bowstring.protocol.share_batches import StateBatch
 
 SNAPSHOT: Final = 0
 UPDATE: Final = 1

@@ -18,12 +18,12 @@ from bowstring.engine.share.coordinator.shard import Effect, Outcome, ShareShard
 from bowstring.engine.share.persister.interface import (
     UNINITIALIZED_START_OFFSET,
     SharePartitionKey,
-    StateBatch,
     WrittenState,
     coordinator_key,
 )
 from bowstring.engine.share.persister.state_apis import DELETE, INITIALIZE, READ, SUMMARY, WRITE
 from bowstring.protocol.errors import KafkaError
+from bowstring.protocol.share_batches import StateBatch
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane

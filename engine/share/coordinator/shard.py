@@ -6,7 +6,6 @@ from typing import NamedTuple
 from bowstring._native.protocol.message_codec import ProtocolError
 from bowstring.engine.coordinators.effects import AppendRecords, Note, Respond
 from bowstring.engine.groups.append_errors import append_error_of_group
-from bowstring.engine.share.coordinator.batches import combine
 from bowstring.engine.share.coordinator.config import ShareCoordinatorConfig
 from bowstring.engine.share.coordinator.partition import PartitionState, SharePartition, StateUpdate
 from bowstring.engine.share.coordinator.records import encoded, read_record
@@ -17,6 +16,7 @@ from bowstring.engine.share.persister.interface import (
     WrittenState,
 )
 from bowstring.protocol.errors import Error, Errors
+from bowstring.protocol.share_batches import combine
 
 Effect = AppendRecords | Respond | Note
 

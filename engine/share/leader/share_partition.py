@@ -14,10 +14,10 @@ from bowstring.engine.share.persister.interface import (
     UNINITIALIZED_START_OFFSET,
     Persister,
     SharePartitionKey,
-    StateBatch,
     WrittenState,
 )
 from bowstring.protocol.errors import Error, Errors, KafkaError
+from bowstring.protocol.share_batches import StateBatch
 
 StartOffset = Callable[[str], Awaitable[int]]
 """Awaits the offset at which a value of share.auto.offset.reset says to start."""

@@ -4,6 +4,7 @@ from typing import Final, NamedTuple, Protocol
 
 from bowstring.protocol.errors import Error
 from bowstring.protocol.ids import format_uuid, parse_uuid
+from bowstring.protocol.share_batches import StateBatch
 from bowstring.protocol.whole_numbers import whole_number
 
 UNINITIALIZED_START_OFFSET: Final = -1
@@ -40,17 +41,6 @@ def parse_coordinator_key(text: str) -> SharePartitionKey:
     if partition.startswith("-"):
         number = -number
     return SharePartitionKey(group_id, parse_uuid(topic_id), number)
-
-
-class StateBatch(NamedTuple):
-    """Records from `first_offset` to `last_offset` in one state: 0 available, 2 acknowledged, 3 on the way
-    to the dead-letter topic, 4 archived.
-    """
-
-    first_offset: int
-    last_offset: int
-    delivery_state: int
-    delivery_count: int
 
 
 class ReadState(NamedTuple):

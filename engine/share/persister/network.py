@@ -11,7 +11,6 @@ from bowstring.engine.network.connection import NoAnswerError, UnsupportedByPeer
 from bowstring.engine.share.persister.interface import (
     ReadState,
     SharePartitionKey,
-    StateBatch,
     StateSummary,
     WrittenState,
     coordinator_key,
@@ -25,6 +24,7 @@ from bowstring.protocol.messages import (
     read_share_group_state_summary,
     write_share_group_state,
 )
+from bowstring.protocol.share_batches import StateBatch
 
 _PURPOSE: Final = "share-persister"
 _FIRST_PAUSE_S: Final = 0.05

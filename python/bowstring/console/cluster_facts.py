@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import weakref
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,11 +39,26 @@ async def topics_of(access: ClusterAccess) -> Mapping[str, TopicInfo]:
     return await access.cached(
         _METADATA,
         METADATA_S,
-        lambda admin: admin.topics(internal=True),
+        read_topics,
         stale_s=STALE_S,
         cost_max=COST_MAX,
         whole=True,
     )
+
+
+_with_all: weakref.WeakSet[Admin] = weakref.WeakSet()
+
+
+def read_topics(admin: Admin) -> dict[str, TopicInfo]:
+    """Returns all topics, internal ones too; notes that the client has their metadata."""
+    found = admin.topics(internal=True)
+    _with_all.add(admin)
+    return found
+
+
+def has_all_topics(admin: Admin) -> bool:
+    """Whether a client has the metadata of all topics, and need not fetch that of each."""
+    return admin in _with_all
 
 
 class DirectorySize(NamedTuple):

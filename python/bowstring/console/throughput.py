@@ -8,7 +8,6 @@ import heapq
 import math
 import threading
 import time
-import weakref
 from array import array
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from bowstring.clients.records import TopicInfo, TopicPartition
 from bowstring.console.cluster_access import ClusterAccess
-from bowstring.console.cluster_facts import COST_MAX, PATIENCE_S
+from bowstring.console.cluster_facts import COST_MAX, PATIENCE_S, has_all_topics, read_topics
 
 if TYPE_CHECKING:
     from bowstring.clients.admin.admin import Admin
@@ -27,7 +26,6 @@ _APART_S = 0.8
 """Between two looks that make a rate."""
 _KEPT_S = 900.0
 _TOPICS_ALONE = 3
-_with_all: weakref.WeakSet[Admin] = weakref.WeakSet()
 
 
 class _Seen:
@@ -173,7 +171,6 @@ def leaders_of(topics: Mapping[str, TopicInfo], names: Sequence[str]) -> list[To
 
 def _ends(admin: Admin, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
     """Fetches end offsets. A client without metadata fetches that of all topics once, not topic by topic."""
-    if admin not in _with_all and len({each.topic for each in partitions}) > _TOPICS_ALONE:
-        admin.topics(internal=True)
-        _with_all.add(admin)
+    if not has_all_topics(admin) and len({each.topic for each in partitions}) > _TOPICS_ALONE:
+        read_topics(admin)
     return admin.end_offsets(partitions)

@@ -1,10 +1,22 @@
 """Merges the states of records of a share partition."""
 
+from __future__ import annotations
+
 import heapq
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
-from bowstring.engine.share.persister.interface import StateBatch
+
+class StateBatch(NamedTuple):
+    """Records from `first_offset` to `last_offset` in one state: 0 available, 2 acknowledged, 3 on the way
+    to the dead-letter topic, 4 archived.
+    """
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
 
 
 def combine(

@@ -13,7 +13,7 @@ from bench.coordinators.loop import Loop
 from bench.coordinators.storms import STORMS
 from bench.coordinators.transactions import transactions
 from bench.peers.tools import parse_timed
-from bowstring.engine.coordinators.partitioning import coordinator_partition
+from bowstring.protocol.partitioning import coordinator_partition
 from tests.support.addresses import own_address
 
 

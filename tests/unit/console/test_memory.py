@@ -4,17 +4,19 @@ import asyncio
 import tracemalloc
 from collections import Counter
 
+import bowstring
 from bowstring.clients.admin.results import LogDir, ReplicaSize
 from bowstring.clients.records import PartitionInfo, TopicInfo, TopicPartition
 from bowstring.console import cluster_access
 from bowstring.console.answer_size import answer_size
 from bowstring.console.cluster_access import ClusterAccess
-from bowstring.console.cluster_facts import SizeSums
+from bowstring.console.cluster_facts import SizeSums, has_all_topics, read_topics
 from bowstring.console.cluster_summary import summarize
 from bowstring.console.options import ConsoleOptions
 from bowstring.console.partition_list import PartitionList
 from bowstring.console.sessions import Sessions
 from bowstring.console.throughput import Throughput
+from tests.support.waiting import wait_until
 
 TOPICS, PARTITIONS = 1000, 10
 BYTES_EACH = 60
@@ -115,6 +117,25 @@ def test_the_size_of_an_answer_is_estimated_by_samples():
     nested = {name: [TopicPartition(name, number) for number in range(PARTITIONS)] for name in names()}
     assert 500_000 < answer_size(nested) < 3_000_000
     assert answer_size(None) < 100
+
+
+def test_what_parts_share_counts_once():
+    info = PartitionInfo(0, 1, 0, (1,), (1,), ())
+    alike = [PartitionInfo(0, 1, 0, (1,), (1,), ()) for _ in range(1000)]
+    assert answer_size([info] * 1000) < answer_size(alike) / 3
+
+
+def test_topics_that_have_not_changed_are_not_kept_twice():
+    with bowstring.Broker() as broker, bowstring.Admin(broker.bootstrap_servers) as admin:
+        assert not has_all_topics(admin)
+        admin.create_topic("same", 2)
+        first = read_topics(admin)
+        admin.create_partitions({"same": 3})
+        admin.create_topic("other")
+        wait_until(lambda: len(read_topics(admin)["same"].partitions) == 3)
+        second, third = read_topics(admin), read_topics(admin)
+        assert first["same"] != second["same"] and has_all_topics(admin)
+        assert all(third[name] is topic for name, topic in second.items())
 
 
 def test_answers_are_bounded_in_bytes(monkeypatch):

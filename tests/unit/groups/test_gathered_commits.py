@@ -4,10 +4,10 @@ import asyncio
 
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.protocol.commit_requests import decode_commit
-from bowstring.engine.coordinators.partitioning import coordinator_partition
 from bowstring.protocol import encode
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from bowstring.protocol.partitioning import coordinator_partition
 from tests.support.group_service import commit, commit_request, error_of, fetched, join, started
 from tests.support.waiting import wait_until_async
 

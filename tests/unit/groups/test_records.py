@@ -2,11 +2,11 @@
 
 import pytest
 
-from bowstring.engine.coordinators.partitioning import coordinator_partition, java_string_hash
 from bowstring.engine.groups import records
 from bowstring.engine.groups.classic.group import ClassicGroup, Member
 from bowstring.engine.groups.consumer_protocol import subscribed_topics
 from bowstring.engine.groups.offsets.store import CommittedOffset
+from bowstring.protocol.partitioning import coordinator_partition, java_string_hash
 from tests.support.group_harness import subscription
 
 TOPIC_ID = (1).to_bytes(8, "big") + (2).to_bytes(8, "big")

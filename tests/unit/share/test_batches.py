@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from bowstring.engine.share.coordinator.batches import combine
-from bowstring.engine.share.persister.interface import StateBatch
+from bowstring.protocol.share_batches import StateBatch, combine
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 

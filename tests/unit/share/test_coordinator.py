@@ -7,7 +7,6 @@ import pytest
 from bowstring.engine.metadata.names import SHARE_TOPIC
 from bowstring.engine.share.persister.interface import (
     SharePartitionKey,
-    StateBatch,
     WrittenState,
     coordinator_key,
     parse_coordinator_key,
@@ -15,6 +14,7 @@ from bowstring.engine.share.persister.interface import (
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages import delete_topics as dt
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.share_batches import StateBatch
 from tests.support.embedded import loop_of
 from tests.support.served_broker import Served
 from tests.support.waiting import HANG_S, wait_until

@@ -17,9 +17,10 @@ from bowstring.engine.share.leader.dead_letter_batches import DeadLetter, Source
 from bowstring.engine.share.leader.dead_letters import DeadLetters, refusal
 from bowstring.engine.share.leader.settings import share_settings
 from bowstring.engine.share.leader.share_partition import LedSharePartition, steady_ms
-from bowstring.engine.share.persister.interface import ReadState, SharePartitionKey, StateBatch
+from bowstring.engine.share.persister.interface import ReadState, SharePartitionKey
 from bowstring.engine.storage.disk_reads import DiskReads
 from bowstring.protocol.errors import Errors, KafkaError
+from bowstring.protocol.share_batches import StateBatch
 from tests.support.share_records import Acknowledged, record_batch
 from tests.support.waiting import HANG_S, wait_until, wait_until_async
 

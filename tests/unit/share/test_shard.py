@@ -4,8 +4,8 @@ import pytest
 
 from bowstring.engine.coordinators.effects import AppendRecords
 from bowstring.engine.share.coordinator.records import SNAPSHOT, UPDATE, read_record
-from bowstring.engine.share.persister.interface import StateBatch
 from bowstring.protocol.errors import Errors
+from bowstring.protocol.share_batches import StateBatch
 from tests.support.share_harness import KEY, TOPIC_ID, ShareHarness
 
 OTHER = KEY._replace(partition=1)

@@ -450,10 +450,16 @@ class ClusterMetadata:
             self._troubles.note(topic_name(name), error, grace_s=GRACE_S)
         else:
             self._troubles.over(topic_name(name))
+        self._keep(TopicInfo(name, topic.topic_id, topic.is_internal, partitions), known)
+
+    def _keep(self, topic: TopicInfo, known: TopicInfo | None) -> None:
+        """Replaces what is known of a topic; the same makes no second copy: answers share it."""
+        if topic == known:
+            return
         if known is not None:
             self.names.pop(known.topic_id, None)
-        self.topics[name] = TopicInfo(name, topic.topic_id, topic.is_internal, partitions)
-        self.names[topic.topic_id] = name
+        self.topics[topic.name] = topic
+        self.names[topic.topic_id] = topic.name
 
     # ------------------------------------------------------------ blocking calls
 

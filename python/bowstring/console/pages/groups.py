@@ -13,13 +13,15 @@ from starlette.routing import Route
 from bowstring.clients.admin.results import GroupLag
 from bowstring.clients.errors import AuthorizationError, ClientError, broker_error
 from bowstring.clients.records import TopicPartition
+from bowstring.console.cluster_facts import topics_of
 from bowstring.console.group_watch import GroupWatch, group_watch
 from bowstring.console.live import live
 from bowstring.console.paged import Paged
-from bowstring.console.parts import why_missing
-from bowstring.console.plots import line_plot
+from bowstring.console.parts import Part, why_missing
+from bowstring.console.plots import bar, line_plot
 from bowstring.console.rendering import page, quoted, rendered
 from bowstring.console.sessions import access_of
+from bowstring.console.share_parts import share_parts
 from bowstring.console.values_text import count_text, duration_text
 from bowstring.operations.group_progress import GroupsNow
 from bowstring.protocol.errors import Errors
@@ -179,7 +181,8 @@ async def _group_context(request: Request, name: str) -> dict[str, Any]:
     Raises:
         ClientError: the group does not exist, or may not be seen.
     """
-    watch = group_watch(access_of(request))
+    access = access_of(request)
+    watch = group_watch(access)
     listing = next((each for each in await watch.listed() if each.group_id == name), None)
     if listing is None:
         raise broker_error(
@@ -195,6 +198,9 @@ async def _group_context(request: Request, name: str) -> dict[str, Any]:
         raise broker_error(Errors.GROUP_ID_NOT_FOUND.code, f"group {name!r}", "the group is gone")
     lags = now.lags.get(name, [])
     rows = _partitions(lags, now.seconds.get(name, {})) if not isinstance(lags, ClientError) else []
+    share = None
+    if found.group_type == "share" and not isinstance(lags, ClientError):
+        share = await share_parts(access, name, await topics_of(access), lags)
     rebalances = watch.history.rebalances(name)
     return {
         "group": found,
@@ -205,6 +211,8 @@ async def _group_context(request: Request, name: str) -> dict[str, Any]:
         "lag": now.lag(name),
         "seconds": now.oldest_s(name),
         "plots": _plots(watch, name),
+        "share": share or Part(None, why_missing(lags, RIGHT) if isinstance(lags, ClientError) else ""),
+        "bar": bar,
         "rebalances": rebalances[:50],
         "watched_since_ms": watch.since_ms,
     }
