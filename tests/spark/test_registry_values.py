@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import datetime
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import bowstring
-from tests.support.protobuf_messages import person_classes
+from tests.support.protobuf_messages import M, first_of_its_file, person_classes, wrapped_class
 from tests.support.schema_registry_double import SchemaRegistryDouble, basic, schema_registry
+from tests.support.waiting import HANG_S
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +32,7 @@ NEWER = OLDER | {
         {"name": "note", "type": "string", "default": "none"},
     ]
 }
+MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +99,267 @@ def test_json_and_protobuf(
         more = {"value.subject": f"{kind} values", "value.mode": "flatten"}
         row = read(spark, broker, registry.url, engine, topic, **more).select(*value).collect()[0]
         assert row.asDict() == value
+
+
+@pytest.mark.parametrize("engine", ["auto", "python"])
+def test_headers_name_the_schemas(
+    spark: SparkSession, broker: bowstring.Broker, registry: SchemaRegistryDouble, engine: str
+) -> None:
+    """Also where some values begin with an id, and others have neither."""
+    customer, _ = person_classes()
+    topic = f"headed-{engine}"
+    with bowstring.Producer(broker.bootstrap_servers) as producer:
+        for wire, fields in (
+            ("headers", {"id": 1}),
+            ("prefix", {"id": 2}),
+            ("headers", {"id": 3, "note": "x"}),
+        ):
+            schema = STOCK | {"fields": [{"name": "id", "type": "long"}]}
+            if "note" in fields:
+                schema["fields"] = [*schema["fields"], {"name": "note", "type": "string", "default": "none"}]  # type: ignore[misc]
+            form = bowstring.Registry(registry.url, schema=schema, wire=wire)
+            bound = form.for_topic(topic, "value")
+            header = bound.header_of(fields)
+            value = bound.encode_value(fields)
+            producer.send(topic, value, partition=0, headers=[header] if header else None).result()
+        producer.send(topic, b"bare", headers=[("other", b"x")], partition=0).result()
+        unknown = [("__value_schema_id", b"\1" + bytes(15) + b"\xff")]
+        producer.send(topic, b"\2", headers=unknown, partition=0).result()
+    rows = read(spark, broker, registry.url, engine, topic).orderBy("offset").collect()
+    found = [row.value.asDict() if row.value else None for row in rows]
+    assert found == [{"id": 1, "note": "none"}, {"id": 2, "note": "none"}, {"id": 3, "note": "x"}, None, None]
+    assert [row._error is None for row in rows] == [True, True, True, False, False]
+
+    topic = f"headed-protobuf-{engine}"
+    form = bowstring.Registry(registry.url, schema=customer, wire="headers")
+    with bowstring.Producer(broker.bootstrap_servers, value=form) as producer:
+        producer.send(topic, {"name": "Ann"}).result()
+    assert read(spark, broker, registry.url, engine, topic).select("value.name").collect() == [("Ann",)]
+
+
+@pytest.mark.parametrize("engine", ["auto", "python"])
+def test_schemas_that_refer_to_others(
+    spark: SparkSession, broker: bowstring.Broker, registry: SchemaRegistryDouble, engine: str
+) -> None:
+    item = {"type": "object", "properties": {"sku": {"$ref": "#/definitions/sku"}}}
+    item["definitions"] = {"sku": {"type": "string"}}
+    registry.add("item", {"schemaType": "JSON", "schema": json.dumps(item)})
+    order = {"type": "object", "properties": {"id": {"type": "integer"}, "item": {"$ref": "item.json"}}}
+    order["properties"]["sku"] = {"$ref": "item.json#/definitions/sku"}  # type: ignore[index]
+    topic = f"referring-{engine}"
+    form = bowstring.Registry(registry.url, schema=order, references=[("item.json", "item", 1)])
+    value = {"id": 1, "item": {"sku": "hat"}, "sku": "cap"}
+    with bowstring.Producer(broker.bootstrap_servers, value=form) as producer:
+        producer.send(topic, value).result()
+    row = read(spark, broker, registry.url, engine, topic).collect()[0]
+    assert (row.value.asDict(True), row._error) == (value, None)
+
+    wrapped = wrapped_class()
+    topic = f"wrapped-{engine}"
+    form = bowstring.Registry(registry.url, schema=wrapped)
+    with bowstring.Producer(broker.bootstrap_servers, value=form) as producer:
+        for amount in (None, 0, 7):
+            producer.send(topic, {"amount": amount, "title": "t", "at": MOMENT}, partition=0).result()
+    rows = read(spark, broker, registry.url, engine, topic).orderBy("offset").collect()
+    assert [row.value.asDict() | {"error": row._error} for row in rows] == [
+        {"amount": amount, "title": "t", "at": MOMENT.replace(tzinfo=None), "error": None}
+        for amount in (None, 0, 7)
+    ]
+
+
+SOLD = {
+    "type": "record",
+    "name": "Sold",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {
+            "name": "size",
+            "type": {"type": "record", "name": "Size", "fields": [{"name": "w", "type": "float"}]},
+        },
+        {"name": "choice", "type": ["string", "null", "long"]},
+        {"name": "raw", "type": {"type": "fixed", "name": "Four", "size": 4}},
+        {"name": "ok", "type": "boolean"},
+    ],
+}
+ROWS = """
+    SELECT cast(id as string) key, if(id = 3, null, named_struct(
+        'ok', id = 1, 'more', 'left out', 'id', cast(id as int) - 2,
+        'note', if(id = 1, null, concat('ü', id)), 'at', timestamp '2026-01-02 03:04:05.678 UTC',
+        'day', date '1969-12-30', 'price', cast(-1.50 + id as decimal(10, 1)),
+        'tags', if(id = 0, array(), array('a', '')), 'counts', map('k', cast(id as int)),
+        'kind', if(id = 1, 'A', 'B'), 'size', struct(cast(0.5 as float) w),
+        'choice', named_struct('member0', if(id = 1, 'text', null), 'member1', if(id = 2, id, null)),
+        'raw', unhex('00ff0102'))) value
+    FROM range(4)"""
+
+
+def write(frame: DataFrame, servers: str, registry: str, engine: str, topic: str, **more: str) -> None:
+    writer = frame.coalesce(1).write.format("bowstring").option("engine", engine).option("topic", topic)
+    writer = writer.option("kafka.bootstrap.servers", servers).option("value.format", "registry")
+    writer.option("value.registry", registry).options(**more).mode("append").save()
+
+
+def written(servers: str, topic: str) -> list[tuple[bytes | None, list[tuple[str, bytes | None]]]]:
+    """Values and headers."""
+    with bowstring.Consumer(servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        end = consumer.end_offsets([(topic, 0)])[(topic, 0)]
+        found: list[bowstring.Record] = []
+        while len(found) < end:
+            found += consumer.poll(HANG_S)
+    return [(each.value, list(each.headers or ())) for each in found]
+
+
+def same_as_ours(
+    frame: DataFrame, servers: str, engine: str, topic: str, form: bowstring.Registry, **more: str
+) -> None:
+    """Compares what the sink writes with what the client's format makes of the same columns."""
+    write(frame, servers, str(form.client.address), engine, topic, **more)
+    # Without the null at the end, which PySpark cannot convert where fields are not nullable.
+    values = frame.where("value is not null").toArrow().column("value").combine_chunks()
+    bound = form.for_topic(topic, "value")
+    header = bound.prepare().header
+    names = [] if header is None else [("__value_schema_id", header)]
+    expected: list[Any] = [(value, names) for value in bound.encode(values).to_pylist()]
+    assert written(servers, topic) == [*expected, (None, [])]
+
+
+@pytest.mark.parametrize("wire", ["prefix", "headers"])
+@pytest.mark.parametrize("engine", ["auto", "python"])
+def test_a_sink_writes_avro_as_clients_do(
+    spark: SparkSession, broker: bowstring.Broker, registry: SchemaRegistryDouble, engine: str, wire: Any
+) -> None:
+    topic, servers = f"sold-{wire}-{engine}", broker.bootstrap_servers
+    form = bowstring.Registry(registry.url, schema=SOLD, wire=wire)
+    more = {"value.schema": json.dumps(SOLD), "value.wire": wire}
+    same_as_ours(spark.sql(ROWS), servers, engine, topic, form, **more)
+    rows = read(spark, broker, registry.url, engine, topic).orderBy("offset").collect()
+    assert [row._error for row in rows] == [None] * 4
+    assert [None if row.value is None else row.value.id for row in rows] == [-2, -1, 0, None]
+    # Without a schema, the newest of the subject.
+    again = spark.sql(ROWS).where("key = '1'")
+    write(again, servers, registry.url, engine, topic, **{"value.wire": wire})
+    assert written(servers, topic)[-1] == written(servers, topic)[1]
+
+
+BOUGHT = {
+    "title": "Bought",
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "text": {"type": ["null", "string"]},
+        "real": {"type": "number"},
+        "at": {"type": "string", "format": "date-time"},
+        "day": {"type": "string", "format": "date"},
+        "raw": {"type": "string", "contentEncoding": "base64"},
+        "list": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "number"}}}},
+        "map": {"type": "object", "additionalProperties": {"type": "boolean"}},
+        "gone": {"type": "string"},
+    },
+}
+JSON_ROWS = """
+    SELECT if(id = 39, null, named_struct(
+        'id', id - 5, 'text', if(id % 3 = 0, null, concat('q"\\\\/\n\t\u0001ü€', id)),
+        'real', case id when 1 then 0.1D when 2 then 1e300D when 3 then -0.0D when 4 then 123456789.125D
+            when 5 then 1e-7D when 6 then double('nan') when 7 then double('-inf') when 8 then 5e-324D
+            when 9 then 9007199254740993D when 10 then 1/3D when 11 then 1e16D when 12 then 123456.7891234D
+            else sin(id) * pow(10, id - 20) end,
+        'at', timestamp_micros(id * id * id * 1000037 - if(id % 2 = 0, 1, 200000000000)),
+        'day', date_add(date '1970-01-01', cast(id * 999 - 9999 as int)), 'raw', cast(concat('ab', id) as binary),
+        'list', if(id = 4, array(), array(named_struct('n', cast(id as float) / 3), null)),
+        'map', map('k', true, 'l', null), 'other', 1)) value
+    FROM range(40)"""
+
+
+@pytest.mark.parametrize("engine", ["auto", "python"])
+def test_a_sink_writes_json_as_clients_do(
+    spark: SparkSession, broker: bowstring.Broker, registry: SchemaRegistryDouble, engine: str
+) -> None:
+    form = bowstring.Registry(registry.url, schema=BOUGHT, strategy="record")
+    more = {"value.schema": json.dumps(BOUGHT), "value.strategy": "record"}
+    topic = f"bought-{engine}"
+    same_as_ours(spark.sql(JSON_ROWS), broker.bootstrap_servers, engine, topic, form, **more)
+    assert "Bought" in registry.subjects
+
+
+MESSAGES = """
+    SELECT if(id = 9, null, named_struct(
+        {scalars}, {lists}, 'e', if(id % 2 = 0, 'RED', 'BLUE'),
+        'inner', named_struct('x', cast(id as int), 's', array('a', ''), 'big', -id),
+        'inners', array(named_struct('x', 0), named_struct('x', 5)),
+        'c1', if(id = 1, '', null), 'c3', if(id = 2, 0, null),
+        'mp', map('', 0, 'k', cast(id as int)))) value
+    FROM range(10)"""
+
+
+def messages() -> str:
+    """Rows for the message M: zeros and limits of every type."""
+    limits = {1: "-1.5D", 2: "cast(0.25 as float)", 3: "-9223372036854775808", 4: "18446744073709551615BD"}
+    limits |= {5: "-2147483648", 6: "1BD", 7: "4294967295", 8: "true", 9: "'ü'", 12: "unhex('00ff')"}
+    limits |= {13: "4294967295", 15: "-1", 16: "-1", 17: "-2147483648", 18: "9223372036854775807"}
+    zeros = {1: "0D", 2: "cast(0 as float)", 4: "0BD", 6: "0BD", 8: "false", 9: "''", 12: "unhex('')"}
+
+    def zero(kind: int) -> str:
+        return zeros.get(kind, "0")
+
+    chosen = "case id when 0 then {} when 1 then null else {} end"
+    scalars = [f"'f{kind}', " + chosen.format(zero(kind), limits[kind]) for kind in limits]
+    lists = [
+        f"'r{kind}', if(id = 0, array(), array({zero(kind)}, {limits[kind]}))" for kind in (1, 3, 7, 8, 9, 17)
+    ]
+    return MESSAGES.format(
+        scalars=", ".join(scalars), lists=", ".join([*lists, "'r14', array('GREEN', 'RED')"])
+    )
+
+
+@pytest.mark.parametrize("wire", ["prefix", "headers"])
+@pytest.mark.parametrize("engine", ["auto", "python"])
+def test_a_sink_writes_protobuf_as_clients_do(
+    spark: SparkSession, broker: bowstring.Broker, registry: SchemaRegistryDouble, engine: str, wire: Any
+) -> None:
+    """By the newest schema of the subject."""
+    file = first_of_its_file(M)
+    registry.add("m", {"schemaType": "PROTOBUF", "schema": base64.b64encode(file).decode()})
+    form = bowstring.Registry(registry.url, subject="m", wire=wire)
+    more = {"value.subject": "m", "value.wire": wire}
+    topic = f"messages-{wire}-{engine}"
+    same_as_ours(spark.sql(messages()), broker.bootstrap_servers, engine, topic, form, **more)
+
+
+@pytest.mark.parametrize("engine", ["auto", "python"])
+def test_a_sink_that_cannot_write(
+    spark: SparkSession, broker: bowstring.Broker, registry: SchemaRegistryDouble, engine: str
+) -> None:
+    frame = spark.sql(ROWS)
+    schema = {"value.schema": json.dumps(SOLD)}
+    registry.login = basic("ann", "s3cret:@")
+    user = {"value.registry.user": "ann", "value.registry.password": "s3cret:@"}
+    try:
+        for topic, more, words in (
+            ("unsold", {}, "refuses the user"),
+            ("unsold", {**schema, **user, "value.autoRegister": "false"}, "register it first"),
+            ("unsold", user, "unsold-value"),
+            ("unsold", {**schema, **user, "value.strategy": "best"}, "value.strategy"),
+            ("unsold", {**schema, **user, "value.framing": "none"}, "value.framing"),
+        ):
+            with pytest.raises(Exception, match=words):
+                write(frame, broker.bootstrap_servers, registry.url, engine, topic, **more)
+        topic = f"unsold-{engine}"
+        null = spark.sql("SELECT named_struct('id', cast(null as long)) value")
+        with pytest.raises(Exception, match="id: null, which the schema does not allow"):
+            write(null, broker.bootstrap_servers, registry.url, engine, topic, **schema, **user)
+        named = {**schema, **user, "value.strategy": "topic_record"}
+        write(frame, broker.bootstrap_servers, registry.url, engine, topic, **named)
+    finally:
+        registry.login = None
+    assert f"{topic}-Sold" in registry.subjects
 
 
 @pytest.mark.parametrize("engine", ["auto", "python"])

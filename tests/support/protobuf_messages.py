@@ -141,3 +141,30 @@ def linked_class() -> Any:
     pool.Add(customer)
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Linked"))
+
+
+def wrapped_class() -> Any:
+    """A message with google.protobuf's messages: an Int64Value, a StringValue and a Timestamp."""
+    file = descriptor_pb2.FileDescriptorProto(name="wrapped.proto", package="w", syntax="proto3")
+    file.dependency.extend(each.name for each in _GOOGLE)
+    fields = _Fields(file.message_type.add(name="Wrapped"))
+    for name, kind in (("amount", "Int64Value"), ("title", "StringValue"), ("at", "Timestamp")):
+        fields.add(name, 11, type_name=f".google.protobuf.{kind}")
+    pool = descriptor_pool.DescriptorPool()
+    for each in _GOOGLE:
+        pool.AddSerializedFile(each.serialized_pb)
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("w.Wrapped"))
+
+
+def first_of_its_file(message: Any) -> bytes:
+    """The serialized file of a message, which is made its first one."""
+    file = descriptor_pb2.FileDescriptorProto()
+    message.DESCRIPTOR.file.CopyToProto(file)
+    others = [each for each in file.message_type if each.name != message.DESCRIPTOR.name]
+    own = next(each for each in file.message_type if each.name == message.DESCRIPTOR.name)
+    ordered = descriptor_pb2.FileDescriptorProto()
+    ordered.CopyFrom(file)
+    del ordered.message_type[:]
+    ordered.message_type.extend([own, *others])
+    return bytes(ordered.SerializeToString())

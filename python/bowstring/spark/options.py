@@ -21,7 +21,7 @@ from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Topi
 from bowstring.spark.avro_schemas import directory, is_registry
 from bowstring.spark.kafka_configs import consumer_configs, producer_configs
 from bowstring.spark.option_names import check_names
-from bowstring.spark.registry_format import registry_options
+from bowstring.spark.registry_format import registry_options, writing_options
 
 STRATEGIES = ("subscribe", "subscribepattern", "assign")
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -127,6 +127,8 @@ class WriteOptions:
     """Options of a sink.
 
     Attributes:
+        value_options: how structs in the column `value` are encoded, by the name after `value.`; empty: the
+            column has bytes.
         exactly_once: tasks write in transactions, which the driver commits.
         audit: how records are counted; None: they are not.
     """
@@ -226,7 +228,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         bootstrap_servers(options),
         topic or None,
         configs,
-        value_options(options),
+        writing_options(options),
         exactly_once,
         _audit(options),
     )

@@ -189,13 +189,17 @@ class Columns:
             asked = (asked - {"value"}) | ({"value"} if asked & set(self._decoder.names) else set())
             if self._decoder.on_error == "failfast":
                 asked.add("offset")
+            if self._decoder.needs_headers and "value" in asked:
+                asked.add("headers")
         self.names = {READ_COLUMNS[name] for name in asked if name in READ_COLUMNS}
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Converts one batch."""
         decoded: dict[str, pa.Array] = {}
         if self._decoder is not None and "value" in self.names:
-            decoded, keep = self._decoder.decode(batch.column("value"), partial(self._record, batch))
+            headers = batch.column("headers") if self._decoder.needs_headers else None
+            record = partial(self._record, batch)
+            decoded, keep = self._decoder.decode(batch.column("value"), headers, record)
             if keep is not None:
                 batch = batch.filter(keep)
                 decoded = {name: array.filter(keep) for name, array in decoded.items()}

@@ -40,6 +40,7 @@ from bowstring.spark.coordination import (
 )
 from bowstring.spark.options import WriteOptions, write_options
 from bowstring.spark.python_source import require_python_engine
+from bowstring.spark.registry_format import written_format
 from bowstring.spark.row_schema import HEADERS
 from bowstring.spark.task_counts import TaskReports, taken, total
 from bowstring.spark.task_names import CLIENT_ID, this_query
@@ -106,10 +107,14 @@ def _checked(options: Mapping[str, str], schema: StructType) -> WriteOptions:
     if "value" not in fields:
         raise ConfigError("there is no column `value`; create it, for example with to_json(struct(*))")
     for name, types in TYPES.items():
+        if name == "value" and parsed.value_options and isinstance(fields[name], StructType):
+            continue
         if name in fields and not any(_same(fields[name], each) for each in types):
             takes = " or ".join(each.simpleString() for each in types)
             raise ConfigError(f"column {name} is {fields[name].simpleString()}, it must be {takes}")
     reach(parsed)
+    if parsed.value_options and isinstance(fields["value"], StructType) and parsed.topic is not None:
+        written_format(parsed.value_options, parsed.topic).prepare()
     return parsed
 
 
@@ -159,7 +164,7 @@ class _Tasks:
         records = 0
         with Producer(self.options.bootstrap_servers, **self._configs()) as producer:
             counts = self._count(producer)
-            sending = Sending(producer, self.options.topic)
+            sending = Sending(producer, self.options)
             for batch in iterator:
                 sending.send(batch)
                 records += batch.num_rows
@@ -187,7 +192,7 @@ class _Tasks:
         with Producer(self.options.bootstrap_servers, **configs) as producer:
             counts = self._count(producer)
             producer.begin_transaction()
-            sending = Sending(producer, self.options.topic)
+            sending = Sending(producer, self.options)
             batch: pyarrow.RecordBatch | None = first
             while batch is not None:
                 sending.send(batch)
@@ -305,12 +310,13 @@ class Sending:
     """Sends batches through one producer.
 
     Args:
-        topic: of all rows; None when each row has its own.
+        options: of the sink.
     """
 
-    def __init__(self, producer: Producer, topic: str | None):
+    def __init__(self, producer: Producer, options: WriteOptions):
         self._producer = producer
-        self._topic = topic
+        self._topic = options.topic
+        self._value_options = options.value_options
         self.topics: set[str] = set()
         self._unchecked: deque[Any] = deque()
 
@@ -327,9 +333,26 @@ class Sending:
 
     def _send(self, topic: str, rows: pyarrow.RecordBatch) -> None:
         self.topics.add(topic)
+        if self._value_options:
+            rows = self._encoded(topic, rows)
         self._unchecked.append(self._producer.send_arrow(topic, rows))
         while len(self._unchecked) > UNCHECKED_MAX:
             self._unchecked.popleft().result()
+
+    def _encoded(self, topic: str, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """Returns the rows with structs in the column `value` as bytes, and with their schema's header."""
+        import pyarrow as pa
+
+        values = rows.column("value")
+        if not pa.types.is_struct(values.type):
+            return rows
+        form = written_format(self._value_options, topic)
+        columns = {name: rows.column(name) for name in rows.schema.names}
+        columns["value"] = form.encode(values)
+        headers = form.add_headers(columns.get("headers"), columns["value"])
+        if headers is not None:
+            columns["headers"] = headers
+        return pa.RecordBatch.from_pydict(columns)
 
     def finish(self) -> None:
         """Waits for every acknowledgement."""

@@ -1,21 +1,53 @@
-"""Finds the schema of values in a schema registry: the option `value.format=registry`.
+"""Finds and registers the schema of values in a schema registry: the option `value.format=registry`.
 
-The driver gets the subject's newest schema and names it to the tasks, so that all have the same columns.
+The driver gets the subject's newest schema and names it to the tasks, so that all have the same columns. A
+sink registers its schema on the driver, before there are tasks.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ConfigError
-from bowstring.clients.registry.registry_client import RegistryClient
+from bowstring.clients.registry.registry_client import Login, RegistryClient
 
-NAMES = frozenset({"format", "registry", "subject", "mode", "on_error"})
+if TYPE_CHECKING:
+    from bowstring.clients.registry.registry import Registry
+    from bowstring.clients.registry.topic_format import TopicFormat
+
+# By the name after `value.`, in lower case, and the argument of Registry.
+LOGIN = {
+    "registry.user": "user",
+    "registry.password": "password",
+    "registry.token": "token",
+    "registry.cafile": "ca_file",
+    "registry.certfile": "cert_file",
+    "registry.keyfile": "key_file",
+}
+FLAGS = {"autoregister": "auto_register", "uselatest": "use_latest", "normalize": "normalize"}
+STRATEGIES = ("topic", "record", "topic_record")
+WIRES = ("prefix", "headers")
+_COMMON = frozenset({"format", "registry", "subject", *LOGIN})
+READING = _COMMON | {"mode", "on_error"}
+WRITING = frozenset({"schema", "kind", "references", "strategy", "wire", *FLAGS})
+_KINDS = ("AVRO", "JSON")
+
+
+def _client(value: Mapping[str, str]) -> RegistryClient:
+    if "registry" not in value:
+        raise ConfigError("option value.format=registry needs value.registry, such as http://registry:8081")
+    return RegistryClient(value["registry"], Login(**_login(value)))
+
+
+def _login(value: Mapping[str, str]) -> dict[str, str]:
+    return {argument: value[name].strip() for name, argument in LOGIN.items() if name in value}
 
 
 def registry_options(value: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """Returns the options of tasks: with the id of the schema.
+    """Returns the options of tasks that read: with the id of the schema.
 
     Args:
         value: by the name after `value.`.
@@ -25,13 +57,13 @@ def registry_options(value: Mapping[str, str], options: Mapping[str, str]) -> di
         ConfigError: an option is missing, or makes no sense.
         SchemaRegistryError: the registry does not answer, or has no such subject.
     """
-    if "registry" not in value:
-        raise ConfigError("option value.format=registry needs value.registry, such as http://registry:8081")
-    wrong = sorted(set(value) - NAMES)
+    client = _client(value)
+    wrong = sorted(set(value) - READING - WRITING | set(value) & {"schema"})
     if wrong:
         raise ConfigError(f"option value.{wrong[0]} is not for value.format=registry, which has the schema")
-    newest = RegistryClient(value["registry"]).latest(subject_of(value, options))
-    return {**value, "schema_id": str(newest.schema_id)}
+    newest = client.latest(subject_of(value, options))
+    kept = {name: text for name, text in value.items() if name in READING}
+    return {**kept, "schema_id": str(newest.schema_id)}
 
 
 def subject_of(value: Mapping[str, str], options: Mapping[str, str]) -> str:
@@ -50,9 +82,79 @@ def subject_of(value: Mapping[str, str], options: Mapping[str, str]) -> str:
     return f"{topics[0]}-value"
 
 
-def registry_format(value: Mapping[str, str]) -> Any:
+def registry_format(value: Mapping[str, str]) -> TopicFormat:
     """Returns the format of values for the options that `registry_options` has made."""
     from bowstring.clients.registry import Registry
 
-    client = RegistryClient(value["registry"])
-    return Registry(value["registry"], schema=client.by_id(int(value["schema_id"]))).for_topics((), "value")
+    schema = _client(value).by_id(int(value["schema_id"]))
+    more: dict[str, Any] = dict(_login(value))
+    return Registry(value["registry"], schema=schema, **more).for_topics((), "value")
+
+
+# ---------------------------------------------------------------- writing
+
+
+def writing_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Returns how a sink encodes values, by the name after `value.`; empty: values are bytes.
+
+    Args:
+        options: of the sink, by their names in lower case.
+
+    Raises:
+        ConfigError: an option is missing, unknown or makes no sense.
+    """
+    value = {name.removeprefix("value."): text for name, text in options.items() if name.startswith("value.")}
+    if value.get("format", "").strip().lower() != "registry":
+        return {}
+    _client(value)
+    wrong = sorted(set(value) - READING - WRITING)
+    if wrong:
+        raise ConfigError(f"option value.{wrong[0]} is not for value.format=registry")
+    for name, words in (
+        ("strategy", STRATEGIES),
+        ("wire", WIRES),
+        *((each, ("true", "false")) for each in FLAGS),
+    ):
+        if value.get(name, words[0]).strip().lower() not in words:
+            raise ConfigError(f"option value.{name} is {value[name]!r}, it must be {' or '.join(words)}")
+    if "kind" in value and value["kind"].strip().upper() not in _KINDS:
+        raise ConfigError(f"option value.kind is {value['kind']!r}, it must be {' or '.join(_KINDS)}")
+    return value
+
+
+def written_format(value: Mapping[str, str], topic: str) -> TopicFormat:
+    """Returns the format of values that are written to a topic, created once in each process.
+
+    Args:
+        value: of `writing_options`.
+
+    Raises:
+        ConfigError, ValueSchemaError: an option is wrong.
+    """
+    return _registry(json.dumps(dict(value), sort_keys=True)).for_topic(topic, "value")
+
+
+@lru_cache(16)
+def _registry(text: str) -> Registry:
+    from bowstring.clients.registry import Registry
+
+    value: dict[str, str] = json.loads(text)
+    more: dict[str, Any] = dict(_login(value))
+    more |= {FLAGS[name]: value[name].strip().lower() == "true" for name in FLAGS if name in value}
+    more |= {name: value[name].strip().lower() for name in ("strategy", "wire") if name in value}
+    if "kind" in value:
+        more["kind"] = value["kind"].strip().upper()
+    if "references" in value:
+        more["references"] = _references(value["references"])
+    return Registry(value["registry"], schema=value.get("schema"), subject=value.get("subject"), **more)
+
+
+def _references(text: str) -> list[tuple[str, str, int]]:
+    try:
+        found = [(str(each["name"]), str(each["subject"]), int(each["version"])) for each in json.loads(text)]
+    except (ValueError, TypeError, KeyError):
+        raise ConfigError(
+            f"option value.references is {text!r}, it must be JSON such as "
+            '[{"name":"shop.Item","subject":"items-value","version":1}]'
+        ) from None
+    return found

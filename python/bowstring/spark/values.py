@@ -55,18 +55,27 @@ class ValueDecoder:
         columns = list(value.fields) if self.flat else [StructField("value", value)]
         return [*columns, StructField(ERROR_COLUMN, StringType())]
 
+    @property
+    def needs_headers(self) -> bool:
+        """Whether a header of the record may name the schema of its value."""
+        return hasattr(self.format, "decode_records")
+
     def decode(
-        self, values: pa.Array, record: Callable[[int], str]
+        self, values: pa.Array, headers: pa.Array | None, record: Callable[[int], str]
     ) -> tuple[dict[str, pa.Array], pa.Array | None]:
         """Returns columns by name, and which rows stay (None for all).
 
         Args:
+            headers: of the records, for a format that needs them.
             record: returns the name of a row's record for errors.
 
         Raises:
             BadValueError: a value is bad, and the mode is FAILFAST.
         """
-        decoded, errors = self.format.decode(values)
+        if self.needs_headers:
+            decoded, errors = self.format.decode_records(values, headers)
+        else:
+            decoded, errors = self.format.decode(values)
         keep = None
         if errors is None:
             errors = pa.nulls(len(values), pa.string())

@@ -22,8 +22,11 @@ public final class OptionNames {
       "kafkaConsumer.pollTimeoutMs", "local", "maxOffsetsPerTrigger", "maxRecordsPerPartition", "maxTriggerDelay",
       "minOffsetsPerTrigger", "minPartitions", "mode", "pushDownAggregate", "startingOffsets",
       "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "startingTimestamp", "subscribe",
-      "subscribePattern", "topic", "value.format", "value.framing", "value.message", "value.mode",
-      "value.registry", "value.schema", "value.schemas", "value.subject");
+      "subscribePattern", "topic", "value.autoRegister", "value.format", "value.framing", "value.kind", "value.message",
+      "value.mode", "value.normalize", "value.references", "value.registry", "value.registry.caFile",
+      "value.registry.certFile", "value.registry.keyFile", "value.registry.password", "value.registry.token",
+      "value.registry.user", "value.schema", "value.schemas", "value.strategy", "value.subject", "value.useLatest",
+      "value.wire");
 
   /** Options that Spark's readers, writers and catalogs add; names with a leading underscore are also Spark's. */
   private static final Set<String> SPARKS = Set.of(

@@ -3,6 +3,8 @@ package bowstring.spark.decode;
 import bowstring.spark.wire.WireException;
 import java.util.Arrays;
 import java.util.Set;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.array.ByteArrayMethods;
 
 /**
  * The records of one columnar batch as arrays: offsets and timestamps by value; keys, values and headers as positions
@@ -68,6 +70,26 @@ public final class RecordColumns {
   /** Values of the current batch that are null. */
   public int nullValues() {
     return nullValues;
+  }
+
+  /**
+   * Finds a header of each record; the last one of its name counts. Only if the column was requested.
+   *
+   * @param at filled with the place of each record's header, relative to {@link #base}
+   * @param length filled with its bytes; -1 for a record without one, or with null
+   */
+  public void findHeaders(byte[] name, int[] at, int[] length) {
+    for (int row = 0; row < rows; row++) {
+      length[row] = -1;
+      for (int i = headers.first[row] + headers.count[row] - 1; i >= headers.first[row]; i--) {
+        if (headers.valueLength[i] >= 0 && headers.keyLength[i] == name.length
+            && ByteArrayMethods.arrayEquals(null, base + headers.keyAt[i], name, Platform.BYTE_ARRAY_OFFSET, name.length)) {
+          at[row] = headers.valueAt[i];
+          length[row] = headers.valueLength[i];
+          break;
+        }
+      }
+    }
   }
 
   /** The offset of a row; only if the column was requested. */

@@ -10,6 +10,7 @@ import bowstring.spark.wire.ClientOptions;
 import bowstring.spark.wire.TopicPartition;
 import bowstring.spark.wire.WireException;
 import java.io.Closeable;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.Set;
@@ -23,7 +24,15 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class RecordBatchBuilder implements Closeable {
   private final RecordDecoder decoder;
   private final RecordColumns columns;
+  private static final byte[] SCHEMA_HEADER = ValueDecoder.SCHEMA_HEADER.getBytes(StandardCharsets.UTF_8);
+
   private final ValueDecoder values;
+
+  /** Whether headers may name the schemas of values. */
+  private final boolean keyed;
+
+  private int[] keyAt = new int[0];
+  private int[] keyLength = new int[0];
   private final ColumnarBatch batch;
   private final TopicPartition partition;
 
@@ -46,6 +55,10 @@ final class RecordBatchBuilder implements Closeable {
     }
     if (values != null) {
       names.add("value");
+    }
+    keyed = values != null && settings.format().isRegistered();
+    if (keyed) {
+      names.add("headers");
     }
     if (withOffsets || values != null && settings.format().failsFast()) {
       names.add("offset");
@@ -93,7 +106,7 @@ final class RecordBatchBuilder implements Closeable {
     int rows = columns.rows();
     if (values != null) {
       try {
-        rows = values.decode(null, columns.base(), columns.valueAt(), columns.valueLength(), rows);
+        rows = decodeValues(rows);
       } catch (BadValueException bad) {
         throw bad.of(partition + " at offset " + columns.offset(bad.row()));
       }
@@ -101,6 +114,18 @@ final class RecordBatchBuilder implements Closeable {
     isCut = mostRows < rows;
     batch.setNumRows((int) Math.min(rows, mostRows));
     return true;
+  }
+
+  private int decodeValues(int rows) {
+    if (!keyed) {
+      return values.decode(null, columns.base(), columns.valueAt(), columns.valueLength(), rows);
+    }
+    if (keyAt.length < rows) {
+      keyAt = new int[rows + rows / 2];
+      keyLength = new int[keyAt.length];
+    }
+    columns.findHeaders(SCHEMA_HEADER, keyAt, keyLength);
+    return values.decode(null, columns.base(), columns.valueAt(), columns.valueLength(), rows, keyAt, keyLength);
   }
 
   private boolean decoded(long start, long end) throws WireException {

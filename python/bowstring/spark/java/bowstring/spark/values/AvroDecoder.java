@@ -17,15 +17,17 @@ final class AvroDecoder extends ValueDecoder {
   /** Most items without bytes in one value, because the value's size does not limit them. */
   private static final int EMPTY_ITEMS_MAX = 1 << 20;
 
+  private static final int WRITERS_MAX = 10_000;
+
   /** The plan for values of a writer's schema, or the reason why they cannot be decoded. */
   private record Writer(AvroField plan, String fault) {}
 
   private final AvroField plan;
   private final Schema schema;
   private final AvroSchemas schemas;
-  private final Map<Integer, Writer> writers = new HashMap<>();
+  private final Map<SchemaKey, Writer> writers = new HashMap<>();
   private Writer writer;
-  private int writerId;
+  private SchemaKey writerKey;
   private long begin;
   private long at;
   private long end;
@@ -53,21 +55,24 @@ final class AvroDecoder extends ValueDecoder {
     }
   }
 
-  /** The plan for the schema id in the value. */
+  /** The plan for the schema that the value names. */
   private AvroField written() {
-    if (writer == null || schemaId != writerId) {
-      writer = writers.computeIfAbsent(schemaId, this::look);
-      writerId = schemaId;
+    if (writer == null || schemaKey != writerKey) {
+      if (writers.size() >= WRITERS_MAX) {
+        writers.clear();
+      }
+      writer = writers.computeIfAbsent(schemaKey, this::look);
+      writerKey = schemaKey;
     }
     if (writer.fault != null) {
-      throw bad("schema " + schemaId + ": " + writer.fault);
+      throw bad(schemaKey + ": " + writer.fault);
     }
     return writer.plan;
   }
 
-  private Writer look(int id) {
+  private Writer look(SchemaKey key) {
     try {
-      Schema found = schemas.find(id);
+      Schema found = schemas.find(key);
       return found == null
           ? new Writer(null, "no schema has this id; check option value.schemas")
           : new Writer(AvroResolution.of(found, schema, plan), null);

@@ -6,6 +6,7 @@ import java.io.Serializable;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Map;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -20,10 +21,11 @@ final class AvroSchemas implements Serializable {
   private static final Pattern FILE = Pattern.compile("(\\d+)\\.(avsc|json)");
 
   private final TreeMap<Integer, String> byId = new TreeMap<>();
-  private final String registry;
+  private final RegistryLogin registry;
 
-  private AvroSchemas(String where) {
-    registry = where.startsWith("http://") || where.startsWith("https://") ? where.replaceAll("/+$", "") : null;
+  private AvroSchemas(String where, Map<String, String> options) {
+    boolean isAddress = where.startsWith("http://") || where.startsWith("https://");
+    registry = isAddress ? new RegistryLogin(where, options) : null;
     if (registry == null) {
       readFiles(where);
     }
@@ -32,10 +34,11 @@ final class AvroSchemas implements Serializable {
   /**
    * The schemas of the option {@code value.schemas}, null if it is not set.
    *
+   * @param options how to log in to a registry
    * @throws IllegalArgumentException if the directory does not exist or is empty
    */
-  static AvroSchemas of(String where) {
-    return where == null ? null : new AvroSchemas(where.trim());
+  static AvroSchemas of(String where, Map<String, String> options) {
+    return where == null ? null : new AvroSchemas(where.trim(), options);
   }
 
   private void readFiles(String directory) {
@@ -56,19 +59,19 @@ final class AvroSchemas implements Serializable {
   }
 
   /**
-   * The schema with an id, null if there is none.
+   * The schema of a key, null if there is none.
    *
    * @throws IllegalArgumentException if it is not an Avro schema
    * @throws IllegalStateException if the registry does not answer
    */
-  Schema find(int id) {
+  Schema find(SchemaKey key) {
     try {
       if (registry == null) {
-        String text = byId.get(id);
+        String text = key.guid() != null ? null : byId.get(key.id());
         return text == null ? null : new Schema.Parser().parse(text);
       }
       SchemaRegistry asked = new SchemaRegistry(registry);
-      JsonNode found = asked.byId(id);
+      JsonNode found = key.guid() != null ? asked.byGuid(key.guid()) : asked.byId(key.id());
       return found == null ? null : asked.avro(found);
     } catch (IllegalStateException away) {
       throw away;

@@ -33,6 +33,7 @@ final class ProtobufTypes {
     String typeName = "";
     int oneof = -1;
     boolean optional;
+    boolean packed;
 
     /** Whether a missing value is the type's zero, not null. */
     boolean implicit(boolean proto2) {
@@ -48,7 +49,8 @@ final class ProtobufTypes {
   }
 
   static final String TIMESTAMP = ".google.protobuf.Timestamp";
-  private static final Set<String> WRAPPED = Set.of("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool",
+  static final String DURATION = ".google.protobuf.Duration";
+  private static final List<String> WRAPPED = List.of("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool",
       "String", "Bytes");
 
   final Map<String, Message> messages = new HashMap<>();
@@ -64,6 +66,34 @@ final class ProtobufTypes {
           "option value.schema is not a FileDescriptorSet (protoc --include_imports --descriptor_set_out): " + e, e);
     }
     files.forEach(this::file);
+    addKnown();
+  }
+
+  /** Adds the files that schemas import without bringing them along, as far as their messages become columns. */
+  private void addKnown() {
+    int[] types = {1, 2, 3, 4, 5, 13, 8, 9, 12};
+    for (int i = 0; i < types.length; i++) {
+      known(WRAPPED.get(i) + "Value", one("value", 1, types[i], false));
+    }
+    known("Timestamp", one("seconds", 1, 3, false), one("nanos", 2, 5, false));
+    known("Duration", one("seconds", 1, 3, false), one("nanos", 2, 5, false));
+    known("FieldMask", one("paths", 1, 9, true));
+    known("Empty");
+    known("Any", one("type_url", 1, 9, false), one("value", 2, 12, false));
+  }
+
+  private void known(String name, Field... fields) {
+    String full = ".google.protobuf." + name;
+    messages.putIfAbsent(full, new Message(full, List.of(fields), false, false, new int[] {0}));
+  }
+
+  private static Field one(String name, int number, int type, boolean repeated) {
+    Field field = new Field();
+    field.name = name;
+    field.number = number;
+    field.type = type;
+    field.repeated = repeated;
+    return field;
   }
 
   /** The struct of a message. */
@@ -126,7 +156,7 @@ final class ProtobufTypes {
     String name = scope + "." + parsed.text(1);
     List<Field> fields = new ArrayList<>();
     for (byte[] each : parsed.all(2)) {
-      fields.add(field(new Parsed(each)));
+      fields.add(field(new Parsed(each), proto2));
     }
     boolean isEntry = new Parsed(parsed.bytes(7)).number(7) != 0;
     messages.put(name, new Message(name, fields, isEntry, proto2, indexes));
@@ -139,7 +169,7 @@ final class ProtobufTypes {
     }
   }
 
-  private static Field field(Parsed parsed) {
+  private static Field field(Parsed parsed, boolean proto2) {
     Field field = new Field();
     field.name = parsed.text(1);
     field.number = (int) parsed.number(3);
@@ -147,6 +177,9 @@ final class ProtobufTypes {
     field.type = (int) parsed.number(5);
     field.typeName = parsed.text(6);
     field.optional = parsed.number(17) != 0;
+    Parsed options = new Parsed(parsed.bytes(8));
+    boolean packable = field.repeated && (field.type < 9 || field.type > 12);
+    field.packed = packable && (options.has(2) ? options.number(2) != 0 : !proto2);
     field.oneof = parsed.has(9) && !field.optional ? (int) parsed.number(9) : -1;
     return field;
   }

@@ -2,12 +2,12 @@ package bowstring.spark.values;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.net.URI;
-import java.net.URLDecoder;
 import java.net.URLEncoder;
-import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
@@ -15,43 +15,37 @@ import java.time.Duration;
 import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.avro.Schema;
 
-/**
- * A schema registry with Confluent's REST API. Its address may have a user and a password, for basic authentication.
- */
+/** A schema registry with Confluent's REST API. */
 final class SchemaRegistry {
   private static final Duration PATIENCE = Duration.ofSeconds(10);
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final int REFERENCES_MAX = 200;
+  private static final int REASON_MAX = 500;
+  private static final String DEFINITIONS = "$defs";
 
   /** Answers that never change: schemas by id, and versions. */
   private static final Map<String, JsonNode> ANSWERS = new ConcurrentHashMap<>();
 
+  private final RegistryLogin login;
   private final String address;
-  private final String login;
 
-  /**
-   * @throws IllegalArgumentException if the address is not one of HTTP
-   */
-  SchemaRegistry(String address) {
-    URI given = URI.create(address.trim().replaceAll("/+$", ""));
-    String authority = given.getRawAuthority();
-    if (authority == null || !(address.startsWith("http://") || address.startsWith("https://"))) {
-      throw new IllegalArgumentException("the schema registry's address must be such as http://registry:8081");
-    }
-    int at = authority.lastIndexOf('@');
-    String path = given.getRawPath() == null ? "" : given.getRawPath();
-    this.address = given.getScheme() + "://" + authority.substring(at + 1) + path;
-    this.login = at < 0 ? null : "Basic " + Base64.getEncoder().encodeToString(
-        URLDecoder.decode(authority.substring(0, at).replace("+", "%2B"), StandardCharsets.UTF_8)
-            .getBytes(StandardCharsets.UTF_8));
+  SchemaRegistry(RegistryLogin login) {
+    this.login = login;
+    this.address = login.address;
   }
 
   /** The schema with an id, null if there is none. */
   JsonNode byId(int id) {
     return kept("/schemas/ids/" + Integer.toUnsignedString(id), "schema " + Integer.toUnsignedString(id));
+  }
+
+  /** The schema with a guid, null if there is none. */
+  JsonNode byGuid(UUID guid) {
+    return kept("/schemas/guids/" + guid, "schema " + guid);
   }
 
   /** The newest version of a subject, null if there is none. */
@@ -75,35 +69,74 @@ final class SchemaRegistry {
   }
 
   private JsonNode answer(String path, String what) {
+    JsonNode found = request("GET", path, what, null);
+    if (found != null && !found.path("schema").isTextual()) {
+      throw failure(what, path, new IOException("the response has no schema"));
+    }
+    return found;
+  }
+
+  /**
+   * Registers a schema, or looks it up.
+   *
+   * @param body schema, type and references
+   * @return with its id, and its guid if the registry has guids; null if the subject does not have it
+   */
+  JsonNode agreed(String subject, ObjectNode body, boolean register, boolean normalize) {
+    String path = "/subjects/" + quoted(subject) + (register ? "/versions" : "") + (normalize ? "?normalize=true" : "");
+    String what = "a schema of subject " + subject;
+    JsonNode found = request("POST", path, what, body.toString());
+    if (found != null && !found.path("id").isIntegralNumber()) {
+      throw failure(what, path, new IOException("the response has no id"));
+    }
+    return found;
+  }
+
+  /** The JSON of an answer; null for 404. */
+  private JsonNode request(String method, String path, String what, String body) {
     try {
-      HttpClient client = HttpClient.newBuilder().connectTimeout(PATIENCE).build();
       HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(address + path)).timeout(PATIENCE);
-      if (login != null) {
-        request.header("Authorization", login);
+      if (body != null) {
+        request.header("Content-Type", "application/vnd.schemaregistry.v1+json");
       }
-      HttpResponse<String> response = client.send(request.build(), HttpResponse.BodyHandlers.ofString());
+      request.method(method, body == null ? HttpRequest.BodyPublishers.noBody()
+          : HttpRequest.BodyPublishers.ofString(body));
+      if (login.authorization() != null) {
+        request.header("Authorization", login.authorization());
+      }
+      HttpResponse<String> response =
+          login.client(PATIENCE).send(request.build(), HttpResponse.BodyHandlers.ofString());
       if (response.statusCode() == 404) {
         return null;
       }
       if (response.statusCode() == 401 || response.statusCode() == 403) {
         throw new IOException("HTTP status " + response.statusCode()
-            + ": it refuses the user or password, which its address may have: http://user:password@host");
+            + ": it refuses the user or password: check value.registry.user and value.registry.password");
       }
       if (response.statusCode() != 200) {
-        throw new IOException("HTTP status " + response.statusCode());
+        throw new IOException("HTTP status " + response.statusCode() + reason(response.body()));
       }
-      JsonNode found = JSON.readTree(response.body());
-      if (!found.path("schema").isTextual()) {
-        throw new IOException("the response has no schema");
-      }
-      return found;
+      return JSON.readTree(response.body());
     } catch (IOException failed) {
-      throw new IllegalStateException("The schema registry did not return " + what + " (" + address + path + ": "
-          + failed + "): check option value.schemas or value.registry", failed);
+      throw failure(what, path, failed);
     } catch (InterruptedException killed) {
       Thread.currentThread().interrupt();
       throw new IllegalStateException("Interrupted while asking the schema registry " + address, killed);
     }
+  }
+
+  private static String reason(String body) {
+    try {
+      String message = JSON.readTree(body).path("message").asText();
+      return message.isEmpty() ? "" : ": " + message.substring(0, Math.min(message.length(), REASON_MAX));
+    } catch (IOException noJson) {
+      return "";
+    }
+  }
+
+  private IllegalStateException failure(String what, String path, IOException failed) {
+    return new IllegalStateException("The schema registry did not return " + what + " (" + address + path + ": "
+        + failed + "): check option value.schemas or value.registry", failed);
   }
 
   /** AVRO, JSON or PROTOBUF. */
@@ -152,6 +185,62 @@ final class SchemaRegistry {
       parser.parse(each.path("schema").asText());
     }
     return parser.parse(schema.path("schema").asText());
+  }
+
+  /**
+   * A JSON Schema, with those that it refers to among its definitions.
+   *
+   * @throws IllegalArgumentException if one is not JSON
+   */
+  JsonNode document(JsonNode schema) {
+    JsonNode own = parsed(schema);
+    Map<String, JsonNode> known = new LinkedHashMap<>();
+    references(schema, "").forEach((name, each) -> known.put(name, parsed(each)));
+    if (known.isEmpty() || !own.isObject()) {
+      return own;
+    }
+    ObjectNode whole = (ObjectNode) relinked(own, "#", known);
+    ObjectNode definitions = whole.withObject("/" + DEFINITIONS);
+    known.forEach((name, each) -> definitions.set(name, relinked(each, place(name), known)));
+    return whole;
+  }
+
+  private static JsonNode parsed(JsonNode schema) {
+    try {
+      return JSON.readTree(schema.path("schema").asText());
+    } catch (IOException wrong) {
+      throw new IllegalArgumentException("a schema is not JSON: " + wrong.getMessage(), wrong);
+    }
+  }
+
+  private static String place(String name) {
+    return "#/" + DEFINITIONS + "/" + name.replace("~", "~0").replace("/", "~1");
+  }
+
+  /** A part of a schema, with its references as they are from within another document. */
+  private static JsonNode relinked(JsonNode part, String root, Map<String, JsonNode> known) {
+    if (part.isArray()) {
+      ArrayNode made = JSON.createArrayNode();
+      part.forEach(each -> made.add(relinked(each, root, known)));
+      return made;
+    }
+    if (!part.isObject()) {
+      return part;
+    }
+    ObjectNode made = JSON.createObjectNode();
+    part.properties().forEach(each -> made.set(each.getKey(), relinked(each.getValue(), root, known)));
+    String link = part.path("$ref").isTextual() ? part.path("$ref").asText() : null;
+    if (link != null) {
+      int at = link.indexOf('#');
+      String name = at < 0 ? link : link.substring(0, at);
+      String pointer = at < 0 ? "" : link.substring(at + 1);
+      if (name.isEmpty()) {
+        made.put("$ref", root + pointer);
+      } else if (known.containsKey(name)) {
+        made.put("$ref", place(name) + pointer);
+      }
+    }
+    return made;
   }
 
   /**

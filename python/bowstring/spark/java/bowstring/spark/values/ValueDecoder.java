@@ -16,7 +16,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  * they point into the given memory until the next call.
  */
 public abstract class ValueDecoder {
-  private static final int CONFLUENT_HEADER_BYTES = 5;
+  /** The header of a record that may name the schema of its value. */
+  public static final String SCHEMA_HEADER = SchemaKey.HEADER;
 
   /** The columns of the value. */
   protected StructColumn root;
@@ -27,13 +28,16 @@ public abstract class ValueDecoder {
   /** The memory of the batch being decoded: an array, or null for addresses. */
   protected Object base;
 
-  /** The schema id of a framed value. */
-  protected int schemaId;
+  /** What names the schema of a framed value. */
+  protected SchemaKey schemaKey;
 
   private final ErrorMode mode;
   private final boolean framed;
+  private final boolean guids;
   private final boolean flat;
   private final BytesColumn errors = columns.keep(new BytesColumn(DataTypes.StringType, false));
+  private int lastSize;
+  private int lastWord;
   private int[] selection;
   private int rows;
   private int kept;
@@ -41,6 +45,7 @@ public abstract class ValueDecoder {
   ValueDecoder(ValueFormat format) {
     mode = format.mode();
     framed = format.isFramed();
+    guids = format.isRegistered();
     flat = format.isFlat();
   }
 
@@ -72,6 +77,17 @@ public abstract class ValueDecoder {
    * @throws BadValueException in the mode FAILFAST, for a value that does not decode
    */
   public final int decode(Object memory, long origin, int[] offsets, int[] lengths, int n) {
+    return decode(memory, origin, offsets, lengths, n, null, null);
+  }
+
+  /**
+   * Decodes a batch whose schemas may be named by headers.
+   *
+   * @param keyAt where the header of each record begins that names the schema of its value; null: there are none
+   * @param keyLength its bytes; below 0 for a record without one
+   */
+  public final int decode(Object memory, long origin, int[] offsets, int[] lengths, int n, int[] keyAt,
+      int[] keyLength) {
     base = memory;
     columns.attach(memory, origin);
     root.clear(0);
@@ -87,7 +103,12 @@ public abstract class ValueDecoder {
       if (lengths[row] >= 0) {
         try {
           long at = origin + offsets[row];
-          value(row, at, at + lengths[row]);
+          if (keyLength != null && keyLength[row] >= 0) {
+            key(origin + keyAt[row], origin + keyAt[row] + keyLength[row]);
+            record(row, at, at + lengths[row]);
+          } else {
+            value(row, at, at + lengths[row]);
+          }
         } catch (BadValueException e) {
           good = false;
           bad(row, e);
@@ -102,16 +123,27 @@ public abstract class ValueDecoder {
 
   private void value(int row, long at, long end) {
     if (framed) {
-      if (end - at < CONFLUENT_HEADER_BYTES || Platform.getByte(base, at) != 0) {
-        throw bad("the value lacks Confluent's framing: a zero byte and the schema's id");
-      }
-      schemaId = Integer.reverseBytes(Platform.getInt(base, at + 1)); // big-endian in the frame
-      at = payload(at + CONFLUENT_HEADER_BYTES, end);
+      at = key(at, end);
     }
     record(row, at, end);
   }
 
-  /** The start of the value after the schema's id. */
+  /** Reads what names the schema; returns the place after it. */
+  private long key(long at, long end) {
+    int size = SchemaKey.size(base, at, end);
+    if (size == 0 || size == SchemaKey.GUID_BYTES && !guids) {
+      throw bad("the value lacks Confluent's framing: a zero byte and the schema's id");
+    }
+    if (schemaKey == null || size != lastSize || Platform.getInt(base, at + 1) != lastWord
+        || size == SchemaKey.GUID_BYTES) {
+      schemaKey = SchemaKey.read(base, at, size);
+      lastSize = size;
+      lastWord = Platform.getInt(base, at + 1);
+    }
+    return payload(at + size, end);
+  }
+
+  /** The start of the value after what names its schema. */
   protected long payload(long at, long end) {
     return at;
   }

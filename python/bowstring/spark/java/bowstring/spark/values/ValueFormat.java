@@ -20,7 +20,7 @@ import org.apache.spark.sql.types.StructType;
  *
  * <ul>
  *   <li>{@code value.format}: json, avro, protobuf, or registry: what the newest schema of a subject in a registry is
- *   <li>{@code value.registry}: for registry, its address; may have a user and a password
+ *   <li>{@code value.registry}: for registry, its address; may have a user and a password ({@link RegistryLogin})
  *   <li>{@code value.subject}: for registry; by default that of the only topic, such as orders-value
  *   <li>{@code value.schema}: for json a DDL string, Spark's JSON of a type, or a JSON Schema; for avro the schema's
  *       JSON; for protobuf the file of a FileDescriptorSet ({@code protoc --include_imports -o}); text, or a file's path
@@ -47,6 +47,7 @@ public final class ValueFormat implements Serializable {
   private final ErrorMode mode;
   private final boolean flat;
   private final boolean framed;
+  private final boolean registered;
   private final String zone;
   private final AvroSchemas writers;
   private final StructType schema;
@@ -67,7 +68,8 @@ public final class ValueFormat implements Serializable {
       throw new IllegalArgumentException(
           "option value.schemas is for value.format=avro with value.framing=confluent: other values do not name a schema");
     }
-    this.writers = AvroSchemas.of(writerSchemas);
+    this.writers = AvroSchemas.of(writerSchemas, options);
+    this.registered = registered != null;
     this.definition = registered != null ? registered : kind.equals("protobuf") ? file(text) : inline(text);
     this.schema = switch (kind) {
       case "json" -> JsonTypes.parse(text());
@@ -120,7 +122,7 @@ public final class ValueFormat implements Serializable {
       }
       subject = topic + "-value";
     }
-    SchemaRegistry registry = new SchemaRegistry(address);
+    SchemaRegistry registry = new SchemaRegistry(new RegistryLogin(address, options));
     JsonNode newest = registry.newest(subject);
     if (newest == null) {
       throw new IllegalArgumentException("option value.registry: it has no subject " + subject
@@ -134,11 +136,7 @@ public final class ValueFormat implements Serializable {
         known.put("value.schemas", address);
         return new ValueFormat("avro", known, registry.avro(newest).toString().getBytes(StandardCharsets.UTF_8));
       case "JSON":
-        if (!newest.path("references").isEmpty()) {
-          throw new IllegalArgumentException("the newest schema of " + subject
-              + " refers to others, which this engine does not support: use option engine=python");
-        }
-        return new ValueFormat("json", known, newest.path("schema").asText().getBytes(StandardCharsets.UTF_8));
+        return new ValueFormat("json", known, registry.document(newest).toString().getBytes(StandardCharsets.UTF_8));
       case "PROTOBUF":
         byte[] files = registry.files(newest);
         known.put("value.message", ProtobufTypes.firstMessage(files));
@@ -217,6 +215,11 @@ public final class ValueFormat implements Serializable {
 
   boolean isFramed() {
     return framed;
+  }
+
+  /** Whether the schemas are in a registry, so that a header of a record may name the schema of its value. */
+  public boolean isRegistered() {
+    return registered;
   }
 
   /** The zone of timestamps without one. */

@@ -34,13 +34,14 @@ import javax.net.ssl.TrustManagerFactory;
 import javax.net.ssl.X509ExtendedTrustManager;
 
 /** Keys and certificates from PEM, PKCS12 and JKS, by the names of Kafka's clients and of librdkafka. */
-final class KeyMaterial {
+public final class KeyMaterial {
   private static final Pattern KEY =
       Pattern.compile("-----BEGIN ([A-Z ]*)PRIVATE KEY-----([^-]*)-----END [A-Z ]*PRIVATE KEY-----");
 
   private KeyMaterial() {}
 
-  static SSLContext context(Map<String, String> settings, boolean verify) throws GeneralSecurityException, IOException {
+  /** A context of TLS by the settings of Kafka's clients; without verification it trusts any certificate. */
+  public static SSLContext context(Map<String, String> settings, boolean verify) throws GeneralSecurityException, IOException {
     SSLContext context = SSLContext.getInstance("TLS");
     TrustManager[] trust = verify ? trusted(settings) : new TrustManager[] {new TrustAll()};
     context.init(own(settings), trust, null);

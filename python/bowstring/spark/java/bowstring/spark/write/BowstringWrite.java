@@ -3,6 +3,7 @@ package bowstring.spark.write;
 import bowstring.spark.DriverFailure;
 import bowstring.spark.audit.CountReports;
 import bowstring.spark.audit.WindowCounts;
+import bowstring.spark.values.RegistryWriting;
 import bowstring.spark.wire.ClusterClient;
 import bowstring.spark.write.once.Attempt;
 import bowstring.spark.write.once.Coordination;
@@ -34,27 +35,31 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
   private final SinkOptions options;
   private final RowLayout layout;
 
+  /** How values are encoded; null if they are bytes. */
+  private final RegistryWriting encoding;
+
   /** Of the streaming query, from its checkpoint; or of this batch job. */
   private final String id;
 
-  BowstringWrite(SinkOptions options, RowLayout layout, String id) {
+  BowstringWrite(SinkOptions options, RowLayout layout, RegistryWriting encoding, String id) {
     this.options = options;
     this.layout = layout;
+    this.encoding = encoding;
     this.id = id;
   }
 
-  private record Factory(SinkOptions options, RowLayout layout, String id)
+  private record Factory(SinkOptions options, RowLayout layout, RegistryWriting encoding, String id)
       implements DataWriterFactory, StreamingDataWriterFactory {
     private static final long serialVersionUID = 1L;
 
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId) {
-      return new RowWriter(options, layout, attempt(Attempt.NO_BATCH, partitionId), false);
+      return new RowWriter(options, layout, encoding, attempt(Attempt.NO_BATCH, partitionId), false);
     }
 
     @Override
     public DataWriter<InternalRow> createWriter(int partitionId, long taskId, long epochId) {
-      return new RowWriter(options, layout, attempt(epochId, partitionId), true);
+      return new RowWriter(options, layout, encoding, attempt(epochId, partitionId), true);
     }
 
     private Attempt attempt(long batch, int partition) {
@@ -85,17 +90,20 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
     } catch (IOException failed) {
       throw DriverFailure.of(failed);
     }
+    if (encoding != null && options.topic != null) {
+      encoding.prepare(options.topic);
+    }
     return this;
   }
 
   @Override
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
-    return new Factory(options, layout, id);
+    return new Factory(options, layout, encoding, id);
   }
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
-    return new Factory(options, layout, id);
+    return new Factory(options, layout, encoding, id);
   }
 
   @Override

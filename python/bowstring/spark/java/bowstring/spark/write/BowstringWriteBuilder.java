@@ -1,5 +1,6 @@
 package bowstring.spark.write;
 
+import bowstring.spark.values.RegistryWriting;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsTruncate;
 import org.apache.spark.sql.connector.write.Write;
@@ -27,6 +28,10 @@ public final class BowstringWriteBuilder implements SupportsTruncate, SupportsSt
   @Override
   public Write build() {
     SinkOptions options = SinkOptions.of(info.options());
-    return new BowstringWrite(options, RowLayout.of(info.schema(), options.topic), info.queryId());
+    String format = info.options().getOrDefault("value.format", "");
+    RowLayout layout = RowLayout.of(info.schema(), options.topic, format.trim().equalsIgnoreCase("registry"));
+    RegistryWriting encoding =
+        layout.valueType() == null ? null : RegistryWriting.of(info.options(), layout.valueType());
+    return new BowstringWrite(options, layout, encoding, info.queryId());
   }
 }

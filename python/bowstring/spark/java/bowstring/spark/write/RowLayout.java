@@ -14,17 +14,19 @@ import org.apache.spark.sql.types.StructType;
  * out.
  *
  * @param topic ordinals of the columns; -1 for none
+ * @param valueType of a value that is a struct, to be encoded; null for bytes
  */
-record RowLayout(int topic, int key, boolean keyIsString, int value, boolean valueIsString, int headers, int partition)
-    implements Serializable {
+record RowLayout(int topic, int key, boolean keyIsString, int value, boolean valueIsString, StructType valueType,
+    int headers, int partition) implements Serializable {
   private static final int NONE = -1;
 
   /**
    * Finds the columns.
    *
+   * @param encodes whether the value may be a struct
    * @throws IllegalArgumentException naming the column that is missing or has a type that cannot be written
    */
-  static RowLayout of(StructType schema, String topicOption) {
+  static RowLayout of(StructType schema, String topicOption, boolean encodes) {
     int value = ordinal(schema, "value");
     if (value == NONE) {
       throw new IllegalArgumentException("Required attribute 'value' not found: the columns are "
@@ -50,7 +52,9 @@ record RowLayout(int topic, int key, boolean keyIsString, int value, boolean val
     if (partition != NONE && !(type(schema, partition) instanceof IntegerType)) {
       throw wrongType(schema, partition, "INT");
     }
-    return new RowLayout(topic, key, isString(schema, key), value, isString(schema, value), headers, partition);
+    StructType struct = encodes && type(schema, value) instanceof StructType found ? found : null;
+    return new RowLayout(topic, key, isString(schema, key), value, struct == null && isString(schema, value), struct,
+        headers, partition);
   }
 
   private static int ordinal(StructType schema, String name) {

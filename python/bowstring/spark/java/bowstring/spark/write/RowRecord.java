@@ -1,8 +1,10 @@
 package bowstring.spark.write;
 
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 
@@ -42,6 +44,28 @@ final class RowRecord {
     valueBase = base;
     valueOffset = offset;
     valueLength = length;
+  }
+
+  /** Points the value at encoded bytes. */
+  void value(byte[] bytes, int size) {
+    valueBase = bytes;
+    valueOffset = Platform.BYTE_ARRAY_OFFSET;
+    valueLength = size;
+  }
+
+  void nullValue() {
+    valueLength = NULL;
+  }
+
+  /** Adds a header behind those of the row. */
+  void addHeader(UTF8String key, byte[] value) {
+    int own = headers == null ? 0 : headers.numElements();
+    Object[] all = new Object[own + 1];
+    for (int i = 0; i < own; i++) {
+      all[i] = headers.getStruct(i, 2);
+    }
+    all[own] = new GenericInternalRow(new Object[] {key, value});
+    headers = new GenericArrayData(all);
   }
 
   private void find(InternalRow row, int ordinal, boolean isString) {

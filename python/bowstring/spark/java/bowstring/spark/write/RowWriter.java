@@ -1,5 +1,8 @@
 package bowstring.spark.write;
 
+import bowstring.spark.values.RegistryWriting;
+import bowstring.spark.values.ValueDecoder;
+import bowstring.spark.values.ValueEncoder;
 import bowstring.spark.wire.OpenTransaction;
 import bowstring.spark.wire.TopicPartition;
 import bowstring.spark.write.once.Attempt;
@@ -22,6 +25,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  * rows are dropped: they are in the topic.
  */
 final class RowWriter implements DataWriter<InternalRow> {
+  private static final UTF8String SCHEMA_HEADER = UTF8String.fromString(ValueDecoder.SCHEMA_HEADER);
+
   private final SinkOptions options;
   private final RowLayout layout;
   private final BufferPool pool = new BufferPool();
@@ -33,6 +38,11 @@ final class RowWriter implements DataWriter<InternalRow> {
 
   /** Whether the present row may go to any partition. */
   private boolean anywhere;
+
+  private final RegistryWriting encoding;
+
+  /** Of topics by their names. */
+  private final Map<UTF8String, ValueEncoder> encoders = new HashMap<>();
 
   /** Null without exactly once. */
   private final Attempt attempt;
@@ -49,10 +59,12 @@ final class RowWriter implements DataWriter<InternalRow> {
   /**
    * A writer of one task.
    *
+   * @param encoding how values are encoded; null if they are bytes
    * @param attempt the task; null without exactly once
    * @param lingers whether open batches are also sent when no more rows come for some time
    */
-  RowWriter(SinkOptions options, RowLayout layout, Attempt attempt, boolean lingers) {
+  RowWriter(SinkOptions options, RowLayout layout, RegistryWriting encoding, Attempt attempt, boolean lingers) {
+    this.encoding = encoding;
     this.attempt = attempt;
     this.begins = attempt != null;
     this.options = options;
@@ -115,10 +127,15 @@ final class RowWriter implements DataWriter<InternalRow> {
       topic = topic(row);
     }
     record.key(row, layout.key(), layout.keyIsString());
-    record.value(row, layout.value(), layout.valueIsString());
+    if (encoding == null) {
+      record.value(row, layout.value(), layout.valueIsString());
+    }
     record.headers = layout.headers() < 0 || row.isNullAt(layout.headers()) ? null : row.getArray(layout.headers());
     if (record.headers != null) {
       checkHeaders();
+    }
+    if (encoding != null) {
+      encode(row);
     }
     long bound = RecordBatch.sizeBound(record);
     if (bound + RecordBatch.HEADER_BYTES > options.maxRequestBytes) {
@@ -133,6 +150,19 @@ final class RowWriter implements DataWriter<InternalRow> {
     }
     metrics.bytes += batch.append(record, bound, System.currentTimeMillis());
     metrics.records++;
+  }
+
+  private void encode(InternalRow row) {
+    if (row.isNullAt(layout.value())) {
+      record.nullValue();
+      return;
+    }
+    ValueEncoder encoder = encoders.computeIfAbsent(topic.key, name -> encoding.encoder(name.toString()));
+    encoder.encode(row.getStruct(layout.value(), layout.valueType().length()));
+    record.value(encoder.bytes(), encoder.size());
+    if (encoder.header() != null) {
+      record.addHeader(SCHEMA_HEADER, encoder.header());
+    }
   }
 
   private TopicBatches topic(InternalRow row) throws IOException {

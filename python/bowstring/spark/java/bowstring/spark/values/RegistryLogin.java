@@ -1,0 +1,104 @@
+package bowstring.spark.values;
+
+import bowstring.spark.wire.KeyMaterial;
+import java.io.IOException;
+import java.io.Serializable;
+import java.net.URI;
+import java.net.URLDecoder;
+import java.net.http.HttpClient;
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.time.Duration;
+import java.util.Base64;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * The address of a schema registry and how to log in: the options {@code value.registry} and {@code value.registry.*}.
+ * The address may have a user and a password.
+ */
+final class RegistryLogin implements Serializable {
+  private static final long serialVersionUID = 1L;
+  private static final String PREFIX = "value.registry.";
+
+  /** Without a user and a password. */
+  final String address;
+
+  private final String authorization;
+
+  /** Names of Kafka's settings, and files. */
+  private final TreeMap<String, String> tls = new TreeMap<>();
+
+  private transient HttpClient client;
+
+  /**
+   * A login.
+   *
+   * @param options by their names, in any case
+   * @throws IllegalArgumentException if the address is not one of HTTP
+   */
+  RegistryLogin(String given, Map<String, String> options) {
+    URI uri = URI.create(given.trim().replaceAll("/+$", ""));
+    String authority = uri.getRawAuthority();
+    if (authority == null || !(given.startsWith("http://") || given.startsWith("https://"))) {
+      throw new IllegalArgumentException("the schema registry's address must be such as http://registry:8081");
+    }
+    TreeMap<String, String> more = new TreeMap<>();
+    options.forEach((name, value) -> {
+      if (name.toLowerCase(Locale.ROOT).startsWith(PREFIX)) {
+        more.put(name.toLowerCase(Locale.ROOT).substring(PREFIX.length()), value.trim());
+      }
+    });
+    int at = authority.lastIndexOf('@');
+    String path = uri.getRawPath() == null ? "" : uri.getRawPath();
+    address = uri.getScheme() + "://" + authority.substring(at + 1) + path;
+    authorization = authorization(more, at < 0 ? null
+        : URLDecoder.decode(authority.substring(0, at).replace("+", "%2B"), StandardCharsets.UTF_8));
+    put("ssl.ca.location", more.get("cafile"));
+    put("ssl.certificate.location", more.get("certfile"));
+    put("ssl.key.location", more.get("keyfile"));
+  }
+
+  private void put(String setting, String file) {
+    if (file != null) {
+      tls.put(setting, file);
+    }
+  }
+
+  private static String authorization(Map<String, String> more, String ofAddress) {
+    if (more.get("token") != null) {
+      return "Bearer " + more.get("token");
+    }
+    String user = more.get("user") == null ? ofAddress : more.get("user") + ":" + more.getOrDefault("password", "");
+    return user == null ? null
+        : "Basic " + Base64.getEncoder().encodeToString(user.getBytes(StandardCharsets.UTF_8));
+  }
+
+  /** The header Authorization, null for none. */
+  String authorization() {
+    return authorization;
+  }
+
+  /** A client for requests. */
+  synchronized HttpClient client(Duration patience) throws IOException {
+    if (client == null) {
+      HttpClient.Builder builder = HttpClient.newBuilder().connectTimeout(patience);
+      if (!tls.isEmpty()) {
+        try {
+          builder.sslContext(KeyMaterial.context(tls, true));
+        } catch (GeneralSecurityException unusable) {
+          throw new IOException("its certificates cannot be used: " + unusable.getMessage(), unusable);
+        }
+      }
+      client = builder.build();
+    }
+    return client;
+  }
+
+  /** Without the login. */
+  @Override
+  public String toString() {
+    return address;
+  }
+}
