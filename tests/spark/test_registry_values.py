@@ -209,8 +209,9 @@ def write(frame: DataFrame, servers: str, registry: str, engine: str, topic: str
 def written(servers: str, topic: str) -> list[tuple[bytes | None, list[tuple[str, bytes | None]]]]:
     """Values and headers."""
     with bowstring.Consumer(servers, auto_offset_reset="earliest") as consumer:
-        consumer.assign([(topic, 0)])
-        end = consumer.end_offsets([(topic, 0)])[(topic, 0)]
+        partition = bowstring.TopicPartition(topic, 0)
+        consumer.assign([partition])
+        end = consumer.end_offsets([partition])[partition]
         found: list[bowstring.Record] = []
         while len(found) < end:
             found += consumer.poll(HANG_S)

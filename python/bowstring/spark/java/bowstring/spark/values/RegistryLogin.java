@@ -83,7 +83,9 @@ final class RegistryLogin implements Serializable {
   /** A client for requests. */
   synchronized HttpClient client(Duration patience) throws IOException {
     if (client == null) {
-      HttpClient.Builder builder = HttpClient.newBuilder().connectTimeout(patience);
+      // Without an offer to upgrade to HTTP/2, which some servers take for a request without its body.
+      HttpClient.Builder builder =
+          HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(patience);
       if (!tls.isEmpty()) {
         try {
           builder.sslContext(KeyMaterial.context(tls, true));
