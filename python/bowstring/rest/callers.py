@@ -29,6 +29,9 @@ MISSING_S = 10.0
 MISSING_MAX = 1_000
 CALLS_OF_ONE = 8
 """Calls of one caller at a time; others wait."""
+FETCHES_HELD = 4
+"""A stream of read records holds so many times what it fetches ahead: fetched, arriving, as text, sent."""
+FETCH_BYTES_MIN, FETCH_BYTES_FLOOR = 64 << 10, 256 << 10
 CALLS_OF_ALL = 32
 """The same where nobody logs in."""
 
@@ -239,6 +242,7 @@ class Callers:
         self._known: OrderedDict[str, Caller] = OrderedDict()
         self.streams = 0
         """Open at present."""
+        self._read_held = 0
         self.consumers = 0
         """Consumer instances at present."""
         self.consumer_threads = ThreadPoolExecutor(options.consumers_max, "rest-consumer")
@@ -279,6 +283,25 @@ class Callers:
         self.streams -= 1
         caller.streams -= 1
         caller.used_at = time.monotonic()
+
+    def take_fetch_bytes(self) -> int:
+        """Returns how many bytes a new stream of read records fetches ahead, until `return_fetch_bytes`.
+
+        Up to half of the memory is kept for streams that may still come; each takes a quarter of the rest.
+        """
+        options = self.options
+        least = options.read_memory // (2 * FETCHES_HELD * options.streams_max)
+        least = min(max(FETCH_BYTES_MIN, min(least, FETCH_BYTES_FLOOR)), options.fetch_bytes)
+        kept = FETCHES_HELD * least * max(0, options.streams_max - self.streams)
+        kept = min(kept, options.read_memory // 2)
+        free = max(0, options.read_memory - kept - self._read_held)
+        found = max(least, min(options.fetch_bytes, free // 4 // FETCHES_HELD))
+        self._read_held += FETCHES_HELD * found
+        return found
+
+    def return_fetch_bytes(self, count: int) -> None:
+        """Gives the memory of a stream back."""
+        self._read_held -= FETCHES_HELD * count
 
     def open_consumer(self, caller: Caller) -> None:
         """Counts a consumer instance.

@@ -30,7 +30,9 @@ class RestOptions:
         consumer_wait_s: how long a read waits for records, if neither instance nor request say that.
         consumer_bytes_max: bytes of keys and values in an answer at most.
         buffer_memory: bytes of records that a caller's producer holds at most.
-        fetch_bytes: bytes that a stream of read records fetches ahead.
+        fetch_bytes: bytes that a stream of read records fetches ahead at most.
+        read_memory: bytes that all streams of read records hold together; the more there are, the less each
+            fetches ahead.
         idle_s: clients of a caller that was silent for so long are closed.
         linger_ms: how long the producer waits for more records.
         delivery_s: a record that is not stored by then fails.
@@ -53,6 +55,7 @@ class RestOptions:
     consumer_bytes_max: int = 8 << 20
     buffer_memory: int = 32 << 20
     fetch_bytes: int = 4 << 20
+    read_memory: int = 256 << 20
     idle_s: float = 600.0
     linger_ms: float = 2.0
     delivery_s: float = 30.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from bowstring.clients.errors import ConfigError
 HOST_DEFAULT = "127.0.0.1"
 CLIENT_CERTIFICATES = ("none", "requested", "required")
 _BACKLOG = 1024
+_ORIGIN = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Listening:
         tls_key: PEM file of its key.
         tls_client_authorities: PEM file of the authorities that sign certificates of clients.
         client_certificates: "none", "requested" (clients may have one) or "required".
+        allowed_origins: of pages that may call (CORS), as `https://app.example.org`; `*` for all.
     """
 
     port: int
@@ -33,6 +36,7 @@ class Listening:
     tls_key: str | None = None
     tls_client_authorities: str | None = None
     client_certificates: str = "none"
+    allowed_origins: tuple[str, ...] = ()
 
     @property
     def is_loopback(self) -> bool:
@@ -54,6 +58,12 @@ class Listening:
             raise ConfigError(f"the port is {self.port}; it must be between 0 and 65535")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigError("https needs both --tls-certificate and --tls-key")
+        for each in self.allowed_origins:
+            if each != "*" and _ORIGIN.fullmatch(each) is None:
+                raise ConfigError(
+                    f"--allow-origin is {each!r}; write origins as https://app.example.org, with commas "
+                    "between them, or * for pages of all sites"
+                )
         if self.client_certificates not in CLIENT_CERTIFICATES:
             raise ConfigError(
                 f"--client-certificates is {self.client_certificates!r}; choose one of "
@@ -130,6 +140,12 @@ def add_arguments(parser: ArgumentParser, port_default: int) -> None:
         default="none",
         help="whether clients show a certificate (default none)",
     )
+    parser.add_argument(
+        "--allow-origin",
+        default="",
+        metavar="ORIGIN,…",
+        help="pages that may call (CORS), as https://app.example.org; * for all (default: none)",
+    )
 
 
 def of_arguments(given: Namespace) -> Listening:
@@ -145,6 +161,7 @@ def of_arguments(given: Namespace) -> Listening:
         tls_key=given.tls_key,
         tls_client_authorities=given.tls_client_authorities,
         client_certificates=given.client_certificates,
+        allowed_origins=tuple(filter(None, map(str.strip, given.allow_origin.split(",")))),
     )
     found.check()
     return found

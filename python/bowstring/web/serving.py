@@ -81,15 +81,17 @@ async def serve(sites: Sequence[Site], stop: asyncio.Event) -> None:
         from bowstring.web.server import make_server
     except ImportError as error:
         raise MissingPackageError(error.name or "uvicorn", sites[0].extra) from error
-    servers = [
-        make_server(SiteGuard(site.app, is_local=site.listening.is_loopback), _tls(site.listening), stop)
-        for site in sites
-    ]
+    servers = [make_server(_guarded(site), _tls(site.listening), stop) for site in sites]
     for site in sites:
         print(f"{site.name} on {site.url}", file=sys.stderr, flush=True)
     await asyncio.gather(
         *(server.serve(sockets=[site.socket]) for server, site in zip(servers, sites, strict=True))
     )
+
+
+def _guarded(site: Site) -> SiteGuard:
+    listening = site.listening
+    return SiteGuard(site.app, is_local=listening.is_loopback, allowed_origins=listening.allowed_origins)
 
 
 def _tls(listening: Listening) -> ssl.SSLContext | None:

@@ -1,4 +1,4 @@
-"""Refuses what pages of other sites send through a browser.
+"""Refuses what pages of other sites send through a browser, but for those that are allowed (CORS).
 
 A page may send simple requests to any address that its reader's browser reaches, this machine included; and
 its own name may resolve to this machine (DNS rebinding). Programs are not concerned: only browsers send
@@ -7,7 +7,7 @@ its own name may resolve to this machine (DNS rebinding). Programs are not conce
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +18,12 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
+HEADERS = b"accept, authorization, content-type, last-event-id"
+"""Headers that pages of allowed origins may send."""
+EXPOSED = b"location, retry-after"
+"""Headers of answers that they may read."""
+PREFLIGHT_S = b"600"
 _OWN_SITE = (b"", b"same-origin", b"none")
 
 
@@ -27,15 +33,18 @@ class SiteGuard:
     Args:
         app: the other one.
         is_local: whether it listens on this machine only: then browsers must name this machine.
+        allowed_origins: of pages that may call; `*` for all. They send no cookies or certificates of their
+            own accord: a log-in is in the header `Authorization` that they set.
     """
 
-    def __init__(self, app: Any, *, is_local: bool) -> None:
+    def __init__(self, app: Any, *, is_local: bool, allowed_origins: Iterable[str] = ()) -> None:
         self._app, self._is_local = app, is_local
+        self._allowed = frozenset(each.lower().encode() for each in allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request."""
         if scope["type"] == "http":
-            host = origin = site = b""
+            host = origin = site = wanted = b""
             for name, value in scope["headers"]:
                 if name == b"host":
                     host = value
@@ -43,20 +52,32 @@ class SiteGuard:
                     origin = value
                 elif name == b"sec-fetch-site":
                     site = value
+                elif name == b"access-control-request-method":
+                    wanted = value
             if origin or site:
-                refusal = self._refusal(scope["method"], host, origin, site)
+                is_allowed = bool(origin) and (b"*" in self._allowed or origin.lower() in self._allowed)
+                refusal = self._refusal(
+                    scope["method"], host, b"" if is_allowed else origin, site, is_allowed
+                )
+                if is_allowed:
+                    send = _opened(send, b"*" if b"*" in self._allowed else origin)
                 if refusal is not None:
                     await _answer(refusal, send)
                     return
+                if is_allowed and wanted and scope["method"] == "OPTIONS":
+                    await _answer_preflight(send)
+                    return
         await self._app(scope, receive, send)
 
-    def _refusal(self, method: str, host: bytes, origin: bytes, site: bytes) -> HttpError | None:
+    def _refusal(
+        self, method: str, host: bytes, origin: bytes, site: bytes, is_allowed: bool
+    ) -> HttpError | None:
         if self._is_local and not is_loopback(_host_name(host)):
             return HttpError(
                 421, 421, "this program serves browsers on this machine only; use http://localhost"
             )
         is_foreign = bool(origin) and _authority(origin) != host.lower()
-        if is_foreign or (method not in ("GET", "HEAD") and site not in _OWN_SITE):
+        if is_foreign or (not is_allowed and method not in ("GET", "HEAD") and site not in _OWN_SITE):
             return HttpError(403, 403, "the request comes from a page of another site")
         return None
 
@@ -74,6 +95,31 @@ def _host_name(host: bytes) -> str:
         return urlsplit(f"//{host.decode('latin-1')}").hostname or ""
     except ValueError:
         return ""
+
+
+def _opened(send: Send, origin: bytes) -> Send:
+    """Returns what sends answers that a page of an origin may read."""
+    added = [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", EXPOSED)]
+    if origin != b"*":
+        added.append((b"vary", b"origin"))
+
+    async def sending(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            # Answers of a cache are shared: theirs are left as they are.
+            message = {**message, "headers": [*message.get("headers", ()), *added]}
+        await send(message)
+
+    return sending
+
+
+async def _answer_preflight(send: Send) -> None:
+    headers = [
+        (b"access-control-allow-methods", METHODS),
+        (b"access-control-allow-headers", HEADERS),
+        (b"access-control-max-age", PREFLIGHT_S),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _answer(refusal: HttpError, send: Send) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bowstring.clients.errors import ClosedError
-from bowstring.rest.callers import Callers
+from bowstring.rest.callers import FETCHES_HELD, Callers
 from bowstring.rest.options import RestOptions
 from bowstring.web.http_error import HttpError
 
@@ -110,3 +110,24 @@ def test_consumer_instances_of_one_user_and_of_all(now):
         assert ended == [alice]
 
     run(program, consumers_of_one=1, consumers_max=2)
+
+
+@pytest.mark.parametrize("most", [1, 20, 100, 400])
+def test_streams_of_records_share_their_memory(most):
+    async def main():
+        callers = Callers(RestOptions(streams_max=most, streams_of_one=most))
+        caller = callers.find("", None, None)
+        taken = []
+        for _ in range(most):
+            callers.open_stream(caller)
+            taken.append(callers.take_fetch_bytes())
+        assert taken[0] == callers.options.fetch_bytes and min(taken) >= 64 << 10
+        assert FETCHES_HELD * sum(taken) <= callers.options.read_memory
+        for each in taken:
+            callers.return_fetch_bytes(each)
+            callers.close_stream(caller)
+        callers.open_stream(caller)
+        assert callers.take_fetch_bytes() == callers.options.fetch_bytes
+        await callers.close()
+
+    asyncio.run(main())

@@ -4,12 +4,18 @@ import asyncio
 
 import pytest
 
+from bowstring.clients.errors import ConfigError
+from bowstring.web.listening import Listening
 from bowstring.web.site_guard import SiteGuard
 
 
 def status_of(method, *, is_local=True, **headers):
+    return answer_of(method, is_local=is_local, **headers)["status"]
+
+
+def answer_of(method, *, is_local=True, allowed=(), **headers):
     async def app(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"vary", b"accept")]})
 
     sent = []
 
@@ -18,8 +24,8 @@ def status_of(method, *, is_local=True, **headers):
 
     pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "headers": pairs}
-    asyncio.run(SiteGuard(app, is_local=is_local)(scope, None, send))
-    return sent[0]["status"]
+    asyncio.run(SiteGuard(app, is_local=is_local, allowed_origins=allowed)(scope, None, send))
+    return sent[0]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
@@ -50,3 +56,48 @@ def test_a_name_that_resolves_to_this_machine_is_refused():
     assert status_of("GET", host="evil.example:1", sec_fetch_site="same-origin") == 421
     assert status_of("GET", host="//[", sec_fetch_site="none") == 421
     assert status_of("POST", is_local=False, **rebound) == 200
+
+
+APP = "https://app.example.org"
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_pages_of_an_allowed_origin_may_call(method):
+    asked = {"host": "localhost:1", "origin": APP, "sec_fetch_site": "cross-site"}
+    found = answer_of(method, allowed=[APP], **asked)
+    headers = [each for each in found["headers"] if each[0].startswith(b"access-control")]
+    assert found["status"] == 200
+    assert (b"access-control-allow-origin", APP.encode()) in headers
+    assert (b"vary", b"origin") in found["headers"] and (b"vary", b"accept") in found["headers"]
+    assert not any(name == b"access-control-allow-credentials" for name, _ in headers)
+    assert answer_of(method, allowed=["https://other.example"], **asked)["status"] == 403
+
+
+def test_a_preflight_is_answered_for_allowed_origins_only():
+    asked = {"host": "localhost:1", "origin": APP, "access_control_request_method": "PUT"}
+    found = answer_of("OPTIONS", allowed=[APP], **asked)
+    headers = dict(found["headers"])
+    assert found["status"] == 204 and b"PUT" in headers[b"access-control-allow-methods"]
+    assert b"authorization" in headers[b"access-control-allow-headers"]
+    assert answer_of("OPTIONS", **asked)["status"] == 403
+
+
+def test_all_origins_may_be_allowed_but_not_a_rebound_name():
+    found = answer_of("GET", allowed=["*"], host="localhost:1", origin="null")
+    assert dict(found["headers"])[b"access-control-allow-origin"] == b"*"
+    rebound = {"host": "evil.example:1", "origin": "http://evil.example:1"}
+    assert answer_of("GET", allowed=["*"], **rebound)["status"] == 421
+
+
+def test_pages_of_this_site_need_no_headers():
+    found = answer_of("GET", allowed=[APP], host="localhost:1", origin="http://localhost:1")
+    assert found["headers"] == [(b"vary", b"accept")]
+
+
+@pytest.mark.parametrize(
+    "origin", ["app.example.org", "https://a/b", "https://a,b", "null", "ftp://a", "https://*.a"]
+)
+def test_wrong_origins_are_refused(origin):
+    with pytest.raises(ConfigError, match="--allow-origin"):
+        Listening(0, allowed_origins=(origin,)).check()
+    Listening(0, allowed_origins=(APP, "http://localhost:3000", "https://[::1]:1", "*")).check()

@@ -34,6 +34,7 @@ class RecordReading:
         settings: of Consumer; they act as the caller.
         options: of the proxy.
         query: what is asked for.
+        fetch_bytes: how many bytes are fetched ahead.
         decoded: decodes keys and values for lines; None: nothing does.
 
     Raises:
@@ -46,15 +47,17 @@ class RecordReading:
         settings: Mapping[str, Any],
         options: RestOptions,
         query: RecordQuery,
+        fetch_bytes: int,
         decoded: DecodedRecords | None = None,
     ):
         self._query, self._decoded = query, decoded
+        self._piece_bytes = max(1, fetch_bytes // 4)
         given = {
             **settings,
             "isolation_level": "read_committed" if query.read_committed else "read_uncommitted",
-            "prefetch_max_bytes": options.fetch_bytes,
-            "fetch_max_bytes": options.fetch_bytes,
-            "max_partition_fetch_bytes": max(1 << 20, options.fetch_bytes // 4),
+            "prefetch_max_bytes": fetch_bytes,
+            "fetch_max_bytes": fetch_bytes,
+            "max_partition_fetch_bytes": max(64 << 10, fetch_bytes // 4),
             "default_timeout_ms": int(options.timeout_s * 1000),
             "idle_timeout_ms": int(options.timeout_s * 2000),
         }
@@ -106,7 +109,7 @@ class RecordReading:
 
     def _batches(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         left = self._query.limit
-        for found in self._consumer.batches(PIECE_ROWS, columns=columns):
+        for found in self._consumer.batches(PIECE_ROWS, columns=columns, max_bytes=self._piece_bytes):
             batch = found if left is None else found.slice(0, left)
             yield batch
             left = None if left is None else left - batch.num_rows
@@ -141,7 +144,9 @@ class RecordReading:
         yield b"retry: 3000\n\n"
         left = self._query.limit
         while left is None or left > 0:
-            batch = self._consumer.poll_arrow(POLL_S, max_records=PIECE_ROWS, columns=COLUMNS)
+            batch = self._consumer.poll_arrow(
+                POLL_S, max_records=PIECE_ROWS, max_bytes=self._piece_bytes, columns=COLUMNS
+            )
             if left is not None:
                 batch = batch.slice(0, left)
                 left -= batch.num_rows

@@ -48,6 +48,7 @@ class RecordStream:
         self._call, self._query = call, query
         self._pieces: Iterator[bytes] | None = None
         self._first = b""
+        self._fetch_bytes = 0
 
     async def open(self) -> None:
         """Opens the topic and reads the first piece, so that an error has its own status.
@@ -58,17 +59,22 @@ class RecordStream:
         """
         callers, caller = self._call.callers, self._call.caller
         callers.open_stream(caller)
+        self._fetch_bytes = callers.take_fetch_bytes()
         try:
             self._first = await asyncio.shield(caller.thread(self._open))
         except BaseException:
-            callers.close_stream(caller)
+            self._closed()
             raise
+
+    def _closed(self) -> None:
+        self._call.callers.return_fetch_bytes(self._fetch_bytes)
+        self._call.callers.close_stream(self._call.caller)
 
     def _open(self) -> bytes:
         settings, decoded = dict(self._call.caller.settings), None
         if self._query.decoded:
             decoded = self._decoding(settings)
-        reading = RecordReading(settings, self._call.options, self._query, decoded)
+        reading = RecordReading(settings, self._call.options, self._query, self._fetch_bytes, decoded)
         self._pieces = reading.pieces()
         try:
             return next(self._pieces, _END)
@@ -157,7 +163,7 @@ class RecordStream:
                 reading.cancelled() or reading.exception()  # seen
             await self._call.caller.thread(self._end)
         finally:
-            self._call.callers.close_stream(self._call.caller)
+            self._closed()
 
     def _end(self) -> None:
         close = getattr(self._pieces, "close", None)
