@@ -6,6 +6,7 @@ Both bring the files of the clients, so an environment may have one of them only
 from __future__ import annotations
 
 import os
+import sys
 from typing import Final
 
 _FOLDER: Final = os.path.dirname(__file__)
@@ -25,6 +26,25 @@ def refuse_two_distributions() -> None:
             f"bowstring and bowstring-client are both in {os.path.dirname(_FOLDER)}, and share files: "
             "pip uninstall --yes bowstring bowstring-client, then install one of them"
         )
+
+
+_MISSING: Final = frozenset(
+    f"bowstring.{name}" for name in ("broker", "cli", "cluster", "pytest_plugin", "serve", "spark")
+)
+"""What people import from `bowstring` by its module."""
+
+
+class _MissingParts:
+    """Says what to install where one of these is imported."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        """Refuses such a module; no finder before this one has it."""
+        if fullname in _MISSING:
+            raise ModuleNotFoundError(not_in_client(fullname), name=fullname)
+
+
+if IS_CLIENT_ONLY and not _HAS_BROKER:
+    sys.meta_path.append(_MissingParts())
 
 
 def install_command(extra: str) -> str:
