@@ -90,6 +90,8 @@ def read_target(raw_path: bytes, query: bytes, resolve: Callable[[str], str]) ->
         HttpError: 400, they cannot be read.
     """
     parts = [_decoded(each) for each in raw_path.split(b"/") if each]
+    if not query:
+        return _target(parts, [], resolve)
     try:
         parameters = parse_qsl(
             query.decode("ascii"),
@@ -102,6 +104,12 @@ def read_target(raw_path: bytes, query: bytes, resolve: Callable[[str], str]) ->
         raise HttpError(
             400, 400, f"the query cannot be read: percent-encoded UTF-8, at most {PARAMETERS_MAX} parameters"
         ) from error
+    return _target(parts, parameters, resolve)
+
+
+def _target(
+    parts: list[str], parameters: list[tuple[str, str]], resolve: Callable[[str], str]
+) -> RequestTarget:
     target = RequestTarget(parts, parameters)
     if parts[:1] == ["contexts"] and len(parts) > 1:
         _leave_context(target)

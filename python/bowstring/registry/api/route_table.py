@@ -21,6 +21,8 @@ class RouteTable:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._tree: dict[str, Any] = {}
+        # Of each path: where the parts are that it names.
+        self._names: dict[str, list[tuple[int, str]]] = {}
         for route in routes:
             node = self._tree
             for part in filter(None, route.path.split("/")):
@@ -28,6 +30,10 @@ class RouteTable:
             methods = node.setdefault(_METHODS, {})
             assert route.method not in methods, f"two routes are {route.method} {route.path}"
             methods[route.method] = route
+            parts = [part for part in route.path.split("/") if part]
+            self._names[route.path] = [
+                (place, part[1:-1]) for place, part in enumerate(parts) if part.startswith("{")
+            ]
 
     def find(self, method: str, parts: list[str]) -> tuple[Route, dict[str, str]]:
         """Returns the route of a request, and the parts that it names.
@@ -46,12 +52,7 @@ class RouteTable:
         if route is None:
             allowed = allowed_methods(methods)
             raise HttpError(405, 405, f"{method} is not allowed here; {allowed} are", (_allow(allowed),))
-        names = {
-            pattern[1:-1]: part
-            for pattern, part in zip(filter(None, route.path.split("/")), parts, strict=True)
-            if pattern.startswith("{")
-        }
-        return route, names
+        return route, {name: parts[place] for place, name in self._names[route.path]}
 
     def options(self, parts: list[str]) -> tuple[bytes, bytes]:
         """Returns the header `Allow` of a path.
