@@ -198,7 +198,7 @@ PRIVATE = {
         "_STILL_FENCED_S": "shorter pauses between lines of the log",
     },
     "unit/broker/test_order_of_requests.py": {
-        "_answer_at_once": "sees each request begin, whatever answers it",
+        "_answer_kept": "sees each request begin, whatever answers it",
         "_count": "the same",
     },
     "unit/controller/test_service.py": {

@@ -54,7 +54,7 @@ class Noted:
 
     def __init__(self, monkeypatch):
         self.events = []
-        takes, counts = Dispatcher._answer_at_once, Dispatcher._count
+        takes, counts = Dispatcher._answer_kept, Dispatcher._count
 
         def note_take(dispatcher, message):
             self.events.append((message.connection_id, message.slot, message.api_key, "takes"))
@@ -64,7 +64,7 @@ class Noted:
             self.events.append((message.connection_id, message.slot, message.api_key, "answers"))
             counts(dispatcher, message, failed=failed)
 
-        monkeypatch.setattr(Dispatcher, "_answer_at_once", note_take)
+        monkeypatch.setattr(Dispatcher, "_answer_kept", note_take)
         monkeypatch.setattr(Dispatcher, "_count", note_answer)
 
     def taken(self):
