@@ -19,12 +19,14 @@ STORED = {"piece_kib": catalogue.PIECE_KIB}
 
 
 def limit_of(test: Test) -> Limit | None:
-    """Returns the loop of a test; None where none does the like: replicas, latency, reading from the disk.
+    """Returns the loop of a test; None where none does the like: latency, reading from the disk, replicas in
+    commit mode or with readers.
 
     In the test of stored data a loop runs beside each point (`point_figures`).
     """
     if test.replication > 1:
-        return None
+        is_plain = test.kind in PRODUCING and not test.topic_configs
+        return catalogue.replicate(_figures, test.replication)[0] if is_plain else None
     if test.kind in PRODUCING:
         return (catalogue.commit if test.topic_configs else catalogue.produce_in_pieces)(_figures)[0]
     if test.kind == "consume":

@@ -135,6 +135,13 @@ def produce_and_fetch(figures: Figures, consumers: int = 1) -> tuple[Limit, ...]
     return (Limit(name, (("produce", {"piece_kib": PIECE_KIB}), *fetches), figures),)
 
 
+def replicate(figures: Figures, replication: int) -> tuple[Limit, ...]:
+    """Returns the limit of producing to replicas: each appends, and followers fetch what they append."""
+    loops = (("produce", {"piece_kib": PIECE_KIB}),) * replication
+    loops += (("fetch", {"piece_kib": FETCH_KIB}),) * (replication - 1)
+    return (Limit(f"{replication} produce loops and {replication - 1} fetch loops", loops, figures),)
+
+
 def commit(figures: Figures) -> tuple[Limit, ...]:
     """Returns the limits of producing to the medium: the write-ahead log alone, and with partition files."""
     load = {"request_kib": REQUEST_KIB, "in_flight": IN_FLIGHT}

@@ -119,7 +119,8 @@ def test_tests_have_the_loop_that_does_their_work():
     assert {name for name, loop in names.items() if loop == "produce loop, 256 KiB pieces"} == producing
     assert names["commit"] == "commit loop" and names["consumers-3"] == "fetch loop, 1 MiB pieces"
     assert names["mixed"] == "produce loop and 3 fetch loops"
-    assert not names.keys() & {"producer-async", "stored", "latency", "cold"}
+    assert names["producers-3-async"] == "3 produce loops and 2 fetch loops"
+    assert not names.keys() & {"both-replicated", "stored", "latency", "cold"}
 
 
 def test_what_was_written_is_read_again_and_put_together(tmp_path):
