@@ -76,6 +76,30 @@ def streams_app() -> list[str]:
     return [*java_command(), "-cp", classes, "Counts"]
 
 
+def connect_plugins() -> Path:
+    """Returns the folder of plugins with the connector in tests/conformance/connect."""
+    classes, _, _ = _compiled("connect", kafka_classpath()).partition(":")
+    services = Path(classes) / "META-INF" / "services"
+    services.mkdir(parents=True, exist_ok=True)
+    (services / "org.apache.kafka.connect.source.SourceConnector").write_text("CountingSource\n")
+    plugin = PEERS / "conformance" / "connect-plugins" / "counting"
+    plugin.parent.mkdir(exist_ok=True)
+    if not plugin.is_symlink():
+        plugin.symlink_to(classes)
+    return plugin.parent
+
+
+def connect_worker(properties: Path) -> list[str]:
+    """Returns the command of a worker of Kafka Connect, a JVM of its own."""
+    return [
+        *java_command(),
+        "-cp",
+        kafka_classpath(),
+        "org.apache.kafka.connect.cli.ConnectDistributed",
+        str(properties),
+    ]
+
+
 def _compiled(folder: str, libraries: str) -> str:
     """Compiles the Java sources of a folder beside the conformance tests; returns the class path."""
     javac = tool("javac", "a JDK (Debian: default-jdk-headless)")

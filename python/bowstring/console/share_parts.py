@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 3.0
 COST_MAX = 0.02
+WATCHES_MAX = 20
 BATCHES_MAX = 200
 """Rows of a page."""
 RIGHT = f"READ on the topic {STATE_TOPIC}"
@@ -74,7 +75,7 @@ async def share_parts(
     Raises:
         ClientError: the cluster does not answer.
     """
-    watch: ShareWatch = access.shared(("share watch", group), lambda: ShareWatch(access.settings, group))
+    watch = _watch(access, group)
     partitions = [each.partition for each in lags]
 
     def look(admin: Admin) -> ShareLook:
@@ -84,6 +85,17 @@ async def share_parts(
     if found.value is None:
         return Part(None, found.missing)
     return Part(_parts(found.value, {each.partition: each.log_end_offset for each in lags}), "")
+
+
+def _watch(access: ClusterAccess, group: str) -> ShareWatch:
+    """Returns the watch of a group; of the groups that were looked at, the last WATCHES_MAX are kept."""
+    watches: OrderedDict[str, ShareWatch] = access.shared("share watches", OrderedDict)
+    if group not in watches:
+        watches[group] = ShareWatch(access.settings, group)
+    watches.move_to_end(group)
+    while len(watches) > WATCHES_MAX:
+        watches.popitem(last=False)
+    return watches[group]
 
 
 def _parts(look: ShareLook, ends: Mapping[TopicPartition, int]) -> ShareParts:
