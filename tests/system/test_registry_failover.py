@@ -15,8 +15,8 @@ from tests.support.registry_process import RegistryProcess
 from tests.support.waiting import wait_until
 
 URLS = [f"http://127.0.0.1:{port}" for port in (18081, 18082, 18083)]
-WORKERS = 6
-ACKED_BETWEEN = 60
+WORKERS = 24
+ACKED_BETWEEN = 150
 TOPIC = "_schemas"
 ANSWER_S = 15.0
 

@@ -28,7 +28,8 @@ INLINE_CHARS_MAX = 64 << 10
 """Text that one step of the loop may parse and compare for a request: about 10 ms."""
 REQUEST_S = 30.0
 """How long the work of a read may take. A write has the timeout of writes."""
-WAITING_MAX = 100
+WAITING_MAX = 20
+"""Requests with large schemas: more would wait too long, and their texts take memory."""
 
 
 class Deferred(Exception):

@@ -39,11 +39,12 @@ def find_schema(
             return record
     latest = image.latest(wanted.subject)
     candidates = [latest] if latest_only else image.versions(wanted.subject)[::-1]
-    prepare_meanings(image, candidates)
-    for record in candidates:
-        if record is not None and (deleted or not record.deleted) and means(image, wanted, parsed, record):
-            return record
-    return None
+    return first_meant(
+        image,
+        wanted,
+        parsed,
+        [record for record in candidates if record is not None and (deleted or not record.deleted)],
+    )
 
 
 def schema_id_of(image: RegistryImage, request: SchemaRequest) -> int | None:
@@ -64,7 +65,24 @@ def same_schema(image: RegistryImage, request: SchemaRequest) -> SchemaRecord | 
     return next((record for record in reversed(found) if record.subject == request.subject), None)
 
 
-def means(image: RegistryImage, request: SchemaRequest, parsed: ParsedSchema, record: SchemaRecord) -> bool:
+def first_meant(
+    image: RegistryImage, request: SchemaRequest, parsed: ParsedSchema, records: Sequence[SchemaRecord]
+) -> SchemaRecord | None:
+    """The first of some versions that has the schema of a parsed request. Raises Deferred."""
+    if not records:
+        return None
+    _prepare_meanings(image, records)
+    wanted, canonical = _wanted(request, parsed), parsed.canonical
+    for record in records:
+        # A subject may have thousands of versions, and nearly all of them mean something else.
+        if record.meaning is not None and record.meaning != wanted and record.text != canonical:
+            continue
+        if _means(image, request, parsed, record):
+            return record
+    return None
+
+
+def _means(image: RegistryImage, request: SchemaRequest, parsed: ParsedSchema, record: SchemaRecord) -> bool:
     """Whether a version has the schema of a parsed request.
 
     References may be written out in the request, and metadata may have or lack the version's number.
@@ -79,10 +97,10 @@ def means(image: RegistryImage, request: SchemaRequest, parsed: ParsedSchema, re
     return parsed.canonical == record.text or _wanted(request, parsed) == _meaning(image, record)
 
 
-def prepare_meanings(image: RegistryImage, records: Sequence[SchemaRecord | None]) -> None:
+def _prepare_meanings(image: RegistryImage, records: Sequence[SchemaRecord]) -> None:
     """Has the meanings of versions computed beside the loop if all of them take long. Raises Deferred."""
     allowance = image.parsed.allowance
-    left = [record for record in records if record is not None and record.meaning is None]
+    left = [record for record in records if record.meaning is None]
     if allowance is None or not left:
         return
     for record in left:

@@ -11,13 +11,7 @@ from bowstring.registry.operations.compatibility import incompatibilities
 from bowstring.registry.operations.configs import FILLING, config_in_scope
 from bowstring.registry.operations.entities import registered_entity
 from bowstring.registry.operations.filling import fill_in
-from bowstring.registry.operations.matching import (
-    find_schema,
-    means,
-    prepare_meanings,
-    same_schema,
-    schema_id_of,
-)
+from bowstring.registry.operations.matching import find_schema, first_meant, same_schema, schema_id_of
 from bowstring.registry.operations.modes import is_importing, mode_in_scope, require_registrable
 from bowstring.registry.operations.parsing import formatted, parse_request, text_in
 from bowstring.registry.operations.schema_request import SchemaRequest, schema_request
@@ -152,15 +146,8 @@ def _existing(
     same = same_schema(image, request)
     if same is not None and same.id == schema_id and not same.deleted:
         return same
-    prepare_meanings(image, newest_first)
-    return next(
-        (
-            record
-            for record in newest_first
-            if schema_id in (-1, record.id) and means(image, request, parsed, record)
-        ),
-        None,
-    )
+    candidates = [record for record in newest_first if schema_id in (-1, record.id)]
+    return first_meant(image, request, parsed, candidates)
 
 
 def _new_record(image: RegistryImage, request: SchemaRequest, schema_id: int, version: int) -> SchemaRecord:
