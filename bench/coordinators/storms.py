@@ -314,7 +314,7 @@ def rejoins(order: Order) -> dict[str, float]:
         wire = loop.connect()
         for group in _groups(order):
             find_coordinator(loop, wire, group)
-            conversations.append(Rejoins(group, order.topic, _joined(loop, wire, group, order.topic)))
+            conversations.append(Rejoins(group, order.topic, joined(loop, wire, group, order.topic)[0]))
     return _storm(order, conversations)
 
 
@@ -330,19 +330,32 @@ def _groups(order: Order) -> list[str]:
     return [f"{order.topic}-storm-{number}" for number in range(order.count("connections"))]
 
 
-def _joined(loop: Loop, wire: Any, group: str, topic: str) -> str:
-    """Joins an empty group; returns the member's id."""
+def joined(loop: Loop, wire: Any, group: str, topic: str) -> tuple[str, int]:
+    """Joins an empty group; returns the member's id and the generation."""
     member_id = ""
     deadline = time.monotonic() + JOIN_SECONDS
     while time.monotonic() < deadline:
         answer: Any = loop.asked(wire, Rejoins(group, topic, member_id).request, JOIN_VERSION)
         if answer.error_code == Errors.NONE.code:
-            return member_id
+            return member_id, answer.generation_id
         if answer.error_code == Errors.MEMBER_ID_REQUIRED.code:
             member_id = answer.member_id
         else:
             loop.run_for(RETRY_S)
     raise TimeoutError(f"{group} could not be joined within {JOIN_SECONDS:.0f} s")
+
+
+def synced(loop: Loop, wire: Any, group: str, member_id: str, generation: int) -> None:
+    """Ends the rebalance of a member that is alone in its group, and assigns nothing."""
+    request = SyncGroupRequest(
+        group_id=group,
+        generation_id=generation,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[SyncGroupRequestAssignment(member_id=member_id, assignment=b"")],
+    )
+    refuse_errors(loop.asked(wire, request, SYNC_VERSION))
 
 
 def _until_accepted(loop: Loop, wire: Any, request: Request, version: int) -> None:

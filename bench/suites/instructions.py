@@ -57,6 +57,16 @@ COUNTED = {
     "group_offset_commit": ("groups.Stable.time_commit_offsets", 50),
     "consumer_group_heartbeat": ("groups.ConsumerGroup.time_heartbeat", 300),
     "consumer_group_assign": ("groups.ConsumerGroup.time_assign", 1),
+    "control_offset_commit": ("control.Requests.time_request[offset_commit]", 100),
+    "control_offset_fetch": ("control.Requests.time_request[offset_fetch]", 100),
+    "control_heartbeat": ("control.Requests.time_request[heartbeat]", 300),
+    "control_consumer_group_heartbeat": (
+        "control.Requests.time_request[consumer_group_heartbeat]",
+        300,
+    ),
+    "control_find_coordinator": ("control.Requests.time_request[find_coordinator]", 100),
+    "control_metadata": ("control.Requests.time_request[metadata]", 100),
+    "control_list_offsets": ("control.Requests.time_request[list_offsets]", 100),
     "recovery_scan": ("recovery.Scan.time_scan[16384]", 1),
 }
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from bowstring.engine.metadata.image import Metadata
     from bowstring.engine.requests.request import Received
+    from bowstring.engine.storage.log_manager import LogManager
 
 _ANSWER_MAX_BYTES: Final = 256 << 10
 _ALL_MAX_BYTES: Final = 4 << 20
 # Of the correlation id, with which every answer begins.
 _ID_BYTES: Final = 4
 
-Stamp = tuple[object, int, int]
-"""The image, the records it has, and the changes of what this broker coordinates."""
+Stamp = tuple[object, int, int, bool]
+"""The image, the records it has, changes of what this broker coordinates; whether all its logs are online."""
 
 _Key = tuple[int, int, int, bytes]
 
@@ -27,9 +28,9 @@ class Coordinating(Protocol):
         """Goes up when the broker begins or ends to coordinate something."""
 
 
-def stamp(*, metadata: "Metadata", coordinators: Coordinating) -> Stamp:
+def stamp(*, metadata: "Metadata", coordinators: Coordinating, logs: "LogManager") -> Stamp:
     """Returns the state on which kept answers depend. Two states are equal only if answers are."""
-    return metadata.image, metadata.end_offset, coordinators.changes
+    return metadata.image, metadata.end_offset, coordinators.changes, logs.all_online
 
 
 class KeptAnswers:

@@ -18,7 +18,7 @@ def message(body=b"body", key=3, version=13, listener=0, correlation_id=7):
 
 ANSWER = b"\0\0\0\7answer"
 IMAGE = object()
-NOW = (IMAGE, 10, 2)
+NOW = (IMAGE, 10, 2, True)
 
 
 def test_only_an_equal_request_in_the_same_state_gets_it():
@@ -28,16 +28,16 @@ def test_only_an_equal_request_in_the_same_state_gets_it():
     assert kept.find(message(correlation_id=-2), NOW) == b"\xff\xff\xff\xfeanswer"
     for other in (message(b"bodY"), message(key=10), message(version=12), message(listener=1)):
         assert kept.find(other, NOW) is None
-    for later in ((object(), 10, 2), (IMAGE, 11, 2), (IMAGE, 10, 3)):
+    for later in ((object(), *NOW[1:]), (IMAGE, 11, 2, True), (IMAGE, 10, 3, True), (IMAGE, 10, 2, False)):
         assert kept.find(message(), later) is None
 
 
 def test_an_answer_of_a_state_that_has_passed_is_not_kept():
     kept = KeptAnswers()
-    kept.keep(message(), b"body", ANSWER, (IMAGE, 9, 2), NOW)
+    kept.keep(message(), b"body", ANSWER, (IMAGE, 9, 2, True), NOW)
     assert len(kept) == 0
     kept.keep(message(), b"body", ANSWER, NOW, NOW)
-    kept.keep(message(b"new"), b"new", ANSWER, (IMAGE, 11, 2), (IMAGE, 11, 2))
+    kept.keep(message(b"new"), b"new", ANSWER, (IMAGE, 11, 2, True), (IMAGE, 11, 2, True))
     assert len(kept) == 1, "those of the former state are gone"
     assert kept.find(message(), NOW) is None
 
