@@ -17,7 +17,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 # Of python/bowstring. tests/unit/project/test_distributions.py holds that they import nothing else.
-PACKAGES = ("aio", "clients", "kernels", "protocol", "security", "tracing", "values")
+PACKAGES = ("aio", "clients", "kernels", "protocol", "schemas", "security", "tracing", "values")
 MODULES = ("__init__", "__main__", "distribution", "exactly_once", "tables", "version")
 NATIVE_PACKAGES = ("arrow", "base", "client", "protocol", "record", "tls", "values")
 SUFFIXES = (".h", ".pxd", ".py", ".pyi", ".pyx")

@@ -139,7 +139,7 @@ OUTER_PACKAGES = {
     "audit": {"clients", "clients.consumer", "spark"},
     "kernels": {"clients", "distribution"},
     "search": {"clients.registry", "clients", "clients.consumer"},
-    "schemas": {"clients", "protocol"},
+    "schemas": {"clients", "distribution", "protocol"},
     "registry.store": {
         *("clients", "clients.admin", "clients.config", "clients.consumer", "clients.group", "clients.net"),
         *("clients.producer", "protocol", "version", "_native.client", "_native.record"),

@@ -1,5 +1,5 @@
 """Parses, compares and formats schemas of records: Avro, JSON Schema and Protobuf, without I/O.
 
 Imported by: clients.registry, registry, registry.operations, registry.program, rest.records.
-May import: clients, protocol.
+May import: clients, distribution, protocol.
 """

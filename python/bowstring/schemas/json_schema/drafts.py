@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from bowstring.distribution import install_command
 from bowstring.schemas.errors import InvalidSchemaError
 
 
@@ -58,7 +59,7 @@ def meta_schema(uri: str) -> Any | None:
         from jsonschema_specifications import REGISTRY
     except ImportError:
         raise InvalidSchemaError(
-            f"a $ref to {uri} needs the package jsonschema-specifications: pip install 'bowstring[registry]'"
+            f"a $ref to {uri} needs the package jsonschema-specifications: {install_command('registry')}"
         ) from None
     known = {_plain(each): each for each in REGISTRY}
     return REGISTRY.contents(known[name]) if name in known else None
