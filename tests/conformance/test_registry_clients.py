@@ -56,6 +56,16 @@ def test_franz_go(drivers: Callable[[str], Driver], url: str, kind: str) -> None
     assert errors is None and rows.to_pylist() == [value]
 
 
+def test_srclient(drivers: Callable[[str], Driver], url: str) -> None:
+    driver = drivers("franz-go")  # which has both clients
+    given = {"url": url, "subject": "srclient", "schema": AVRO}
+    found = call(driver, "srclient", **given, payload=base64.b64encode(b'{"id": 7}').decode())
+    form = bowstring.Registry(url, schema=AVRO, subject="first")
+    assert base64.b64decode(found["data"]) == form.encode_value({"id": 7})
+    assert found["id"] == found["found"] and found["fits"] is False and found["level"] == "FULL"
+    assert "40403" in found["missing"] and "srclient" not in found["subjects"]
+
+
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])
 def test_kafkajs(drivers: Callable[[str], Driver], url: str, kind: str) -> None:
     driver = drivers("kafkajs")

@@ -38,7 +38,7 @@ func franz() {
 		"topic_configs": franzTopicConfigs, "alter_topic_configs": franzAlterTopicConfigs,
 		"delete_records": franzDeleteRecords, "list_groups": franzListGroups,
 		"describe_group": franzDescribeGroup, "delete_group": franzDeleteGroup, "committed": franzCommitted,
-		"frame": franzFrame, "unframe": franzUnframe,
+		"frame": franzFrame, "unframe": franzUnframe, "srclient": srclientTour,
 	}, func(err error) any {
 		var kafka *kerr.Error
 		if errors.As(err, &kafka) {
