@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 # Requests of at least this size are decoded while their handlers iterate over them.
 _LAZY_BYTES: Final = 16 << 10
+_KEPT: Final = frozenset(key for key, row in TABLE.items() if row.keeps)
 # Requests of at least this size are scanned on another thread first.
 _LOOKED_OVER_ELSEWHERE_BYTES: Final = 256 << 10
 
@@ -257,10 +258,12 @@ class Dispatcher(RequestHandlers):
 
     def _answer_kept(self, message: ControlRequest) -> bool:
         """Answers like an equal request before, if nothing has changed since."""
-        if not self._kept or message.body_bytes >= _LAZY_BYTES or self._stamp is None:
+        if message.api_key not in _KEPT or not self._kept or message.body_bytes >= _LAZY_BYTES:
             return False
-        if self._authorizer.is_on or (
-            self.throttle is not None and self.throttle.limits_time(message.api_key)
+        if (
+            self._stamp is None
+            or self._authorizer.is_on
+            or (self.throttle is not None and self.throttle.limits_time(message.api_key))
         ):
             return False
         found = self._kept.find(message, self._stamp())
@@ -378,7 +381,7 @@ class Dispatcher(RequestHandlers):
         else:
             body = await self._decode_large(message)
         small, before = None, None
-        if TABLE[key].keeps and message.body_bytes < _LAZY_BYTES:
+        if key in _KEPT and message.body_bytes < _LAZY_BYTES:
             small, before = message.body, self._stamp_now()
         message.drop_body()
         request = Request(
