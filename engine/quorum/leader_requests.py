@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 OwnController = Callable[[Request, int], Coroutine[Any, Any, Response | None]]
 """Answers a request of a version as if it had come by network; None where it would close the connection."""
-_RETRY_S: Final = 0.02
+RETRY_S: Final = 0.02
 
 
 class LeaderRequests:
@@ -135,7 +135,7 @@ class LeaderRequests:
         """
         known = self._is_known.is_set()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_RETRY_S) if known else asyncio.timeout_at(deadline_s):
+            async with asyncio.timeout(RETRY_S) if known else asyncio.timeout_at(deadline_s):
                 await (self._activated if known else self._is_known).wait()
 
     async def _within(self, work: Coroutine[Any, Any, Response | None], timeout_s: float) -> Response:

@@ -357,7 +357,7 @@ def test_topics_wait_until_the_controller_that_was_elected_is_active():
 
 def test_what_the_own_controller_refuses_while_it_begins_is_repeated_without_a_pause(monkeypatch):
     """Also when it becomes active between its refusal and the look at that: no wake-up is lost."""
-    monkeypatch.setattr("bowstring.engine.quorum.leader_requests._RETRY_S", FOR_EVER_MS / 1000)
+    monkeypatch.setattr("bowstring.engine.quorum.leader_requests.RETRY_S", FOR_EVER_MS / 1000)
     known = asyncio.Event()
     asked = []
 
