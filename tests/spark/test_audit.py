@@ -26,14 +26,14 @@ ENGINES = ("auto", "python")
 INTERVAL = {"audit.window.ms": str(MINUTE), "audit.report.interval.ms": "50"}
 
 
-def send(servers: str, topic: str) -> int:
+def send(servers: str, topic: str, partitions: int = 2) -> int:
     """Records over three windows, a third each; returns the start of the first."""
     start = (now_ms() - 60 * MINUTE) // MINUTE * MINUTE
     audit = bowstring.Audit("app", window_ms=MINUTE)
     with bowstring.Producer(servers, audit=audit, linger_ms=1) as producer:
         for number in range(RECORDS):
             time = start + number * 3 * MINUTE // RECORDS
-            producer.send(topic, b"%d" % number, partition=number % 2, timestamp=time)
+            producer.send(topic, b"%d" % number, partition=number % partitions, timestamp=time)
     return start
 
 
@@ -123,6 +123,53 @@ def test_a_batch_that_runs_again_counts_once(
     copy(rows, servers, target, engine, tmp_path)
     found = await_stages(servers, topic, {"app/again"})
     assert {(row.records, row.share) for row in found} == {(RECORDS // 3, 1.0)}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_transactions_and_times_of_the_broker(
+    spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str], tmp_path: Path, engine: str
+) -> None:
+    """A sink that is exactly once counts what is committed, by the time that the broker gives it."""
+    servers = broker.bootstrap_servers
+    topic = make_topic(servers)
+    target = make_topic(servers, 2, message_timestamp_type="LogAppendTime")
+    send(servers, topic, 1)
+    rows = spark.readStream.format("bowstring").options(**source(servers, topic, engine, "once")).load()
+    copy(rows.select("value"), servers, target, engine, tmp_path, delivery="exactly-once")
+    given = source(servers, target, engine, "after", **{"kafka.isolation.level": "read_committed"})
+    given["audit.tier"] = "dc"
+    frame = spark.read.format("bowstring").options(**given).load()
+    assert len(frame.select("value").collect()) == RECORDS
+    found = await_stages(servers, target, {"dc", "dc/after"})
+    assert {(row.share, row.state) for row in found} == {(1.0, "complete")}
+
+
+def test_real_time_mode_is_counted(
+    spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    servers = broker.bootstrap_servers
+    topic, target = make_topic(servers, 2), make_topic(servers, 2)
+    send(servers, topic)
+    spark.conf.set("spark.sql.streaming.realTimeMode.allowlistCheck", "false")
+    frame = spark.readStream.format("bowstring").options(**source(servers, topic, "auto", "real")).load()
+    given = {"kafka.bootstrap.servers": servers, "topic": target, "audit.tier": "dc"} | INTERVAL
+    query = (
+        frame.select("value")
+        .writeStream.format("bowstring")
+        .options(**given, checkpointLocation=str(tmp_path))
+        .option("_asyncProgressTrackingOverrideSinkSupportCheck", "true")
+        .outputMode("update")
+        .trigger(realTime="5 seconds")
+        .start()
+    )
+    try:
+        rows = await_stages(servers, topic, {"app/real"})
+        written = await_stages(servers, target, {"dc"})
+    finally:
+        query.stop()
+        spark.conf.unset("spark.sql.streaming.realTimeMode.allowlistCheck")
+    assert {(row.records, row.share) for row in rows} == {(RECORDS // 3, 1.0)}
+    assert sum(row.records for row in written) == RECORDS
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -356,6 +356,11 @@ def test_a_sink_that_cannot_write(
         null = spark.sql("SELECT named_struct('id', cast(null as long)) value")
         with pytest.raises(Exception, match="id: null, which the schema does not allow"):
             write(null, broker.bootstrap_servers, registry.url, engine, topic, **schema, **user)
+        registry.login = "Bearer t0ken"
+        token = {"value.registry.token": "t0ken"}
+        write(frame, broker.bootstrap_servers, registry.url, engine, topic, **schema, **token)
+        assert len(read(spark, broker, registry.url, engine, topic, **token).collect()) == 4
+        registry.login = basic("ann", "s3cret:@")
         named = {**schema, **user, "value.strategy": "topic_record"}
         write(frame, broker.bootstrap_servers, registry.url, engine, topic, **named)
     finally:

@@ -1,7 +1,9 @@
 package bowstring.spark.audit;
 
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.util.AccumulatorV2;
@@ -23,8 +25,13 @@ public final class CountAccumulator extends AccumulatorV2<CountAccumulator.Range
 
   private final AuditOptions options;
 
-  /** On the driver, guarded by this. */
+  /** What is read, on the driver; guarded by this, as the two below. */
   private transient String unit = "";
+
+  /** The ranges that count, and their counts together. */
+  private transient Set<String> counted = new HashSet<>();
+
+  private transient WindowCounts total;
 
   private CountAccumulator(AuditOptions options) {
     this.options = options;
@@ -46,7 +53,8 @@ public final class CountAccumulator extends AccumulatorV2<CountAccumulator.Range
   public synchronized void begin(String name) {
     if (!name.equals(unit)) {
       unit = name;
-      ranges.clear();
+      counted.clear();
+      total = newCounts();
     }
   }
 
@@ -62,17 +70,18 @@ public final class CountAccumulator extends AccumulatorV2<CountAccumulator.Range
 
   @Override
   public synchronized void merge(AccumulatorV2<RangeCounts, Map<String, WindowCounts>> other) {
-    boolean changed = false;
+    if (!isAtDriverSide() || total == null) {
+      ranges.putAll(other.value());
+      return;
+    }
+    boolean isNew = false;
     for (Map.Entry<String, WindowCounts> each : other.value().entrySet()) {
-      WindowCounts known = ranges.get(each.getKey());
-      if (known == null || known.records() < each.getValue().records()) {
-        ranges.put(each.getKey(), each.getValue());
-        changed = true;
+      if (counted.add(each.getKey())) {
+        total.addAll(each.getValue());
+        isNew = true;
       }
     }
-    if (changed && isAtDriverSide() && unit != null && !unit.isEmpty()) {
-      WindowCounts total = newCounts();
-      ranges.values().forEach(total::addAll);
+    if (isNew) {
       CountReports.of(options).put(unit, total);
     }
   }

@@ -84,8 +84,4 @@ public final class WindowCounts implements Serializable {
   Map<Window, Tally> tallies() {
     return tallies;
   }
-
-  long records() {
-    return tallies.values().stream().mapToLong(Tally::records).sum();
-  }
 }

@@ -4,12 +4,15 @@ import bowstring.spark.wire.KeyMaterial;
 import java.io.IOException;
 import java.io.Serializable;
 import java.net.URI;
+import java.net.URISyntaxException;
 import java.net.URLDecoder;
 import java.net.http.HttpClient;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Base64;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
@@ -22,8 +25,8 @@ final class RegistryLogin implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final String PREFIX = "value.registry.";
 
-  /** Without a user and a password. */
-  final String address;
+  /** Those that are tried in turn, without a user and a password. */
+  final List<String> addresses = new ArrayList<>();
 
   private final String authorization;
 
@@ -39,10 +42,16 @@ final class RegistryLogin implements Serializable {
    * @throws IllegalArgumentException if the address is not one of HTTP
    */
   RegistryLogin(String given, Map<String, String> options) {
-    URI uri = URI.create(given.trim().replaceAll("/+$", ""));
-    String authority = uri.getRawAuthority();
-    if (authority == null || !(given.startsWith("http://") || given.startsWith("https://"))) {
-      throw new IllegalArgumentException("the schema registry's address must be such as http://registry:8081");
+    String user = null;
+    for (String each : given.split(",")) {
+      URI uri = parsed(each.trim().replaceAll("/+$", ""));
+      String authority = uri.getRawAuthority();
+      int at = authority.lastIndexOf('@');
+      if (addresses.isEmpty() && at >= 0) {
+        user = URLDecoder.decode(authority.substring(0, at).replace("+", "%2B"), StandardCharsets.UTF_8);
+      }
+      String path = uri.getRawPath() == null ? "" : uri.getRawPath();
+      addresses.add(uri.getScheme() + "://" + authority.substring(at + 1) + path);
     }
     TreeMap<String, String> more = new TreeMap<>();
     options.forEach((name, value) -> {
@@ -50,14 +59,26 @@ final class RegistryLogin implements Serializable {
         more.put(name.toLowerCase(Locale.ROOT).substring(PREFIX.length()), value.trim());
       }
     });
-    int at = authority.lastIndexOf('@');
-    String path = uri.getRawPath() == null ? "" : uri.getRawPath();
-    address = uri.getScheme() + "://" + authority.substring(at + 1) + path;
-    authorization = authorization(more, at < 0 ? null
-        : URLDecoder.decode(authority.substring(0, at).replace("+", "%2B"), StandardCharsets.UTF_8));
+    authorization = authorization(more, user);
     put("ssl.ca.location", more.get("cafile"));
     put("ssl.certificate.location", more.get("certfile"));
     put("ssl.key.location", more.get("keyfile"));
+  }
+
+  /** The parts of an address; errors do not show it, because it may have a password. */
+  private static URI parsed(String address) {
+    URI uri = null;
+    if (address.startsWith("http://") || address.startsWith("https://")) {
+      try {
+        uri = new URI(address);
+      } catch (URISyntaxException wrong) {
+        uri = null;
+      }
+    }
+    if (uri == null || uri.getRawAuthority() == null) {
+      throw new IllegalArgumentException("the schema registry's address must be such as http://registry:8081");
+    }
+    return uri;
   }
 
   private void put(String setting, String file) {
@@ -101,6 +122,6 @@ final class RegistryLogin implements Serializable {
   /** Without the login. */
   @Override
   public String toString() {
-    return address;
+    return String.join(",", addresses);
   }
 }

@@ -35,7 +35,7 @@ final class SchemaRegistry {
 
   SchemaRegistry(RegistryLogin login) {
     this.login = login;
-    this.address = login.address;
+    this.address = login.toString();
   }
 
   /** The schema with an id, null if there is none. */
@@ -92,37 +92,51 @@ final class SchemaRegistry {
     return found;
   }
 
-  /** The JSON of an answer; null for 404. */
+  /** The JSON of an answer; null for 404. Asks one registry after the other until one answers. */
   private JsonNode request(String method, String path, String what, String body) {
-    try {
-      HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(address + path)).timeout(PATIENCE);
-      if (body != null) {
-        request.header("Content-Type", "application/vnd.schemaregistry.v1+json");
+    IOException last = null;
+    for (String each : login.addresses) {
+      try {
+        HttpResponse<String> response = send(each, method, path, body);
+        if (response.statusCode() == 404) {
+          return null;
+        }
+        if (response.statusCode() == 200) {
+          return JSON.readTree(response.body());
+        }
+        last = refused(response);
+        if (response.statusCode() < 500) {
+          break;
+        }
+      } catch (IOException failed) {
+        last = failed;
+      } catch (InterruptedException killed) {
+        Thread.currentThread().interrupt();
+        throw new IllegalStateException("Interrupted while asking the schema registry " + each, killed);
       }
-      request.method(method, body == null ? HttpRequest.BodyPublishers.noBody()
-          : HttpRequest.BodyPublishers.ofString(body));
-      if (login.authorization() != null) {
-        request.header("Authorization", login.authorization());
-      }
-      HttpResponse<String> response =
-          login.client(PATIENCE).send(request.build(), HttpResponse.BodyHandlers.ofString());
-      if (response.statusCode() == 404) {
-        return null;
-      }
-      if (response.statusCode() == 401 || response.statusCode() == 403) {
-        throw new IOException("HTTP status " + response.statusCode()
-            + ": it refuses the user or password: check value.registry.user and value.registry.password");
-      }
-      if (response.statusCode() != 200) {
-        throw new IOException("HTTP status " + response.statusCode() + reason(response.body()));
-      }
-      return JSON.readTree(response.body());
-    } catch (IOException failed) {
-      throw failure(what, path, failed);
-    } catch (InterruptedException killed) {
-      Thread.currentThread().interrupt();
-      throw new IllegalStateException("Interrupted while asking the schema registry " + address, killed);
     }
+    throw failure(what, path, last);
+  }
+
+  private HttpResponse<String> send(String to, String method, String path, String body)
+      throws IOException, InterruptedException {
+    HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(to + path)).timeout(PATIENCE);
+    if (body != null) {
+      request.header("Content-Type", "application/vnd.schemaregistry.v1+json");
+    }
+    request.method(method, body == null ? HttpRequest.BodyPublishers.noBody()
+        : HttpRequest.BodyPublishers.ofString(body));
+    if (login.authorization() != null) {
+      request.header("Authorization", login.authorization());
+    }
+    return login.client(PATIENCE).send(request.build(), HttpResponse.BodyHandlers.ofString());
+  }
+
+  private static IOException refused(HttpResponse<String> response) {
+    int status = response.statusCode();
+    return new IOException("HTTP status " + status + (status == 401 || status == 403
+        ? ": it refuses the user or password: check value.registry.user and value.registry.password"
+        : reason(response.body())));
   }
 
   private static String reason(String body) {
