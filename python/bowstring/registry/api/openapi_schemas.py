@@ -14,6 +14,8 @@ _NEW = {
     "metadata": "~?Metadata",
     "ruleSet": "~?RuleSet",
     "schema": "~?string",
+    **dict.fromkeys(("schemaTagsToAdd", "schemaTagsToRemove"), "~?SchemaTags[]"),
+    "propagateSchemaTags": "~?boolean",
 }
 _WRITTEN = {
     "guid": "string",
@@ -51,6 +53,15 @@ OBJECTS: dict[str, dict[str, str]] = {
         "params": "~?string{}",
         **dict.fromkeys(("expr", "onSuccess", "onFailure"), "~?string"),
         "disabled": "~?boolean",
+    },
+    "SchemaTags": {"schemaEntity": "SchemaEntity", "tags": "string[]"},
+    "SchemaEntity": {"entityPath": "string", "entityType": "string"},
+    "TagUpdate": {
+        "newVersion": "~?integer",
+        **dict.fromkeys(("tagsToAdd", "tagsToRemove"), "~?SchemaTags[]"),
+        "metadata": "~?Metadata",
+        **dict.fromkeys(("ruleSet", "rulesToMerge"), "~?RuleSet"),
+        "rulesToRemove": "~?string[]",
     },
     "NewSchema": _NEW,
     "RegisteredSchema": {"id": "integer", "version": "integer", **_WRITTEN},

@@ -19,7 +19,15 @@ from bowstring.registry.api.call import (
     require_readable,
 )
 from bowstring.registry.decision import Decision
-from bowstring.registry.operations import compatibility, deletion, lookup, registration, subjects, versions
+from bowstring.registry.operations import (
+    compatibility,
+    deletion,
+    lookup,
+    registration,
+    subjects,
+    tagging,
+    versions,
+)
 from bowstring.registry.operations.paging import page
 from bowstring.registry.qualified_subject import WILDCARD
 from bowstring.registry.registry_image import RegistryImage
@@ -43,7 +51,7 @@ def _look_up(image: RegistryImage, call: Call) -> Any:
     return lookup.look_up(
         image,
         call.names["subject"],
-        call.body,
+        _tagged(image, call),
         normalize=target.flag("normalize"),
         format=target.text("format"),
         deleted=target.flag("deleted"),
@@ -99,7 +107,21 @@ def _referenced_by(image: RegistryImage, call: Call) -> Any:
     return versions.referenced_by(image, subject, version, deleted=call.target.flag("deleted"), **call.page())
 
 
+def _tagged(image: RegistryImage, call: Call) -> Any:
+    """Returns the body of a request with the tags that it names in its schema."""
+    return tagging.with_tags(image, call.names["subject"], call.body)
+
+
+def _tag_version(image: RegistryImage, call: Call) -> Decision:
+    if call.may_read is not None:
+        found = versions.find_version(image, call.names["subject"], call.names["version"], deleted=False)
+        require_readable(call, found.subject)
+    return tagging.decide_tag_version(image, call.names["subject"], call.names["version"], call.body)
+
+
 def _known(image: RegistryImage, call: Call) -> Any:
+    if isinstance(call.body, dict) and any(call.body.get(name) for name in tagging.MEMBERS):
+        return None
     return registration.already_registered(
         image,
         call.names["subject"],
@@ -113,7 +135,7 @@ def _register(image: RegistryImage, call: Call) -> Decision:
     return registration.decide_register(
         image,
         call.names["subject"],
-        call.body,
+        _tagged(image, call),
         normalize=call.target.flag("normalize"),
         format=call.target.text("format"),
         force=call.target.flag("force"),
@@ -136,7 +158,7 @@ def _check_version(image: RegistryImage, call: Call) -> Any:
         image,
         call.names["subject"],
         call.names["version"],
-        call.body,
+        _tagged(image, call),
         normalize=call.target.flag("normalize"),
         verbose=call.target.flag("verbose"),
     )
@@ -146,7 +168,7 @@ def _check_subject(image: RegistryImage, call: Call) -> Any:
     return compatibility.check_subject(
         image,
         call.names["subject"],
-        call.body,
+        _tagged(image, call),
         normalize=call.target.flag("normalize"),
         verbose=call.target.flag("verbose"),
     )
@@ -213,6 +235,14 @@ ROUTES = (
         decide=_delete_version,
         query=_PERMANENT,
         answer="Number",
+    ),
+    Route(
+        *("POST", f"{_VERSION}/tags", "tagVersion", "Registers a version's schema with other tags."),
+        Right.WRITE,
+        decide=_tag_version,
+        body="TagUpdate",
+        answer="RegisteredSchema",
+        checks=True,
     ),
     Route(
         *("GET", f"{_VERSION}/schema", "getSchemaOfVersion", "Shows the text of a version's schema."),

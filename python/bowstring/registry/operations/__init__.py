@@ -31,9 +31,11 @@ Reads:
     aliases.resolve(image, subject): what a subject in a path or in `?subject=` of schemas/ids stands for
     registration.already_registered(image, subject, body, normalize=False, format=""): the answer of a
         registration that needs no write, or None; any node may give it before it asks the leader
+    tagging.with_tags(image, subject, body): the body with the tags that it names in its schema
 
 Writes:
     registration.decide_register(image, subject, body, normalize=False, format="", force=False)
+    tagging.decide_tag_version(image, subject, version, body)
     deletion.decide_delete_version(image, subject, version, permanent=False)
     deletion.decide_delete_subject(image, subject, permanent=False)
     configs.decide_set_config(image, subject, body)

@@ -11,8 +11,6 @@ from bowstring.registry.schema_metadata import Metadata, RuleSet, metadata_from,
 from bowstring.registry.schema_record import SchemaReference
 from bowstring.registry.topic_records import references_from
 
-UNSUPPORTED = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags")
-
 
 @dataclass
 class SchemaRequest:
@@ -64,11 +62,6 @@ def schema_request(subject: str, body: object, checks_rules: bool = False) -> Sc
     """
     if not isinstance(body, dict):
         raise refusals.bad_request("The body must be a JSON object.")
-    for name in UNSUPPORTED:
-        if body.get(name):
-            raise refusals.not_permitted(
-                f"{name} is not supported; put the tags into the schema or its metadata."
-            )
     kind, text = body.get("schemaType"), body.get("schema")
     if not isinstance(kind, str | None) or not isinstance(text, str | None):
         raise refusals.bad_request("schema and schemaType must be texts.")

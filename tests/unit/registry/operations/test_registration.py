@@ -173,7 +173,6 @@ def _reference(name, subject, version=1):
         ),
         ({"schema": '"int"', "id": 5}, 42205),
         ({"schema": '"int"', "version": 2}, 42201),
-        ({"schema": '"int"', "propagateSchemaTags": True}, 42205),
     ],
 )
 def test_wrong_bodies_are_refused(log, body, expected):
