@@ -1,6 +1,7 @@
 """The bar of long reads and writes."""
 
 import io
+import sys
 
 import pytest
 
@@ -21,6 +22,17 @@ def test_a_bar_is_for_terminals(monkeypatch, stderr, shown):
         assert bar.is_due == shown
         bar.reach(3)
     assert stderr is None or ("read t" in stderr.getvalue()) == shown
+
+
+def test_there_is_no_bar_without_rich(monkeypatch):
+    """bowstring-client does not bring it; the read goes on."""
+    stderr = Terminal()
+    monkeypatch.setattr("sys.stderr", stderr)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    with Progress("read t", 10, True) as bar:
+        bar.reach(3)
+        assert not bar.is_due
+    assert stderr.getvalue() == ""
 
 
 def test_short_work_and_denied_bars_show_nothing(monkeypatch):
