@@ -81,6 +81,14 @@ RequestsPerS = Annotated[
         help="Bound of each user, or of each address where nobody logs in; 0: none.",
     ),
 ]
+AllowOrigin = Annotated[
+    str,
+    typer.Option(
+        "--allow-origin",
+        metavar="ORIGIN,…",
+        help="Pages that may call (CORS), as https://app.example.org; * for all; default: none.",
+    ),
+]
 AccessLog = Annotated[bool, typer.Option("--access-log", help="Write each request to stderr.")]
 
 
@@ -105,6 +113,7 @@ def registry(
     client_certificates: ClientCertificates = "none",
     max_body_mib: MaxBodyMib = 4,
     requests_per_s: RequestsPerS = 0.0,
+    allow_origin: AllowOrigin = "",
     access_log: AccessLog = False,
 ) -> None:
     """Serve a schema registry with Confluent's REST API until a signal stops it."""

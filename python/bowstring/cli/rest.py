@@ -12,6 +12,7 @@ import typer
 from bowstring.cli.command_config import CommandConfig
 from bowstring.cli.options import BOOTSTRAP_DEFAULT, Bootstrap
 from bowstring.cli.registry import (
+    AllowOrigin,
     ClientCertificates,
     Listen,
     ListenUnauthenticated,
@@ -66,6 +67,7 @@ def rest(
     consumers: Consumers = 100,
     consumer_timeout: ConsumerTimeout = 300,
     rate: Rate = 0.0,
+    allow_origin: AllowOrigin = "",
     access_log: AccessLog = False,
 ) -> None:
     """Serve topics, groups and records over HTTP (Confluent's REST API), until a signal stops it."""
@@ -87,6 +89,7 @@ def rest(
         "--consumers": consumers,
         "--consumer-timeout": consumer_timeout,
         "--rate": rate,
+        "--allow-origin": allow_origin,
     }
     arguments = [part for name, value in options.items() if value is not None for part in (name, str(value))]
     flags = {"--listen-unauthenticated": listen_unauthenticated, "--access-log": access_log}
