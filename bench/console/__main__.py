@@ -16,6 +16,7 @@ from html import unescape
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.bars import at_most
 from bench.console.pages import Console, running_console
 from bench.console.views import views
 from bench.peers.bowstring import Bowstring
@@ -67,8 +68,24 @@ def main(arguments: list[str] | None = None) -> tuple[list[Row], list[Cost]]:
             }
             costs = [_cost(console, peer.pid, path, options.seconds) for path in streams]
             rss_mib = memory(console.pid).rss_bytes / MIB
-            print(f"console: start {console.start_seconds:.2f} s, {rss_mib:.0f} MiB")
+            _judge(rows, costs, console.start_seconds, rss_mib)
     return rows, costs
+
+
+def _judge(rows: list[Row], costs: list[Cost], start_seconds: float, rss_mib: float) -> None:
+    """Prints the figures that have bars."""
+    slowest = max(rows, key=lambda row: row.median_ms)
+    dearest = max(costs, key=lambda cost: cost.broker_percent)
+    figures = (
+        ("start", start_seconds, at_most(0.6, "s")),
+        ("memory", rss_mib, at_most(80, "MiB")),
+        (f"slowest page ({slowest.path})", slowest.median_ms, at_most(300, "ms")),
+        (f"broker, {dearest.path} open", dearest.broker_percent, at_most(2, "% of a core")),
+    )
+    for name, measured, bar in figures:
+        excess = bar.excess(measured, None)
+        verdict = "met" if excess is not None and excess <= 1 else "missed"
+        print(f"| {name} | {measured:.2f} | {bar.text} | {verdict} |")
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
