@@ -20,7 +20,7 @@ from bench.bars import at_most
 from bench.console.pages import Console, running_console
 from bench.console.views import views
 from bench.peers.bowstring import Bowstring
-from bench.procfs import Meter, memory
+from bench.procfs import Meter, cpu_seconds, memory
 from bowstring import Admin, Producer
 
 TOPICS_PER_REQUEST = 100
@@ -28,6 +28,7 @@ MIB = 1 << 20
 AGAIN = 5
 """Loads of a page after the first: their median and their longest are shown."""
 PAUSE_S = 0.05
+SETTLE_S, LOOK_S, QUIET_LOOKS, QUIET_SHARE = 120.0, 0.5, 20, 0.01
 
 
 class Row(NamedTuple):
@@ -58,6 +59,7 @@ def main(arguments: list[str] | None = None) -> tuple[list[Row], list[Cost]]:
             _fill(admin, options)
         with Producer(servers) as producer:
             producer.send("many-00000", b'{"id": 1}', partition=0).result()
+        _settle(peer.pid, min(SETTLE_S, 10 * options.seconds))
         with running_console(servers) as console:
             chosen = options.paths or views("many-00000", ["group-0000"])
             rows = [row for path in chosen if (row := _measure(console, path)) is not None]
@@ -117,6 +119,16 @@ def _fill(admin: Admin, options: argparse.Namespace) -> None:
             TopicPartition(name, partition): 0 for name in read for partition in range(options.partitions)
         }
         admin.alter_offsets(f"group-{number:04d}", offsets)
+
+
+def _settle(broker: int, most_s: float) -> None:
+    """Waits until the broker has done what the new topics and groups give it to do."""
+    until = time.monotonic() + most_s
+    quiet = 0
+    while quiet < QUIET_LOOKS and time.monotonic() < until:
+        before = cpu_seconds(broker)
+        time.sleep(LOOK_S)
+        quiet = quiet + 1 if cpu_seconds(broker) - before < QUIET_SHARE * LOOK_S else 0
 
 
 def _measure(console: Console, path: str) -> Row | None:

@@ -11,8 +11,10 @@ CONNECTOR = "lines"
 """What a cluster of Kafka Connect has, if the console is started with one."""
 
 
-def views(topic: str, groups: Sequence[str], transaction: str | None = None) -> list[str]:
-    """Returns the addresses of all pages, also of those that show one topic, group or transaction."""
+def views(
+    topic: str, groups: Sequence[str], transaction: str | None = None, connector: str = CONNECTOR
+) -> list[str]:
+    """Returns the addresses of all pages, also of those of one topic, group, transaction or connector."""
     names = {
         "name": topic,
         "id": "1",
@@ -31,8 +33,8 @@ def views(topic: str, groups: Sequence[str], transaction: str | None = None) -> 
         "/acls/change": [urlencode({"change": "add", **rule, **kinds})],
         "/quotas/change": [urlencode({"change": "set", **quota})],
         "/users/delete": [urlencode({"name": "alice"})],
-        "/connectors/act": [urlencode({"name": CONNECTOR, "action": "restart-failed"})],
-        **{f"/connectors/{part}": [urlencode({"name": CONNECTOR})] for part in ("one", "one/live", "config")},
+        "/connectors/act": [urlencode({"name": connector, "action": "restart-failed"})],
+        **{f"/connectors/{part}": [urlencode({"name": connector})] for part in ("one", "one/live", "config")},
         **{f"/groups/one/{part}": of_groups[:1] for part in ("live", "reset", "delete", "remove")},
         **{f"/transactions/{part}": [urlencode({"id": transaction or ""})] for part in ("one", "abort")},
     }

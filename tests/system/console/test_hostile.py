@@ -8,7 +8,7 @@ from bench.console.views import views
 from tests.system.console.shown_cluster import HOSTILE, HOSTILE_NAME
 from tests.system.console.visits import NARROW, visit
 
-PATHS = views(HOSTILE, [HOSTILE_NAME], HOSTILE_NAME)
+PATHS = views(HOSTILE, [HOSTILE_NAME], HOSTILE_NAME, HOSTILE_NAME)
 
 
 @pytest.mark.parametrize("path", PATHS)
