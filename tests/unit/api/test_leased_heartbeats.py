@@ -5,6 +5,7 @@ import pytest
 from bowstring.protocol import encode, encode_request
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from bowstring.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
 from bowstring.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -132,3 +133,26 @@ def test_a_consumer_group(served, change):
     else:
         beat("n", 0, **joining)
     wait_until(lambda: (answer := beat("m", epoch)).member_epoch > epoch or answer.assignment is not None)
+
+
+def test_connections_come_and_go(served):
+    """The lease is its connection's: another one begins without, and ends the first."""
+    member = Classic(served)
+    request = HeartbeatRequest(group_id="g", generation_id=member.generation, member_id=member.member_id)
+    for _ in range(3):
+        connection = served.connect()
+        for _ in range(3):
+            assert connection.ask(request, 4).error_code == 0
+            assert member.beat() is Errors.NONE
+        connection.close()
+    groups = served.engine.coordination.groups
+    assert groups.shard_of("g").members_of("g") == {member.member_id}
+
+
+def test_a_coordinator_that_ends_answers_no_more(served):
+    member = Classic(served)
+    for _ in range(3):
+        assert member.beat() is Errors.NONE
+    deleted = DeleteTopicsRequest(topics=[DeleteTopicState(name="__consumer_offsets")], timeout_ms=30_000)
+    assert served.ask(deleted).responses[0].error_code == 0
+    assert member.beat() is Errors.NOT_COORDINATOR
