@@ -18,7 +18,13 @@ from bowstring.registry.operations.registration import decide_register
 from bowstring.registry.operations.versions import find_version
 from bowstring.registry.qualified_subject import is_valid, normalized
 from bowstring.registry.registry_image import RegistryImage
-from bowstring.registry.schema_metadata import RULE_LISTS, merged_rule_sets, rule_set_from, with_version
+from bowstring.registry.schema_metadata import (
+    RULE_LISTS,
+    merged_rule_sets,
+    metadata_from,
+    rule_set_from,
+    with_version,
+)
 from bowstring.registry.schema_record import SchemaRecord
 
 TAGS = "confluent:tags"
@@ -70,11 +76,9 @@ def decide_tag_version(image: RegistryImage, subject: str, version: str, body: o
     number = body.get("newVersion") or 0
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= INT_MAX:
         raise refusals.bad_request("newVersion must be a whole number up to 2^31-1.")
-    metadata = body.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        raise refusals.bad_request("metadata must be an object.")
     try:
-        metadata = with_version(record.metadata if metadata is None else metadata, number)
+        given = metadata_from(body.get("metadata"))
+        metadata = with_version(record.metadata if given is None else given, number)
         rules = _rules(image, record, body, number)
     except ValueError as error:
         raise refusals.bad_request(str(error)) from error

@@ -98,6 +98,8 @@ def test_paths_of_json_schemas(registry):
         ({"newVersion": -1}, 400),
         ({"newVersion": 9}, 42201),
         ({"rulesToRemove": [1]}, 400),
+        ({"metadata": {"properties": 1}}, 400),
+        ({"metadata": []}, 400),
     ],
 )
 def test_what_is_wrong_is_refused(registry, body, code):
