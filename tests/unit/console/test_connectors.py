@@ -14,7 +14,7 @@ from bowstring.clients.errors import ConfigError
 from bowstring.console.app import create_app
 from bowstring.console.connect import connect_cluster
 from bowstring.console.connect.config_change import parsed_config
-from bowstring.console.connect.config_secrets import is_secret, without_secrets
+from bowstring.console.connect.config_secrets import is_secret, masked, without_secrets
 from bowstring.console.connect.connect_cluster import ConnectCluster, ConnectError, login_of
 from bowstring.console.connect.connectors import connectors_of
 from bowstring.console.options import ConsoleOptions
@@ -274,3 +274,14 @@ def test_secrets_are_found_by_name_and_type():
 def test_a_cluster_without_access_control_allows_everything():
     with bowstring.Broker() as broker, bowstring.Admin(broker.bootstrap_servers) as admin:
         assert bowstring.AclOperation.ALTER_CONFIGS in admin.cluster_operations()
+
+
+def test_texts_of_a_hostile_connect_take_no_time():
+    began = time.process_time()
+    many = {f"password{number}": f"value{number}" for number in range(20_000)}
+    assert without_secrets("x" * 8_000, many) == "[hidden]"
+    for text in ("a" * 60_000, "a://" * 15_000, "a://b:" * 10_000, "://:@" * 10_000, ":" * 60_000):
+        without_secrets(text, {})
+        masked({"note": text, "key" * 1_000: text})
+    assert masked({"note": "x" * 70_000}) == {"note": "[hidden]"}
+    assert time.process_time() - began < 10

@@ -20,7 +20,12 @@ _NO_SECRET = re.compile(
     re.IGNORECASE,
 )
 _REFERENCE = re.compile(r"\$\{[^${}]*\}")
-_URL_LOGIN = re.compile(r"(?P<before>[a-z][a-z0-9+.-]*://)[^/@\s]*:[^/@\s]*@", re.IGNORECASE)
+# Linear: a match never runs over the next "://".
+_URL_LOGIN = re.compile(r"(?P<before>[a-z][a-z0-9+.-]{0,30}://)[^/@\s:]*:[^/@\s]*@", re.IGNORECASE)
+LONG = 64 << 10
+"""Longer values are not searched for log-ins: they are not shown at all."""
+SECRETS_MAX = 200
+"""Of a config whose secrets are searched for in texts."""
 
 
 def is_secret(name: str, value: str, passwords: Collection[str] = ()) -> bool:
@@ -31,6 +36,8 @@ def is_secret(name: str, value: str, passwords: Collection[str] = ()) -> bool:
         value: a reference to a config provider (`${file:/secrets:password}`) is no secret.
         passwords: configs that the plugin declares with type PASSWORD.
     """
+    if len(value) > LONG:
+        return True
     if not value or _REFERENCE.fullmatch(value.strip()):
         return False
     return name in passwords or (_NAME.search(name) is not None and _NO_SECRET.search(name) is None)
@@ -60,7 +67,11 @@ def unmasked(given: Mapping[str, str], held: Mapping[str, str], passwords: Colle
 
 def without_secrets(text: str, config: Mapping[str, str], passwords: Collection[str] = ()) -> str:
     """Returns a text, such as the trace of a task, without the secrets of a config."""
+    if not text:
+        return ""
     secrets = {value for name, value in config.items() if is_secret(name, value, passwords)}
+    if len(secrets) > SECRETS_MAX:
+        return HIDDEN
     for value in sorted(secrets, key=len, reverse=True):
         if len(value) >= SHORT:
             text = text.replace(value, HIDDEN)

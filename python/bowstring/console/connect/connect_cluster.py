@@ -24,13 +24,13 @@ READ_S = 2.5
 """Less than live pages wait before they call the cluster away."""
 CHANGE_S = 20.0
 """A validation may contact other systems."""
-ANSWER_BYTES_MAX = 16 << 20
+ANSWER_BYTES_MAX = 2 << 20
 LARGE_BYTES = 256 << 10
 """Larger JSON is parsed in a thread."""
 AT_ONCE = 6
 AWAY_S = 3.0
 """A cluster that could not be reached is not asked again for so long."""
-ANSWERS_MAX = 64
+ANSWERS_MAX = 32
 MESSAGE_MAX = 2_000
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -102,30 +102,38 @@ class ConnectCluster:
     def __repr__(self) -> str:
         return f"<ConnectCluster {self.address}>"
 
-    async def get(self, path: str, seconds: float, read: Callable[[Any], T]) -> T:
+    async def get(
+        self,
+        path: str,
+        seconds: float,
+        read: Callable[[Any], T],
+        *,
+        bytes_max: int = ANSWER_BYTES_MAX,
+    ) -> T:
         """Returns an answer to GET that is at most `seconds` old; all who ask meanwhile share one.
 
         Args:
             path: with its query; segments are quoted.
             seconds: how old the answer may be.
             read: makes something of the JSON; what it raises means that the answer is none of Connect's.
+            bytes_max: of the answer.
 
         Raises:
             ConnectError: no answer, a refusal, or something else than Connect answers.
         """
         kept = self._kept.get(path)
         if kept is None or (kept.task.done() and time.monotonic() - kept.at > seconds):
-            kept = self._kept[path] = _Kept(asyncio.ensure_future(self._asked(path, read)))
+            kept = self._kept[path] = _Kept(asyncio.ensure_future(self._asked(path, read, bytes_max)))
             self._kept.move_to_end(path)
             while len(self._kept) > ANSWERS_MAX:
                 self._kept.popitem(last=False)
         # Shielded: a page that is left does not cancel the answer for the others.
         return await asyncio.shield(kept.task)
 
-    async def _asked(self, path: str, read: Callable[[Any], T]) -> T:
+    async def _asked(self, path: str, read: Callable[[Any], T], bytes_max: int) -> T:
         if self._away is not None and time.monotonic() - self._away[0] < AWAY_S:
             raise self._away[1].with_traceback(None)
-        return self._read(await self._call("GET", path, None, READ_S), read)
+        return self._read(await self._call("GET", path, None, READ_S, bytes_max), read)
 
     async def change(
         self, method: str, path: str, body: Any = None, read: Callable[[Any], T] | None = None
@@ -136,7 +144,7 @@ class ConnectCluster:
             ConnectError: no answer, a refusal, or something else than Connect answers.
         """
         try:
-            answer = await self._call(method, path, body, CHANGE_S)
+            answer = await self._call(method, path, body, CHANGE_S, ANSWER_BYTES_MAX)
         finally:
             self._kept.clear()
         return None if read is None else self._read(answer, read)
@@ -147,7 +155,7 @@ class ConnectCluster:
         except _WRONG as error:
             raise self._garbled(error) from None
 
-    async def _call(self, method: str, path: str, body: Any, timeout_s: float) -> Any:
+    async def _call(self, method: str, path: str, body: Any, timeout_s: float, bytes_max: int) -> Any:
         headers, data = self._headers, b""
         if body is not None:
             headers, data = headers | {"content-type": "application/json"}, json.dumps(body).encode()
@@ -162,7 +170,7 @@ class ConnectCluster:
                     data,
                     tls=self._tls,
                     timeout_s=timeout_s,
-                    bytes_max=ANSWER_BYTES_MAX,
+                    bytes_max=bytes_max,
                 )
         except TimeoutError:
             took = time.monotonic() - began

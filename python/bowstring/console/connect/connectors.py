@@ -10,6 +10,7 @@ from bowstring.console.connect.config_secrets import without_secrets
 from bowstring.console.connect.connect_cluster import ConnectCluster, segment
 
 LIST_S = 1.5
+LIST_BYTES_MAX = 16 << 20
 DEFINITION_S = 600.0
 TRACE_MAX = 8_000
 TASKS_MAX = 500
@@ -99,10 +100,10 @@ def _config(value: Any) -> dict[str, str]:
     return {text_of(name): text_of(each, whole) for name, each in value.items()}
 
 
-def _task(value: Any, config: Mapping[str, str]) -> Task:
+def _task(value: Any, config: Mapping[str, str] | None) -> Task:
     if type(value["id"]) is not int:
         raise TypeError("the id of a task is no number")
-    trace = without_secrets(text_of(value.get("trace"), TRACE_MAX), config)
+    trace = "" if config is None else without_secrets(text_of(value.get("trace"), TRACE_MAX), config)
     return Task(value["id"], text_of(value["state"]), text_of(value.get("worker_id")), trace)
 
 
@@ -127,14 +128,24 @@ async def connectors_of(cluster: ConnectCluster) -> list[Connector]:
     """
 
     def read(answer: Any) -> list[Connector]:
-        found = []
-        for name, each in sorted(answer.items()):
-            made = _connector(name, each["status"], each["info"])
-            tasks = [task._replace(trace="") for task in made.tasks]
-            found.append(made._replace(trace="", tasks=tasks, config={CLASS: made.plugin}))
-        return found
+        return [_listed(name, each["status"], each["info"]) for name, each in sorted(answer.items())]
 
-    return await cluster.get("/connectors?expand=status&expand=info", LIST_S, read)
+    path = "/connectors?expand=status&expand=info"
+    return await cluster.get(path, LIST_S, read, bytes_max=LIST_BYTES_MAX)
+
+
+def _listed(name: str, status: Any, info: Any) -> Connector:
+    """Returns a connector without traces, and with nothing of its config but the class."""
+    head = status["connector"]
+    return Connector(
+        text_of(name),
+        text_of(status.get("type") or info.get("type")),
+        text_of(head["state"]),
+        text_of(head.get("worker_id")),
+        "",
+        [_task(each, None) for each in status["tasks"][:TASKS_MAX]],
+        {CLASS: text_of(info["config"].get(CLASS))},
+    )
 
 
 async def connector_of(cluster: ConnectCluster, name: str) -> Connector:
