@@ -136,6 +136,9 @@ COORDINATORS: dict[str, Case] = {
     "offset-listings": lambda lab, _, name: coordinators.storm(lab, name, "ListOffsets"),
     "rejoins": lambda lab, _, name: coordinators.storm(lab, name, "JoinGroup and SyncGroup"),
     "topic-creations": lambda lab, _, name: coordinators.storm(lab, name, "CreateTopics"),
+    "epoch-bumps": lambda lab, _, name: coordinators.epoch_bumps(
+        lab, name, "Raising epochs of transactional producers"
+    ),
     "offsets-loaded": lambda lab, _, name: coordinators.loading(lab, name, "Loading committed offsets"),
     "shared-records": lambda lab, _, name: coordinators.sharing(
         lab, name, "A share group that acknowledges records one by one"

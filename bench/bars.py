@@ -590,6 +590,8 @@ BARS = (
             ("CreateTopics of one topic", "topic-creations"),
         )
     ),
+    Bar("InitProducerId that raises an epoch, commit mode", "epoch-bumps", "per_second", "1/s", (above(),)),
+    Bar("the same, one producer", "epoch-bumps", "alone_per_second", "1/s", (above(),)),
     Bar("1 M committed offsets loaded", "offsets-loaded", "load_seconds", "s", (at_most(2, "s"),)),
     Bar(
         "the same, another group's requests meanwhile, slowest",

@@ -12,6 +12,7 @@ from bench.cases.clients import run_client
 from bench.cases.exactly_once import java_transactions
 from bench.coordinators.loads import Order
 from bench.lab import Lab
+from bench.peers.bowstring import Bowstring
 from bench.peers.install import PeerError
 from bench.peers.peer import Peer
 from bench.results import CaseResult
@@ -157,6 +158,40 @@ def storm(lab: Lab, name: str, title: str) -> CaseResult:
         )
 
     return _on_shared_peer(lab, CaseResult(name, title, facts), 1, measure)
+
+
+def epoch_bumps(lab: Lab, name: str, title: str) -> CaseResult:
+    """Measures InitProducerId that raises an epoch, acknowledged from the medium; Kafka's from its page
+    cache.
+    """
+    size = lab.size
+    facts = {
+        "request": "InitProducerId 5 of a transactional id that each connection has for itself",
+        "connections": f"{COMMITTERS}, with one request in flight; alone_: one",
+        "Bowstring": "bowstring.durability=commit",
+        "measured": f"{size.load_seconds:g} s, {size.load_warm_up_seconds:g} s after the first",
+        "client": PROTOCOL_CLIENT,
+    }
+
+    def measure(peer_name: str) -> dict[str, float]:
+        fresh = lab.new_peer(peer_name)
+        if isinstance(fresh, Bowstring):
+            fresh.durability = "commit"
+        with fresh as peer:
+            together, alone = (
+                run_load(
+                    "epoch-bumps",
+                    peer,
+                    f"{name}-{connections}",
+                    connections=connections,
+                    warm_seconds=size.load_warm_up_seconds,
+                    seconds=size.load_seconds,
+                )
+                for connections in (COMMITTERS, 1)
+            )
+        return together | {f"alone_{key}": value for key, value in alone.items()}
+
+    return lab.alternate(CaseResult(name, title, facts), measure)
 
 
 def loading(lab: Lab, name: str, title: str) -> CaseResult:

@@ -14,7 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from bench.coordinators.figures import Span, latencies_ms
-from bench.coordinators.loads import COMMIT_VERSION, FETCH_VERSION, JOIN_SECONDS, Order, find_coordinator
+from bench.coordinators.loads import (
+    COMMIT_VERSION,
+    FETCH_VERSION,
+    JOIN_SECONDS,
+    TRANSACTION,
+    Order,
+    find_coordinator,
+)
 from bench.coordinators.loop import RECEIVE_BYTES, SILENCE_SECONDS, Loop, answer_of, frame_of
 from bench.peers.wire import WireError
 from bowstring._native.protocol.message_codec import encode
@@ -22,6 +29,7 @@ from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from bowstring.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
 from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from bowstring.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -45,7 +53,7 @@ from bowstring.protocol.schema import Request
 
 # Versions of Kafka 4.4's clients.
 FIND_VERSION, METADATA_VERSION, LIST_VERSION, JOIN_VERSION = 6, 13, 10, 9
-SYNC_VERSION, CREATE_VERSION, DELETE_VERSION = 5, 7, 6
+SYNC_VERSION, CREATE_VERSION, DELETE_VERSION, INIT_VERSION = 5, 7, 6, 5
 LATEST = -1
 MARK = 0x11223344
 # Length, correlation id, tags, throttle time, error code: before the generation in JoinGroup's answer.
@@ -160,6 +168,31 @@ class Creations:
     def answered(self, answer: bytes) -> bool:
         """Looks for an error."""
         refuse_errors(answer_of(CreateTopicsRequest, CREATE_VERSION, answer[4:]))
+        self.counted += 1
+        return True
+
+
+class Bumps:
+    """InitProducerId of one transactional id again and again: each answer has the next epoch."""
+
+    def __init__(self, name: str):
+        request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+        self._frame = frame_of(request, INIT_VERSION)
+        self._last = (-1, -1)
+        self.counted = 0
+
+    def frame(self) -> bytes:
+        """Returns the request, which is always the same."""
+        return self._frame
+
+    def answered(self, answer: bytes) -> bool:
+        """Looks for an error, and whether the epoch has risen."""
+        found = answer_of(InitProducerIdRequest, INIT_VERSION, answer[4:])
+        refuse_errors(found)
+        now = (found.producer_id, found.producer_epoch)
+        if now == self._last or (now[0] == self._last[0] and now[1] != self._last[1] + 1):
+            raise WireError(f"epoch {now[1]} of producer {now[0]} follows {self._last[1]} of {self._last[0]}")
+        self._last = now
         self.counted += 1
         return True
 
@@ -326,6 +359,18 @@ def topic_creations(order: Order) -> dict[str, float]:
     return figures
 
 
+def epoch_bumps(order: Order) -> dict[str, float]:
+    """InitProducerId that raises the epoch, each connection with its own transactional id."""
+    names = [f"{order.topic}-bumps-{number}" for number in range(order.count("connections"))]
+    with Loop(order.bootstrap) as loop:
+        wire = loop.connect()
+        for name in names:
+            find_coordinator(loop, wire, name, TRANSACTION)
+            first = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+            _until_accepted(loop, wire, first, INIT_VERSION)
+    return _storm(order, [Bumps(name) for name in names])
+
+
 def _groups(order: Order) -> list[str]:
     return [f"{order.topic}-storm-{number}" for number in range(order.count("connections"))]
 
@@ -384,4 +429,5 @@ STORMS: dict[str, Callable[[Order], dict[str, float]]] = {
     "offset-listings": offset_listings,
     "rejoins": rejoins,
     "topic-creations": topic_creations,
+    "epoch-bumps": epoch_bumps,
 }
