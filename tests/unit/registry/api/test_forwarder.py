@@ -9,6 +9,7 @@ import pytest
 
 from bowstring.registry.api.forwarder import ForwardedRequest, Forwarder
 from bowstring.registry.registry_error import RegistryError
+from tests.support.addresses import own_address
 from tests.support.waiting import HANG_S
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
@@ -25,8 +26,8 @@ class Leader:
     """Takes connections; answers once it is released."""
 
     def __init__(self):
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        self.socket = socket.create_server((own_address(), 0))
+        self.url = f"http://{own_address()}:{self.socket.getsockname()[1]}"
         self.asked, self.released = threading.Event(), threading.Event()
         threading.Thread(target=self._serve, daemon=True).start()
 
