@@ -22,6 +22,8 @@ LIST_S = 2.0
 LOOK_S = 1.0
 WATCH_S = 15.0
 """Between two looks at the groups that nobody has open."""
+WATCH_S_MAX = 60.0
+"""So long where a look costs much."""
 WATCHED_MAX = 200
 """Groups that are watched without an open page: the first ones by name."""
 UNWATCHED_AFTER_S = 900.0
@@ -94,6 +96,7 @@ class GroupWatch:
     async def _watch(self) -> None:
         """Looks at the first groups by name at a slow pace, until no page shows groups any more."""
         while time.monotonic() < self._wanted_until:
+            began = time.monotonic()
             try:
                 groups = await self._access.cached(
                     ("groups",), LIST_S, lambda admin: admin.list_groups(), cost_max=COST_MAX
@@ -104,7 +107,8 @@ class GroupWatch:
                 return
             except ClientError:
                 pass  # pages show why; the next round tries again
-            await asyncio.sleep(WATCH_S)
+            took = time.monotonic() - began
+            await asyncio.sleep(max(WATCH_S, min(took / COST_MAX, WATCH_S_MAX)))
 
 
 def group_watch(access: ClusterAccess) -> GroupWatch:
