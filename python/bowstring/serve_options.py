@@ -9,6 +9,8 @@ import os
 from argparse import ArgumentParser, HelpFormatter
 from typing import Any, Final, NamedTuple
 
+from bowstring.protocol.whole_numbers import whole_number
+
 DESCRIPTION: Final = "Run a broker until SIGTERM, SIGINT or SIGHUP stops it cleanly."
 _COLUMNS: Final = 80
 """Of help where there is no terminal."""
@@ -128,9 +130,10 @@ def _formatter(prog: str) -> HelpFormatter:
     """Returns argparse's own formatter. Without a width it would import shutil and with it all compressors,
     already when an option is declared.
     """
-    wanted = os.environ.get("COLUMNS", "")
-    try:
-        columns = int(wanted) if wanted.isdecimal() else os.get_terminal_size().columns
-    except OSError:
-        columns = 0
+    columns = whole_number(os.environ.get("COLUMNS", ""))
+    if columns is None:
+        try:
+            columns = os.get_terminal_size().columns
+        except OSError:
+            columns = 0
     return HelpFormatter(prog, width=(columns or _COLUMNS) - 2)

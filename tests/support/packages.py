@@ -160,7 +160,7 @@ OUTER_PACKAGES = {
     "supervised_child": {"engine", "engine.configs", "engine.requests"},
     "broker_children": {"engine.configs", "engine.requests", "supervised_child"},
     "http_services": {"clients", "registry.program", "rest", "web"},
-    "serve_options": set(),
+    "serve_options": {"protocol"},
     "serve": {
         "broker_children",
         "serve_options",

@@ -42,6 +42,7 @@ ELSEWHERE = {
     "choose",
     "would_block",
     "lend",
+    "count_into",
 }
 
 

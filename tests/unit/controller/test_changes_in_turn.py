@@ -162,7 +162,7 @@ def test_parts_of_a_change_are_appended_before_it_ends():
         quorum.commits_at_once = False
         async with controller.changing() as change:
             change.append([TopicRecord(name="a", topic_id=b"a" * 16)])
-            assert quorum.log[-1].name == "a"
+            assert quorum.log[-1] == TopicRecord(name="a", topic_id=b"a" * 16)
             other = asyncio.ensure_future(controller.run(lambda state, now_ms: Decision([], None)))
             await asyncio.sleep(0)
             assert not other.done()  # the turn is kept

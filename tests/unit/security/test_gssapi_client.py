@@ -96,5 +96,5 @@ def test_settings_that_cannot_work(settings, words):
 
 def test_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    with pytest.raises(SecuritySettingsError, match=r'pip install "bowstring\[gssapi\]"'):
+    with pytest.raises(SecuritySettingsError, match=r"pip install 'bowstring\[gssapi\]'"):
         ClientSecurity.of({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"})

@@ -121,5 +121,5 @@ def test_settings_that_cannot_work(line, settings, message):
 def test_without_the_package(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "gssapi", None)
     line = LINE.format(keytab=tmp_path / "x.keytab")
-    with pytest.raises(ConfigError, match=r'listener K .*pip install "bowstring\[gssapi\]".*libkrb5-dev'):
+    with pytest.raises(ConfigError, match=r"listener K .*pip install 'bowstring\[gssapi\]'.*libkrb5-dev"):
         gssapi_server(BrokerConfigs({"sasl.kerberos.service.name": "kafka"}), "K", parse_login(line))
