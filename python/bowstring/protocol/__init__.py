@@ -2,7 +2,8 @@
 records/ the declarations.
 
 Imported by: cli, clients, clients.*, cluster, console, engine, engine.*, operations, registry, registry.api,
-registry.operations, registry.store, rest, rest.records, rest.v2, rest.v3, schemas, security, spark, web.
+registry.operations, registry.store, rest, rest.records, rest.v2, rest.v3, schemas, security, serve_options,
+spark, web.
 May import: _native.protocol.
 """
 
