@@ -47,11 +47,7 @@ def parse_request(
     if is_new is None:
         is_new = validates_new_schemas(image, request.subject)
     normalize = normalize and not is_importing(mode)
-    if len(request.text) > image.defaults.schema_max_bytes:
-        raise refusals.schema_too_large(
-            f"The schema has {len(request.text)} characters; at most {image.defaults.schema_max_bytes} are "
-            "accepted."
-        )
+    require_size(image, request.text)
     references, resolved = resolve(image, request.subject, request.references, deleted=not is_new)
     parsed = _parsed(image, request.kind, request.text, resolved, is_new=is_new, normalize=normalize)
     request.kind = parsed.kind
@@ -63,6 +59,15 @@ def parse_request(
         else tuple(references)
     )
     return parsed
+
+
+def require_size(image: RegistryImage, text: str) -> None:
+    """Raises RegistryError (42209) for a text that is too long for a schema."""
+    longest = image.defaults.schema_max_bytes
+    if len(text) > longest:
+        raise refusals.schema_too_large(
+            f"The schema has {len(text)} characters; at most {longest} are accepted."
+        )
 
 
 def formatted(image: RegistryImage, record: SchemaRecord, format: str) -> str:
