@@ -5,23 +5,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import select
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bowstring.registry.registry_error import RegistryError
+from bowstring.registry.schema_work import REQUEST_S
 
 FORWARD = b"x-forward"
 THREADS = 16
-TIMEOUT_S = 15.0
-"""More than a leader takes until it answers that a write takes too long."""
+TIMEOUT_S = REQUEST_S + 15.0
+"""More than a leader takes until it answers that a write takes too long, also one of an earlier version,
+which parses large schemas before. A leader that is frozen is replaced sooner; see `Forwarder.leader_is`."""
+CONNECT_TIMEOUT_S = 5.0
+KEPT_S = 20.0
+"""How long a connection at rest is used: less than leaders of all makers keep it."""
+REPEATABLE = ("PUT",)
+"""Methods that may run twice. A second DELETE fails, and a second POST may make another version."""
 ANSWER_BYTES_MAX = 64 << 20
 _SENT_ON = frozenset((b"content-type", b"accept", b"authorization", b"x-request-id"))
 _FAILED, _UNKNOWN_LEADER = 50003, 50004
+_NOT_ELECTED = ""
+"""The leader before the first election: the one that a request names."""
 
 
 class ForwardedRequest(NamedTuple):
@@ -50,6 +61,14 @@ class ForwardedAnswer(NamedTuple):
     body: bytes
 
 
+class _Kept(NamedTuple):
+    """A connection at rest, and since when."""
+
+    connection: http.client.HTTPConnection
+    leader_url: str
+    since: float
+
+
 def unknown_leader() -> RegistryError:
     """Returns the answer to a write while the registries have no leader."""
     return RegistryError(500, _UNKNOWN_LEADER, "the registries have no leader at present; try again")
@@ -67,11 +86,13 @@ class Forwarder:
         self._threads = ThreadPoolExecutor(THREADS, "forward")
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._sent: dict[http.client.HTTPConnection, str] = {}
-        self._leader_url: str | None = None
+        # Of requests under way, with the leader that they go to.
+        self._sockets: dict[socket.socket, str] = {}
+        self._leader_url: str | None = _NOT_ELECTED
 
     def close(self) -> None:
         """Ends the threads; requests that are under way end with an error."""
+        self.leader_is(None)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def leader_is(self, url: str | None) -> None:
@@ -82,11 +103,11 @@ class Forwarder:
         """
         with self._lock:
             self._leader_url = url
-            left = [each for each, to in self._sent.items() if to != url]
-        for each in left:
-            if each.sock is not None:
-                with contextlib.suppress(OSError):
-                    each.sock.shutdown(socket.SHUT_RDWR)
+            for each, to in self._sockets.items():
+                if to != url:
+                    # Not the method of SSLSocket: what its thread sends meanwhile would go out in plain.
+                    with contextlib.suppress(OSError):
+                        socket.socket.shutdown(each, socket.SHUT_RDWR)
 
     async def forward(self, request: ForwardedRequest) -> ForwardedAnswer:
         """Returns the leader's answer to a request.
@@ -102,49 +123,93 @@ class Forwarder:
             raise RegistryError(500, _FAILED, reason) from error
 
     def _request(self, request: ForwardedRequest) -> ForwardedAnswer:
-        self._check_leads(request.leader_url)
-        kept = getattr(self._local, "connection", None)
-        if kept is not None and kept[0] == request.leader_url:
-            try:
-                return self._exchange(kept[1], request)
-            except (http.client.RemoteDisconnected, ConnectionError, http.client.CannotSendRequest):
-                # The leader closed a connection at rest: it did not take the request.
-                self._check_leads(request.leader_url)
-        return self._exchange(self._connect(request.leader_url), request)
+        kept = self._take_kept(request.leader_url)
+        if kept is not None:
+            # Else a new connection: the leader closed this one just now.
+            with contextlib.suppress(_NotTaken):
+                return self._exchange(kept, request)
+        return self._exchange(self._connected(request.leader_url), request)
+
+    def _take_kept(self, leader_url: str) -> http.client.HTTPConnection | None:
+        """Returns this thread's connection to a leader, if it has one that is open."""
+        found: _Kept | None = getattr(self._local, "kept", None)
+        self._local.kept = None
+        if found is None:
+            return None
+        is_fresh = time.monotonic() - found.since < KEPT_S
+        if found.leader_url == leader_url and is_fresh and _is_at_rest(found.connection):
+            return found.connection
+        found.connection.close()
+        return None
 
     def _check_leads(self, url: str) -> None:
-        if self._leader_url not in (None, url):
-            raise ConnectionError("it leads no more; repeat the request")
+        if self._leader_url not in (_NOT_ELECTED, url):
+            raise ConnectionError("it leads no more; the request may be done or not: look, or repeat it")
 
-    def _connect(self, leader_url: str) -> http.client.HTTPConnection:
+    def _connected(self, leader_url: str) -> http.client.HTTPConnection:
+        self._check_leads(leader_url)
         parts = urlsplit(leader_url)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=CONNECT_TIMEOUT_S)
         if parts.scheme == "https":
             tls = self._tls or ssl.create_default_context()
-            return http.client.HTTPSConnection(parts.netloc, timeout=TIMEOUT_S, context=tls)
-        return http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT_S)
-
-    def _exchange(self, connection: http.client.HTTPConnection, request: ForwardedRequest) -> ForwardedAnswer:
-        self._local.connection = None
-        with self._lock:
-            self._sent[connection] = request.leader_url
+            connection = http.client.HTTPSConnection(parts.netloc, timeout=CONNECT_TIMEOUT_S, context=tls)
+        connection.auto_open = 0
         try:
-            connection.request(request.method, request.target, request.body or None, request.headers)
-            answer = connection.getresponse()
-            found = answer.read(ANSWER_BYTES_MAX + 1)
-            if len(found) > ANSWER_BYTES_MAX:
-                raise http.client.HTTPException(f"it answers with more than {ANSWER_BYTES_MAX} bytes")
+            connection.connect()
+            connection.sock.settimeout(TIMEOUT_S)
         except BaseException:
             connection.close()
             raise
-        finally:
+        return connection
+
+    def _exchange(self, connection: http.client.HTTPConnection, request: ForwardedRequest) -> ForwardedAnswer:
+        """Sends a request to a leader, and returns its answer.
+
+        Raises:
+            _NotTaken: the request may be sent again.
+            ConnectionError: this registry leads no more.
+            OSError, http.client.HTTPException: no answer comes.
+        """
+        sock = connection.sock
+        is_sent = False
+        try:
             with self._lock:
-                del self._sent[connection]
+                self._check_leads(request.leader_url)
+                self._sockets[sock] = request.leader_url
+            try:
+                connection.request(request.method, request.target, request.body or None, request.headers)
+                is_sent = True
+                answer = connection.getresponse()
+                found = answer.read(ANSWER_BYTES_MAX + 1)
+            finally:
+                with self._lock:
+                    del self._sockets[sock]
+            if len(found) > ANSWER_BYTES_MAX:
+                raise http.client.HTTPException(f"it answers with more than {ANSWER_BYTES_MAX} bytes")
+        except BaseException as error:
+            connection.close()
+            self._check_leads(request.leader_url)
+            # A leader that did not get all of a request did not run it.
+            if isinstance(error, ConnectionError) and (not is_sent or request.method in REPEATABLE):
+                raise _NotTaken(*error.args) from error
+            raise
         if answer.will_close:
             connection.close()
         else:
-            self._local.connection = request.leader_url, connection
+            self._local.kept = _Kept(connection, request.leader_url, time.monotonic())
         kind = answer.getheader("content-type", "application/json").encode("latin-1")
         return ForwardedAnswer(answer.status, kind, found)
+
+
+class _NotTaken(ConnectionError):
+    """The leader ended the connection, and the request may be sent again."""
+
+
+def _is_at_rest(connection: http.client.HTTPConnection) -> bool:
+    """Returns whether a kept connection is open: what comes before a request is its end."""
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return not poll.poll(0)
 
 
 def headers_to_forward(headers: Iterable[tuple[bytes, bytes]], address: str) -> dict[str, str]:

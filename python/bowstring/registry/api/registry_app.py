@@ -32,6 +32,7 @@ from bowstring.registry.qualified_subject import in_context_of, normalized
 from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_image import RegistryImage
 from bowstring.registry.registry_node import NotLeader, RegistryNode
+from bowstring.registry.schema_work import Deferred
 from bowstring.web.credentials import LogIns, certificate_of, credentials_of, unauthorized
 from bowstring.web.http_error import HttpError, error_body
 from bowstring.web.limits import DisconnectedError, RateLimit, read_body
@@ -208,7 +209,9 @@ class RegistryApp:
         call.body = read_json(body)
         _check_references(call)
         if route.read is not None or route.known is not None:
-            image, value = await self._read(route.read or partial(_known, route), call)
+            image, value = await self._read(
+                route.read or partial(_known, route, self._decides(request)), call
+            )
         else:
             value = None
         if value is None:
@@ -217,6 +220,10 @@ class RegistryApp:
         if is_small:
             self._cache.put(image, key, answer, request.key_bytes() + len(body))
         return answer
+
+    def _decides(self, request: _Request) -> bool:
+        """Whether a leader is there, this registry or another one, that parses large schemas of writes."""
+        return self._node.leader_url is not None or _is_forwarded(request)
 
     async def _write(self, route: Route, call: Call, request: _Request, body: bytes) -> Answer:
         decide = route.decide
@@ -230,7 +237,7 @@ class RegistryApp:
     async def _forward(self, leader_url: str | None, route: Route, request: _Request, body: bytes) -> Answer:
         headers = request.scope["headers"]
         # One that was sent on already is not sent on again: the registries do not agree on the leader yet.
-        if leader_url is None or any(name == FORWARD for name, _ in headers):
+        if leader_url is None or _is_forwarded(request):
             raise unknown_leader()
         sent = headers_to_forward(headers, request.address)
         answer = await self._forwarder.forward(
@@ -265,14 +272,26 @@ class RegistryApp:
         return None if rules is None else partial(rules.allows, user, right)
 
 
-def _known(route: Route, image: RegistryImage, call: Call) -> Any:
-    """Returns the answer to a write that needs none; None: the leader decides."""
+def _is_forwarded(request: _Request) -> bool:
+    return any(name == FORWARD for name, _ in request.scope["headers"])
+
+
+def _known(route: Route, has_leader: bool, image: RegistryImage, call: Call) -> Any:
+    """Returns the answer to a write that needs none; None: the leader decides.
+
+    Raises:
+        Deferred: it needs work on large schemas, and no leader would do that.
+    """
     if route.known is None:
         return None
     try:
         return route.known(image, call)
     except RegistryError:
         return None  # the leader may have what this image lacks, such as a schema that is referred to
+    except Deferred:
+        if not has_leader:
+            raise
+        return None  # else two registries would do the same work, one after the other
 
 
 def _permitted(call: Call, value: Any) -> Any:

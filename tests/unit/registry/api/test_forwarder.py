@@ -3,13 +3,18 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 
 import pytest
 
-from bowstring.registry.api.forwarder import ForwardedRequest, Forwarder
+from bowstring.registry.api.forwarder import TIMEOUT_S, ForwardedRequest, Forwarder
 from bowstring.registry.registry_error import RegistryError
+from bowstring.registry.registry_node import NodeSettings
+from bowstring.registry.schema_work import REQUEST_S
+from bowstring.registry.store.store_target import StoreTarget
 from tests.support.addresses import own_address
+from tests.support.certificates import authority
 from tests.support.waiting import HANG_S
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
@@ -23,11 +28,17 @@ def forwarder():
 
 
 class Leader:
-    """Takes connections; answers once it is released."""
+    """Takes connections; answers once it is released.
 
-    def __init__(self):
+    Attributes:
+        requests: the first words of all of them.
+        ends_after: of a connection: the requests that it answers; it takes one more, and closes.
+    """
+
+    def __init__(self, tls=None):
+        self.requests, self.ends_after, self.tls = [], None, tls
         self.socket = socket.create_server((own_address(), 0))
-        self.url = f"http://{own_address()}:{self.socket.getsockname()[1]}"
+        self.url = f"http{'s' if tls else ''}://{own_address()}:{self.socket.getsockname()[1]}"
         self.asked, self.released = threading.Event(), threading.Event()
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -38,10 +49,17 @@ class Leader:
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection):
+        if self.tls is not None:
+            connection = self.tls.wrap_socket(connection, server_side=True)
         with connection, contextlib.suppress(OSError):
-            while connection.recv(1000):
+            left = self.ends_after
+            while data := connection.recv(1000):
+                self.requests.append(data.split()[0])
                 self.asked.set()
                 self.released.wait(HANG_S)
+                if left == 0:
+                    return
+                left = None if left is None else left - 1
                 connection.sendall(ANSWER)
 
 
@@ -53,8 +71,8 @@ def leader():
     made.socket.close()
 
 
-def request(leader):
-    return ForwardedRequest(leader.url, "POST", "/subjects/a/versions", {}, b"{}")
+def request(leader, method="POST"):
+    return ForwardedRequest(leader.url, method, "/subjects/a/versions", {}, b"")
 
 
 def test_connections_are_kept(forwarder, leader):
@@ -77,3 +95,76 @@ def test_a_frozen_leader_that_is_replaced_delays_nobody(forwarder, leader):
     leader.released.set()
     forwarder.leader_is(leader.url)
     assert asyncio.run(forwarder.forward(request(leader))).status == 200
+
+
+def test_a_leader_has_the_time_that_it_may_take():
+    settings = NodeSettings(StoreTarget("broker:9092"), "http://127.0.0.1:1")
+    assert REQUEST_S + settings.write_timeout_s < TIMEOUT_S
+
+
+@pytest.mark.parametrize(("method", "sent"), [("POST", 2), ("DELETE", 2), ("PUT", 3)])
+def test_what_may_have_been_done_is_not_sent_twice(forwarder, leader, method, sent):
+    leader.ends_after = 1
+    leader.released.set()
+
+    async def ask():
+        return await forwarder.forward(request(leader, method))
+
+    assert asyncio.run(ask()).status == 200
+    if method == "PUT":
+        assert asyncio.run(ask()).status == 200
+    else:
+        with pytest.raises(RegistryError) as failed:
+            asyncio.run(ask())
+        assert failed.value.code == 50003
+    assert leader.requests == [method.encode()] * sent
+
+
+def test_a_request_that_waits_when_the_leader_goes_is_not_sent_again(forwarder, leader):
+    async def leave():
+        forwarder.leader_is(leader.url)
+        waiting = asyncio.ensure_future(forwarder.forward(request(leader, "PUT")))
+        await asyncio.to_thread(leader.asked.wait, HANG_S)
+        forwarder.leader_is(None)
+        with pytest.raises(RegistryError, match="leads no more"):
+            await asyncio.wait_for(waiting, HANG_S)
+
+    asyncio.run(leave())
+    assert leader.requests == [b"PUT"]
+
+
+def test_a_closed_forwarder_ends_what_is_under_way(forwarder, leader):
+    async def close():
+        waiting = asyncio.ensure_future(forwarder.forward(request(leader)))
+        await asyncio.to_thread(leader.asked.wait, HANG_S)
+        forwarder.close()
+        with pytest.raises(RegistryError):
+            await asyncio.wait_for(waiting, HANG_S)
+
+    asyncio.run(close())
+
+
+def test_a_shutdown_keeps_tls(tmp_path, monkeypatch):
+    """SSLSocket.shutdown forgets TLS first: what its thread sends then would go out in plain."""
+    identity = authority().identity(names=(own_address(),))
+    (tmp_path / "pem").write_bytes(identity.certificate + identity.key)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "pem")
+    called = []
+    monkeypatch.setattr(ssl.SSLSocket, "shutdown", lambda *given: called.append(given))
+    leader = Leader(tls)
+    forwarder = Forwarder(ssl.create_default_context(cadata=authority().certificate.decode()))
+
+    async def leave():
+        forwarder.leader_is(leader.url)
+        waiting = asyncio.ensure_future(forwarder.forward(request(leader)))
+        await asyncio.to_thread(leader.asked.wait, HANG_S)
+        forwarder.leader_is(None)
+        with pytest.raises(RegistryError, match="leads no more"):
+            await asyncio.wait_for(waiting, HANG_S)
+
+    asyncio.run(leave())
+    assert called == []
+    forwarder.close()
+    leader.released.set()
+    leader.socket.close()

@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from bowstring.registry import schema_work
 from bowstring.registry.api.answer_cache import AnswerCache
 from bowstring.registry.api.forwarder import ForwardedAnswer
 from bowstring.registry.registry_error import RegistryError
@@ -330,6 +331,19 @@ def follower(answer, leader_url="http://leader:8081"):
     registry.node.is_leader, registry.node.leader_url = False, leader_url
     registry.forwarder.forward = (leader := Leader(answer)).forward
     return registry, leader
+
+
+def test_followers_leave_large_schemas_to_the_leader(monkeypatch):
+    registry, leader = follower((200, b"application/json", b'{"id":9}'))
+    monkeypatch.setattr(schema_work, "INLINE_CHARS_MAX", 0)
+    monkeypatch.setattr(schema_work, "WAITING_MAX", 0)
+    large = {"schema": record("new")}
+    assert registry.json("POST", "/subjects/known/versions", large) == (200, {"id": 9})
+    assert len(leader.requests) == 1
+    registry.node.leader_url = None
+    assert registry.json("POST", "/subjects/known/versions", large)[1]["error_code"] == 50002
+    sent_on = [("X-Forward", "true")]
+    assert registry.json("POST", "/subjects/known/versions", large, sent_on)[1]["error_code"] == 50004
 
 
 def test_followers_forward_writes_and_catch_up():
