@@ -40,6 +40,7 @@ APPLIED_AT_ONCE = 500
 WAITING_MAX = 10_000
 # Of the records of several writes; one write may have more. Half of what brokers take in a batch.
 BATCH_BYTES_MAX = 512 << 10
+BATCH_GROWTH = 16  # a batch may be a sixteenth larger than the one before, after one that was too large
 RECORD_BYTES = 32  # besides key and value
 DECIDED_AT_ONCE_S = 0.01
 LEASE_LOOK_S = 0.1
@@ -380,7 +381,6 @@ class RegistryNode:
             if self._waiting:
                 self._loop.call_soon(self._advance)
             return
-        batch.timestamp_ms = self._connections.timestamp_ms()
         append = self._leadership.append(batch.records, now, batch.timestamp_ms)
         if append is None:  # the leader claims anew first, and then decides again
             self._wait_again(batch)
@@ -396,6 +396,7 @@ class RegistryNode:
         only adds a version is supposed to be committed by those after it; any other one ends the batch.
         """
         image, batch = self.image, _Batch()
+        batch.timestamp_ms = self._connections.timestamp_ms()
         supposed: list[Supposed] = []
         try:
             while self._waiting and self._connections.now() <= until:
@@ -419,7 +420,10 @@ class RegistryNode:
                     self._waiting.appendleft(write)
                     break
                 if decision.records:
-                    found = None if decision.added is None else image.suppose(decision.added)
+                    if decision.added is None:
+                        break
+                    decision.added.timestamp_ms = batch.timestamp_ms  # answers to those after it have it
+                    found = image.suppose(decision.added)
                     if found is None:
                         break
                     supposed.append(found)
@@ -462,7 +466,11 @@ class RegistryNode:
             self._depose()
         if elected.url != before.url:
             _log.info("the leader of the registries is %s", elected.url or "unknown")
-            self.leader_changed(elected.url)
+            try:
+                self.leader_changed(elected.url)
+            except Exception:
+                # What follows must not depend on it: writes wait for the election.
+                _log.exception("the change of the leader was not passed on")
         if self._leads_elsewhere():
             self._fail_waiting(NotLeader(elected.url))
         self._advance()
@@ -491,6 +499,9 @@ class RegistryNode:
         batch = self._writing
         if batch is not None:
             batch.end = base_offset + len(batch.records)
+            # The topic may take larger batches by now.
+            larger = self._batch_bytes_max + self._batch_bytes_max // BATCH_GROWTH + RECORD_BYTES
+            self._batch_bytes_max = min(BATCH_BYTES_MAX, larger)
             if self.position == base_offset and self._fresh is None:
                 self._apply_batch(batch, base_offset)
                 self._moved(batch.end)

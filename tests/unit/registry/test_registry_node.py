@@ -129,6 +129,20 @@ def test_a_follower_sends_on_and_catches_up_and_takes_over(broker):
     asyncio.run(life())
 
 
+def test_what_follows_an_election_cannot_end_it(broker):
+    def fail(url: str | None) -> None:
+        raise AttributeError(url)
+
+    async def life() -> None:
+        node = RegistryNode(settings(broker, "deaf"))
+        node.leader_changed = fail
+        await node.start()
+        assert await register(node, "a") == 1
+        await node.stop()
+
+    asyncio.run(life())
+
+
 def test_concurrent_writes_of_one_schema_have_one_id(broker):
     async def life() -> None:
         node = RegistryNode(settings(broker, "busy"))
@@ -171,12 +185,25 @@ def test_writes_that_wait_together_go_out_in_one_batch(broker, monkeypatch):
         assert failed.code == 40901
         assert (deleted, last) == (1, 5)
         assert batches == [4, 1]
+        body = avro("r", "5")
+        new, same = await asyncio.gather(
+            *[node.write(lambda image: decide_register(image, "a", body)) for _ in range(2)]
+        )
+        (record,) = node.image.context(".").of_id(new["id"])
+        assert (same["id"], same["ts"]) == (new["id"], record.timestamp_ms)
         await node.stop()
 
     asyncio.run(life())
 
 
-def test_writes_that_are_too_large_together_are_not_refused(broker):
+def test_writes_that_are_too_large_together_are_not_refused(broker, monkeypatch):
+    batches: list[int] = []
+    run = StoreThread.run_command
+
+    def counted(thread: StoreThread, command: Claim | Append) -> None:
+        batches.append(len(command.records) if isinstance(command, Append) else 0)
+        run(thread, command)
+
     target = settings(broker, "narrow").target
     with Admin(broker.bootstrap_servers) as admin:
         configs = {"cleanup.policy": "compact", "max.message.bytes": "3000"}
@@ -191,6 +218,15 @@ def test_writes_that_are_too_large_together_are_not_refused(broker):
         )
         assert [isinstance(each, RegistryError) for each in found] == [size == 5000 for size in sizes], found
         assert sorted(each for each in found if isinstance(each, int)) == [1, 2, 3, 4, 5, 6, 7]
+        with Admin(broker.bootstrap_servers) as admin:
+            admin.alter_configs("topic", target.topic, set={"max.message.bytes": "100000"})
+        monkeypatch.setattr(StoreThread, "run_command", counted)
+        for turn in range(200):
+            texts = [f"{turn}-{number}" + "x" * 500 for number in range(8)]
+            await asyncio.gather(*(register(node, text[:9], text) for text in texts))
+            if batches[-1] == 8:
+                break
+        assert batches[-1] == 8  # once the topic takes more, batches grow again
         await node.stop()
 
     asyncio.run(life())

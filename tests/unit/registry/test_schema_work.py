@@ -175,3 +175,25 @@ def test_an_operation_without_a_request_does_all_at_once():
             lambda image: registration.decide_register(image, "s", long),
             schema_work.Allowance(),
         )
+
+
+def test_what_waits_fails_when_the_worker_closes_and_its_thread_is_a_daemon(worker):
+    entered, release = threading.Event(), threading.Event()
+
+    def work(_):
+        entered.set()
+        release.wait(HANG_S)
+        return {}
+
+    def operation(_):
+        raise Deferred(work)
+
+    async def close():
+        tasks = [asyncio.ensure_future(worker.run(lambda: RegistryLog().image, operation)) for _ in range(3)]
+        await asyncio.to_thread(entered.wait, HANG_S)
+        assert all(each.daemon for each in threading.enumerate() if "registry-schemas" in each.name)
+        worker.close()
+        release.set()
+        return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), HANG_S)
+
+    assert [each.code for each in asyncio.run(close())] == [50001] * 3
