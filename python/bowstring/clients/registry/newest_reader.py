@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections.abc import Callable
 
-from bowstring.clients.registry.decoding import SCHEMA_FAULTS, Reader
-
-RETRY_S = 5.0
-"""After a newest schema that could not be used."""
-_log = logging.getLogger(__name__)
+from bowstring.clients.registry.decoding import Reader
+from bowstring.clients.registry.renewal import Renewal
 
 
 class NewestReader:
@@ -23,10 +18,10 @@ class NewestReader:
     """
 
     def __init__(self, find: Callable[[], Reader], ttl_s: float):
-        self._find, self._ttl_s = find, ttl_s
+        self._find = find
         self._lock = threading.Lock()
+        self._renewal = Renewal(self._renew, ttl_s)
         self._reader: Reader | None = None
-        self._until = 0.0
         self._number = 0
 
     def reader(self) -> Reader:
@@ -36,24 +31,19 @@ class NewestReader:
             SchemaRegistryError: the registry does not answer, and never did.
             ValueSchemaError: the first newest schema cannot be used.
         """
+        self._renewal.look()
+        known = self._reader
+        if known is not None:
+            return known
         with self._lock:
-            now = time.monotonic()
             if self._reader is None:
                 self._reader = self._find()
-                self._until = now + self._ttl_s
-            elif now >= self._until:
-                self._renew(self._reader)
+                self._renewal.begin()
             return self._reader
 
-    def _renew(self, known: Reader) -> None:
-        try:
-            found = self._find()
-        except SCHEMA_FAULTS as error:
-            self._until = time.monotonic() + RETRY_S
-            _log.warning("the newest schema cannot be used, the one before stays: %s", error)
-            return
-        self._until = time.monotonic() + self._ttl_s
-        if found.source != known.source:
+    def _renew(self) -> None:
+        found = self._find()
+        if self._reader is None or found.source != self._reader.source:
             self._reader = found
             self._number += 1
 

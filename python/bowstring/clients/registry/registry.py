@@ -62,7 +62,8 @@ class Registry:
         use_latest: the subject's newest schema is used instead of `schema`, for reading and writing.
         latest_ttl: seconds after which a writer, or `poll()` with `use_latest`, looks for a newer one, as
             Confluent's `latest.cache.ttl.sec`; None: never. Columns keep the schema that they begin with. If
-            the newest one cannot be used, the one before stays, with a warning in the log.
+            the newest one cannot be used, the one before stays, with a warning in the log; so it does while
+            a registry takes longer than a second to answer.
         normalize: whether the registry normalizes the schema.
         wire: "prefix", or "headers", which needs a registry with guids (Bowstring, Confluent 8): values are
             then bare, and a header `__value_schema_id` has the guid.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
-import time
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +17,7 @@ from bowstring.clients.registry import decoding
 from bowstring.clients.registry.newest_reader import NewestReader
 from bowstring.clients.registry.registered_schema import RegisteredSchema
 from bowstring.clients.registry.registry_errors import SchemaNotFoundError
+from bowstring.clients.registry.renewal import Renewal
 from bowstring.clients.registry.schema_keys import parts, with_header
 from bowstring.clients.registry.schema_sources import message_indexes_of
 from bowstring.clients.registry.tree_decoders import tree_decoder
@@ -38,9 +37,6 @@ NO_KEY = (
     "the value lacks a schema id: it has neither Confluent's framing (a zero byte and the id) nor the header"
 )
 KEYS_MAX = 10_000
-RETRY_S = 5.0
-"""After a newest schema that could not be used."""
-_log = logging.getLogger(__name__)
 
 
 class Writing(NamedTuple):
@@ -82,7 +78,7 @@ class TopicFormat:
         self._newest_reader = NewestReader(self._newest, registry.latest_ttl)
         self._writing: Writing | None = None
         self._writing_id = -1
-        self._writing_until = math.inf
+        self._renewal = Renewal(self._renew_writing, registry.latest_ttl)
         self._local = threading.local()
         self._forms: dict[bytes, ValueFormat] = {}
 
@@ -283,26 +279,19 @@ class TopicFormat:
             SchemaRegistryError: the registry does not answer, or refuses the schema.
             ConfigError: no schema is known.
         """
+        self._renewal.look()
         known = self._writing
-        if known is not None and time.monotonic() < self._writing_until:
+        if known is not None:
             return known
-        # While one thread looks for a newer schema, others go on with the one that there is.
-        if not self._lock.acquire(blocking=known is None):
-            assert known is not None
-            return known
-        try:
+        with self._lock:
             if self._writing is None:
                 self._writing = self._prepared()
-            elif time.monotonic() >= self._writing_until:
-                self._renew_writing()
             return self._writing
-        finally:
-            self._lock.release()
 
     @property
     def is_prepared(self) -> bool:
         """Whether `encode_value` needs no answer of the registry at present."""
-        return self._writing is not None and time.monotonic() < self._writing_until
+        return self._writing is not None and not self._renewal.is_due
 
     def _prepared(self) -> Writing:
         registry, subject = self._registry, self.subject()
@@ -311,7 +300,7 @@ class TopicFormat:
             schema = self._latest_to_write(subject)
             writing = self._writing_of(schema, decoding.reader_of(self._client, schema, self._field))
             self._writing_id = schema.schema_id
-            self._writing_until = time.monotonic() + registry.latest_ttl
+            self._renewal.begin()
             return writing
         wanted = given.registrable(
             self._client, register=registry.auto_register, normalize=registry.normalize
@@ -320,18 +309,11 @@ class TopicFormat:
         return self._writing_of(schema, decoding.given_reader(given, self._client, self._field))
 
     def _renew_writing(self) -> None:
-        """Takes a newer schema, if there is one that can be used."""
-        self._writing_until = time.monotonic() + max(self._registry.latest_ttl, RETRY_S)
-        try:
-            schema = self._client.latest(self.subject())
-            if schema.schema_id != self._writing_id:
-                reader = decoding.reader_of(self._client, schema, self._field)
-                self._writing, self._writing_id = self._writing_of(schema, reader), schema.schema_id
-        except decoding.SCHEMA_FAULTS as error:
-            self._writing_until = time.monotonic() + RETRY_S
-            _log.warning("%r: the newest schema cannot be used, the one before stays: %s", self, error)
-        else:
-            self._writing_until = time.monotonic() + self._registry.latest_ttl
+        """Takes a newer schema, if there is one; raises if it cannot be used."""
+        schema = self._client.latest(self.subject())
+        if schema.schema_id != self._writing_id:
+            reader = decoding.reader_of(self._client, schema, self._field)
+            self._writing, self._writing_id = self._writing_of(schema, reader), schema.schema_id
 
     def _writing_of(self, schema: RegisteredSchema, reader: Reader) -> Writing:
         indexes = getattr(reader.format, "message_indexes", None)
@@ -371,7 +353,7 @@ class TopicFormat:
     def encoder(self) -> Callable[[Any], bytes | None]:
         """Returns what does the same as `encode_value`. Raises like `prepare`."""
         writing = self.prepare()
-        is_fixed = math.isinf(self._writing_until) and not writing.is_single
+        is_fixed = math.isinf(self._renewal.due_at) and not writing.is_single
         return writing.format.encode_value if is_fixed else self.encode_value
 
     def encode_value(self, value: Any) -> bytes | None:

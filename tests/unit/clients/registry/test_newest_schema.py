@@ -2,14 +2,17 @@
 
 import json
 import logging
+import threading
 
 import pyarrow as pa
 import pytest
 
 import bowstring
 from bowstring.clients.errors import ConfigError
+from bowstring.clients.registry import renewal
+from bowstring.clients.registry.renewal import Renewal
 from tests.support.schema_registry_double import schema_registry
-from tests.support.waiting import HANG_S
+from tests.support.waiting import HANG_S, wait_until
 
 SUBJECT = "orders-value"
 
@@ -17,6 +20,12 @@ SUBJECT = "orders-value"
 def order(*names):
     fields = [{"name": each, "type": "int", "default": 7} for each in names]
     return json.dumps({"type": "record", "name": "Order", "fields": fields})
+
+
+@pytest.fixture(autouse=True)
+def slow_machines(monkeypatch):
+    """The answers of registries that run are always in time."""
+    monkeypatch.setattr(renewal, "WAIT_S", HANG_S)
 
 
 @pytest.fixture
@@ -95,3 +104,42 @@ def test_a_reader_takes_a_newer_schema(registry, bootstrap, new_topic):
 def test_a_wrong_age_is_refused(registry, ttl):
     with pytest.raises(ConfigError, match="latest_ttl"):
         bowstring.Registry(registry.url, latest_ttl=ttl)
+
+
+def test_a_registry_that_hangs_holds_nobody(monkeypatch):
+    monkeypatch.setattr(renewal, "WAIT_S", 0.0)
+    asked, answers, found = [], threading.Event(), []
+
+    def renew():
+        asked.append(1)
+        answers.wait(HANG_S)
+        found.append("newer")
+
+    newest = Renewal(renew, 0.0)
+    newest.look()
+    assert asked == []  # nothing is known yet, so nothing is old
+    newest.begin()
+    for _ in range(3):
+        newest.look()
+    assert len(asked) == 1 and not found and not newest.is_due
+    answers.set()
+    wait_until(lambda: newest.is_due)
+    assert found == ["newer"]
+
+
+def test_failures_are_followed_by_longer_pauses(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(renewal.time, "monotonic", lambda: now[0])
+    outcomes = [OSError("away")] * 5 + [None, OSError("away")]
+
+    def renew():
+        if (outcome := outcomes.pop(0)) is not None:
+            raise outcome
+
+    newest, pauses = Renewal(renew, 7.0), []
+    newest.begin()
+    while outcomes:
+        now[0] = newest.due_at
+        newest.look()
+        pauses.append(newest.due_at - now[0])
+    assert pauses == [5.0, 10.0, 20.0, 40.0, 60.0, 7.0, 5.0]
