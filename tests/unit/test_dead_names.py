@@ -27,6 +27,7 @@ CALLED_FROM_OUTSIDE = {
 # Names that product code leaves to tests, each with the reason.
 FOR_TESTS = {
     "_repr_html_": "notebooks call it",
+    "data_received": "asyncio calls it, of a protocol",
     "controller_ids": "for users of bowstring.Cluster, beside broker_ids",
     "produce_batches": "for users of Producer who have encoded batches",
     "with_on_error": "for users of formats of values",

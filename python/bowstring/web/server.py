@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import ssl
 from collections import Counter
 from collections.abc import Generator
@@ -24,6 +25,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bowstring.web.limits import CYCLE
 from bowstring.web.serving import CONNECTIONS_MAX, KEEP_ALIVE_S, STOP_S
+from bowstring.web.tls_listener import TlsListener
 
 HEAD_BYTES_MAX = 64 << 10
 HEAD_S = 30.0
@@ -36,6 +38,8 @@ ADDRESS_SHARE_MAX = 2
 """One address has at most this part of all connections: a half."""
 CUT_SHARE = 20
 """Where there are too many connections, this part of them is closed: those that rested longest."""
+PIPELINED_MAX = 50
+"""Requests of a connection that wait for the answer before theirs; after the last one's it is closed."""
 _NEVER = float("inf")
 _KEPT_BYTES_MAX = 200
 _NO_HEADER = re.compile(rb"[\x00\r\n]")
@@ -54,6 +58,14 @@ _SHORT_NAMES = {
 
 class HeadTooLargeError(Exception):
     """The head of a request exceeds HEAD_BYTES_MAX; the connection is answered with 400 and closed."""
+
+
+class TunnelError(Exception):
+    """A request has the method CONNECT; the connection is answered with 405 and closed."""
+
+
+class PipelineFullError(Exception):
+    """More than PIPELINED_MAX requests wait; those after them are not read."""
 
 
 def _line(name: bytes, value: bytes) -> bytes:
@@ -137,6 +149,8 @@ class _Protocol(HttpToolsProtocol):
     _head_bytes = 0
     _unread_bytes = 0
     _in_head = False
+    _is_replay = False
+    _is_full = False
     _certificate_name = ""
     _address = ""
     _stall_timer: asyncio.TimerHandle | None = None
@@ -174,7 +188,8 @@ class _Protocol(HttpToolsProtocol):
         others.sort(key=lambda each: each.since)
         for each in others[: max(1, CONNECTIONS_MAX // CUT_SHARE)] or [self]:
             self.connections.discard(each)
-            each.transport.close()
+            # Not `close`, which waits for whoever takes nothing of the last answer.
+            each.transport.abort()
 
     def look(self, now: float) -> None:
         """Closes the connection if its time is over."""
@@ -204,13 +219,60 @@ class _Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._is_full:
+            return
         self._unread_bytes += len(data)
-        super().data_received(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError as error:
+            self._end(error.__context__)
+            return
         # The parser keeps a header, or a trailer, until its line ends.
         if self._unread_bytes > 2 * HEAD_BYTES_MAX and not self.transport.is_closing():
             self.send_400_response("The head of the request is too large.")
 
+    def _feed(self, data: bytes) -> None:
+        """Parses bytes. Offers of another protocol (RFC 9110, 7.8) are declined.
+
+        llhttp takes what follows the head with the offer as the other protocol, the body included. So another
+        parser reads the same head without the offer, and goes on behind it.
+        """
+        rest: bytes | memoryview = data
+        while True:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as offer:
+                rest = memoryview(rest)[offer.args[0] :]
+            method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+            lines = [b"%b / HTTP/%b\r\n" % (method, version)]
+            lines += [b"%b: %b\r\n" % each for each in self.headers if each[0] != b"upgrade"]
+            self.parser = httptools.HttpRequestParser(self)
+            # As uvicorn's.
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self._is_replay = True
+            self.parser.feed_data(b"".join((*lines, b"\r\n")))
+
+    def _end(self, error: BaseException | None) -> None:
+        """Ends the connection after a request that cannot be read."""
+        if isinstance(error, PipelineFullError):
+            self._is_full = True
+            # An answer may be lost where bytes of the client wait as the connection closes.
+            self.flow.resume_reading()
+            return
+        if isinstance(error, TunnelError):
+            head = b"allow: GET\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            self.transport.write(STATUS_LINE[405] + head)
+            self.transport.close()
+            return
+        self.send_400_response("Invalid HTTP request received.")
+
     def on_message_begin(self) -> None:
+        if self._is_replay:
+            return
+        if len(self.pipeline) >= PIPELINED_MAX:
+            self.cycle.keep_alive = False
+            raise PipelineFullError
         super().on_message_begin()
         self._head_bytes = 0
         self._in_head = True
@@ -220,15 +282,23 @@ class _Protocol(HttpToolsProtocol):
             self.scope["extensions"] = {"tls": {"client_cert_name": self._certificate_name}}
 
     def on_url(self, url: bytes) -> None:
+        if self._is_replay:
+            return
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_replay:
+            return
         self._count(len(name) + len(value) + 4)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise TunnelError
+            return  # _feed goes on
+        self._in_head = self._is_replay = False
         self.deadline = _NEVER
         self._unread_bytes = 0
         scope, parser = self.scope, self.parser
@@ -269,6 +339,8 @@ class _Protocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._unread_bytes = 0
         super().on_message_complete()
 
@@ -320,6 +392,19 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        tls = self.config.ssl
+        if tls is None:
+            await super().startup(sockets)
+            return
+        await super().startup([])
+
+        def make_protocol() -> _Protocol:
+            return _Protocol(self.config, self.server_state, self.lifespan.state)
+
+        # uvicorn closes them, and waits for that.
+        self.servers = [TlsListener(each, tls, make_protocol) for each in sockets or ()]  # type: ignore[misc]
 
     async def main_loop(self) -> None:
         while not self.should_exit:

@@ -17,11 +17,14 @@ from typing import Any
 from bowstring.clients.errors import ConfigError, MissingPackageError
 from bowstring.web.listening import Listening
 from bowstring.web.site_guard import SiteGuard
+from bowstring.web.tls_listener import HANDSHAKES_MAX
 
 STOP_S = 3
 """How long answers that are under way may take when the program stops."""
 KEEP_ALIVE_S = 75
 CONNECTIONS_MAX = 4000
+SITES_MAX = 2
+"""Of one process: registry and REST proxy."""
 DESCRIPTORS_BESIDE = 1000
 """What a program may have open besides the connections of its clients."""
 
@@ -146,7 +149,7 @@ def run(program: Callable[[asyncio.Event], Awaitable[None]], *, until_stdin_ends
 def _raise_descriptor_limit() -> None:
     """Lets the process have as many connections as it takes, where the system permits that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = CONNECTIONS_MAX + DESCRIPTORS_BESIDE
+    wanted = SITES_MAX * (CONNECTIONS_MAX + HANDSHAKES_MAX) + DESCRIPTORS_BESIDE
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -10,9 +10,10 @@ import time
 import urllib.request
 
 import pytest
+from uvicorn.server import ServerState
 
 from bowstring.clients.errors import ConfigError
-from bowstring.web import server
+from bowstring.web import server, tls_listener
 from bowstring.web.limits import read_body
 from bowstring.web.listening import Listening
 from bowstring.web.server import HEAD_BYTES_MAX, distinguished_name
@@ -103,6 +104,154 @@ def test_a_client_that_takes_no_answer_is_cut_off(monkeypatch):
     with served(endless) as site, socket.create_connection(("127.0.0.1", site.port)) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         assert ended.wait(HANG_S)
+
+
+async def repeat(scope, receive, send):
+    """Answers with the request."""
+    if scope["type"] != "http":
+        raise NotImplementedError
+    seen = dict(scope["headers"]).get(b"upgrade", b"")
+    body = await read_body(scope, receive, 1 << 20)
+    body = b"<%b %b %b %b>" % (scope["method"].encode(), scope["raw_path"], body, seen)
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-length", str(len(body)).encode())],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+class Wire(asyncio.Transport):
+    """Collects what a server writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.written, self.is_closed = b"", False
+
+    def write(self, data):
+        if not self.is_closed:
+            self.written += data
+
+    def close(self):
+        self.is_closed = True
+
+    def is_closing(self):
+        return self.is_closed
+
+    def pause_reading(self):
+        pass
+
+    def resume_reading(self):
+        pass
+
+
+def answers_to(*segments):
+    """Returns what `repeat` answers to segments of one connection, until it is closed."""
+
+    async def run():
+        state, wire = ServerState(), Wire()
+        config = server.make_server(repeat, None, asyncio.Event()).config
+        config.load()
+        protocol = config.http_protocol_class(config, state, {})
+        protocol.connection_made(wire)
+        for each in segments:
+            if not wire.is_closed:
+                protocol.data_received(each)
+            while state.tasks and not (protocol.cycle.more_body and not protocol.pipeline):
+                await asyncio.sleep(0)
+        protocol.connection_lost(None)
+        while state.tasks:
+            await asyncio.sleep(0)
+        return wire.written
+
+    return asyncio.run(asyncio.wait_for(run(), HANG_S))
+
+
+OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEA\r\n"
+HIDDEN = b"GET /hidden HTTP/1.1\r\nhost: x\r\n\r\n"
+END = b"GET /end HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+CHUNKED = b"%x\r\n%b\r\n0\r\nx: y\r\n\r\n" % (len(HIDDEN), HIDDEN)
+
+
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_an_offer_of_another_protocol_is_declined_with_its_body(version, is_chunked):
+    framing = b"transfer-encoding: chunked" if is_chunked else b"content-length: %d" % len(HIDDEN)
+    head = b"POST /a HTTP/%b\r\n%bhost: x\r\n%b\r\n\r\n" % (version, OFFER, framing)
+    body = CHUNKED if is_chunked else HIDDEN
+    answer = b"<POST /a %b h2c>" % HIDDEN
+    whole = head + body
+    for parts in (
+        (whole + END,),
+        (head, body + END),
+        (head + body[:9], body[9:], END),
+        (head[:-1], head[-1:] + body + END),
+        tuple(bytes([each]) for each in whole + END),
+    ):
+        found = answers_to(*parts)
+        assert found.count(answer) == 1
+        assert b"<GET /hidden" not in found
+        assert (b"<GET /end  >" in found) == (version == b"1.1")
+    if version == b"1.1":
+        assert answers_to(whole * 20 + END).count(answer) == 20
+        assert answers_to(whole * 20 + END).endswith(b"<GET /end  >")
+        closing = whole.replace(b"Upgrade, HTTP2", b"close, Upgrade, HTTP2")
+        assert b"<GET /end" not in answers_to(closing + END)
+
+
+@pytest.mark.parametrize("offer", [b"", OFFER, b"Upgrade: x\r\nconnection: upgrade\r\n"])
+@pytest.mark.parametrize(
+    "framing",
+    [
+        b"content-length: 3\r\ntransfer-encoding: chunked",
+        b"transfer-encoding: chunked\r\ncontent-length: 3",
+        b"content-length: 3\r\ncontent-length: 4",
+        b"content-length: 3, 4",
+        b"content-length: +3",
+        b"transfer-encoding: chunked, gzip",
+        b"transfer-encoding: gzip",
+        b"transfer-encoding: chunked\r\ntransfer-encoding: x",
+        b"content-length: 1\r\n 2",
+        b"content-length : 3",
+    ],
+)
+def test_two_lengths_of_a_body_are_refused_with_any_offer(offer, framing):
+    found = answers_to(b"POST /a HTTP/1.1\r\nhost: x\r\n%b%b\r\n\r\n3\r\nabc" % (offer, framing))
+    assert found.startswith(b"HTTP/1.1 400")
+    assert b"<POST" not in found
+
+
+def test_a_tunnel_is_refused():
+    for target in (b"/", b"x:443"):
+        found = answers_to(b"CONNECT %b HTTP/1.1\r\nhost: x\r\n\r\n%b" % (target, HIDDEN))
+        assert found.startswith(b"HTTP/1.1 405")
+        assert b"hidden" not in found
+
+
+@pytest.mark.parametrize("offer", [b"", OFFER])
+def test_requests_that_wait_for_an_answer_are_bounded(offer):
+    began, release = threading.Event(), threading.Event()
+
+    async def slow(scope, receive, send):
+        if scope["type"] == "http" and scope["path"] == "/slow":
+            began.set()
+            await asyncio.to_thread(release.wait, HANG_S)
+        await repeat(scope, receive, send)
+
+    with (
+        served(slow) as site,
+        socket.create_connection(("127.0.0.1", site.port), timeout=HANG_S) as connection,
+    ):
+        connection.sendall(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert began.wait(HANG_S)
+        connection.sendall(b"POST /a HTTP/1.1\r\n%bcontent-length: 1\r\n\r\nb" % offer * 2000)
+        release.set()
+        found = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert found.startswith(b"HTTP/1.1 200")
+    assert found.count(b"<POST /a b ") == server.PIPELINED_MAX
+    assert found.count(b"connection: close") == 1
 
 
 def drip(connection, what):
@@ -236,6 +385,36 @@ def test_answers_under_way_end_before_the_stop():
         threading.Timer(0.05, release.set).start()
     asking.join(30)
     assert found == [b"GET /late "]
+
+
+def https(tmp_path, **options):
+    """Returns a listening of https, and a context for its clients."""
+    authority = CertificateAuthority()
+    identity = authority.identity()
+    for name, text in (("chain", identity.certificate), ("key", identity.key), ("ca", authority.certificate)):
+        (tmp_path / f"{name}.pem").write_bytes(text)
+    files = {"tls_certificate": str(tmp_path / "chain.pem"), "tls_key": str(tmp_path / "key.pem")}
+    return Listening(0, **files, **options), ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+
+
+def test_handshakes_are_bounded_in_number_and_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(tls_listener, "HANDSHAKES_MAX", 8)  # four of one address
+    listening, context = https(tmp_path)
+    with served(echo, listening) as site, contextlib.ExitStack() as stack:
+
+        def connect():
+            return stack.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=HANG_S))
+
+        silent = [connect() for _ in range(20)]
+        assert [each.recv(1) for each in silent[:16]] == [b""] * 16
+        with urllib.request.urlopen(f"{site.url}/", context=context, timeout=HANG_S) as answer:
+            assert answer.read() == b"GET / "
+        silent[-1].sendall(b"GET / HTTP/1.1\r\n\r\n")
+        stack.enter_context(contextlib.suppress(ConnectionError))
+        while silent[-1].recv(100):
+            pass
+        monkeypatch.setattr(tls_listener, "HANDSHAKE_S", 0.05)
+        assert connect().recv(1) == b""
 
 
 def test_the_name_in_a_client_certificate_reaches_the_application(tmp_path):
