@@ -64,6 +64,11 @@ class Listening:
                     f"--allow-origin is {each!r}; write origins as https://app.example.org, with commas "
                     "between them, or * for pages of all sites"
                 )
+        if "*" in self.allowed_origins and self.client_certificates != "none":
+            raise ConfigError(
+                "--allow-origin * and --client-certificates exclude each other: a browser sends its reader's "
+                "certificate for pages of every site; name the origins that may call"
+            )
         if self.client_certificates not in CLIENT_CERTIFICATES:
             raise ConfigError(
                 f"--client-certificates is {self.client_certificates!r}; choose one of "

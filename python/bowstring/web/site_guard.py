@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bowstring.web.http_error import HttpError
+from bowstring.web.limits import header
 from bowstring.web.listening import is_loopback
 
 Scope = MutableMapping[str, Any]
@@ -25,6 +26,9 @@ EXPOSED = b"location, retry-after"
 """Headers of answers that they may read."""
 PREFLIGHT_S = b"600"
 _OWN_SITE = (b"", b"same-origin", b"none")
+_READING = ("GET", "HEAD", "OPTIONS")
+_SIMPLE_TYPES = (b"", b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")
+"""Of requests that browsers send without a preflight (Fetch standard: CORS-safelisted request-header)."""
 
 
 class SiteGuard:
@@ -33,8 +37,9 @@ class SiteGuard:
     Args:
         app: the other one.
         is_local: whether it listens on this machine only: then browsers must name this machine.
-        allowed_origins: of pages that may call; `*` for all. They send no cookies or certificates of their
-            own accord: a log-in is in the header `Authorization` that they set.
+        allowed_origins: of pages that may call; `*` for all. They act with the log-in that they set in the
+            header `Authorization`, never with the log-in or certificate that the browser has of its reader:
+            answers to preflights forbid those, and what needs no preflight may not write.
     """
 
     def __init__(self, app: Any, *, is_local: bool, allowed_origins: Iterable[str] = ()) -> None:
@@ -54,13 +59,15 @@ class SiteGuard:
                     site = value
                 elif name == b"access-control-request-method":
                     wanted = value
+            is_allowed = bool(origin) and (b"*" in self._allowed or origin.lower() in self._allowed)
+            if self._allowed:
+                send = _opened(send, origin if is_allowed else b"", is_any=b"*" in self._allowed)
             if origin or site:
-                is_allowed = bool(origin) and (b"*" in self._allowed or origin.lower() in self._allowed)
                 refusal = self._refusal(
                     scope["method"], host, b"" if is_allowed else origin, site, is_allowed
                 )
-                if is_allowed:
-                    send = _opened(send, b"*" if b"*" in self._allowed else origin)
+                if refusal is None and is_allowed and scope["method"] not in _READING:
+                    refusal = _without_preflight(scope, host, origin, site)
                 if refusal is not None:
                     await _answer(refusal, send)
                     return
@@ -82,6 +89,22 @@ class SiteGuard:
         return None
 
 
+def _without_preflight(scope: Scope, host: bytes, origin: bytes, site: bytes) -> HttpError | None:
+    """Refuses a request of a page of another site for which no browser has sent a preflight."""
+    if site in _OWN_SITE and _authority(origin) == host.lower():
+        return None
+    headers = scope["headers"]
+    if (header(headers, b"sec-fetch-mode") or b"cors") != b"cors":
+        return HttpError(403, 403, "pages of other sites may write by fetch with the mode cors only")
+    if scope["method"] == "POST":  # the others need a preflight anyhow
+        media = (header(headers, b"content-type") or b"").partition(b";")[0].strip().lower()
+        if media in _SIMPLE_TYPES:
+            return HttpError(
+                403, 403, "a page of another site must send a Content-Type as application/json with each POST"
+            )
+    return None
+
+
 def _authority(origin: bytes) -> bytes:
     """Returns host and port of a header `Origin`, as the header `Host` writes them."""
     try:
@@ -97,11 +120,13 @@ def _host_name(host: bytes) -> str:
         return ""
 
 
-def _opened(send: Send, origin: bytes) -> Send:
-    """Returns what sends answers that a page of an origin may read."""
-    added = [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", EXPOSED)]
-    if origin != b"*":
-        added.append((b"vary", b"origin"))
+def _opened(send: Send, origin: bytes, *, is_any: bool) -> Send:
+    """Returns what sends answers that a page of an origin may read; empty: none may, but caches keep
+    such answers apart, too."""
+    added = [(b"vary", b"origin")]
+    if origin:
+        added.append((b"access-control-allow-origin", b"*" if is_any else origin))
+        added.append((b"access-control-expose-headers", EXPOSED))
 
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":

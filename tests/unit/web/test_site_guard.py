@@ -63,7 +63,9 @@ APP = "https://app.example.org"
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_pages_of_an_allowed_origin_may_call(method):
-    asked = {"host": "localhost:1", "origin": APP, "sec_fetch_site": "cross-site"}
+    asked = {"host": "localhost:1", "origin": APP, "sec_fetch_site": "cross-site", "sec_fetch_mode": "cors"}
+    if method == "POST":
+        asked["content_type"] = "application/json"
     found = answer_of(method, allowed=[APP], **asked)
     headers = [each for each in found["headers"] if each[0].startswith(b"access-control")]
     assert found["status"] == 200
@@ -89,9 +91,49 @@ def test_all_origins_may_be_allowed_but_not_a_rebound_name():
     assert answer_of("GET", allowed=["*"], **rebound)["status"] == 421
 
 
-def test_pages_of_this_site_need_no_headers():
-    found = answer_of("GET", allowed=[APP], host="localhost:1", origin="http://localhost:1")
-    assert found["headers"] == [(b"vary", b"accept")]
+def test_pages_of_this_site_need_no_headers_but_caches_keep_answers_apart():
+    for origin in ({"origin": "http://localhost:1"}, {}):
+        for allowed in (APP, "*"):
+            found = answer_of("GET", allowed=[allowed], host="localhost:1", **origin)
+            assert (b"vary", b"origin") in found["headers"]
+            is_open = b"access-control-allow-origin" in dict(found["headers"])
+            assert is_open == (allowed == "*" and bool(origin))
+    assert answer_of("GET", host="localhost:1")["headers"] == [(b"vary", b"accept")]
+    for method in ("POST", "PUT"):
+        own = {"host": "localhost:1", "origin": "http://localhost:1"}
+        assert answer_of(method, allowed=["*"], **own)["status"] == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"content_type": "text/plain"},
+        {"content_type": " Text/Plain;application/json"},
+        {"content_type": "application/x-www-form-urlencoded"},
+        {"content_type": "multipart/form-data; boundary=a"},
+        {"content_type": "application/json", "sec_fetch_mode": "no-cors"},
+        {"content_type": "application/json", "sec_fetch_mode": "navigate"},
+    ],
+)
+@pytest.mark.parametrize("origin", [APP, "null"])
+def test_what_browsers_send_without_a_preflight_may_not_write(headers, origin):
+    asked = {"host": "reg:1", "origin": origin, "sec_fetch_site": "cross-site"}
+    for each in (asked, {name: value for name, value in asked.items() if name != "sec_fetch_site"}):
+        found = answer_of("POST", is_local=False, allowed=[APP, "*"], **each, **headers)
+        assert found["status"] == 403
+        assert answer_of("GET", is_local=False, allowed=[APP, "*"], **each, **headers)["status"] == 200
+    # Another scheme, or another port that the browser leaves out, is another site.
+    same = {"host": "reg:1", "origin": "http://reg:1", "sec_fetch_site": "cross-site"}
+    assert answer_of("POST", is_local=False, allowed=["*"], **same, **headers)["status"] == 403
+
+
+def test_pages_of_all_sites_and_certificates_of_clients_exclude_each_other():
+    tls = {"tls_certificate": "a", "tls_key": "b", "tls_client_authorities": "c"}
+    for wanted in ("requested", "required"):
+        with pytest.raises(ConfigError, match="name the origins"):
+            Listening(0, **tls, client_certificates=wanted, allowed_origins=(APP, "*")).check()
+        Listening(0, **tls, client_certificates=wanted, allowed_origins=(APP,)).check()
 
 
 @pytest.mark.parametrize(
