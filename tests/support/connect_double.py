@@ -28,6 +28,8 @@ class ConnectDouble:
         states: of connectors.
         traces: why the task of a connector has failed.
         requests: method and path of each request, with its query.
+        definitions: types of configs; None: it has none, as before 3.2.
+        said: what its validation says beside its own text.
         login: user and password that it needs; None: nobody logs in.
         raw: a whole answer in bytes instead of its own; an empty one never comes.
     """
@@ -37,6 +39,8 @@ class ConnectDouble:
         self.states: dict[str, str] = {}
         self.traces: dict[str, str] = {}
         self.requests: list[str] = []
+        self.definitions: dict[str, str] | None = dict(DEFINITIONS)
+        self.said = ""
         self.login: tuple[str, str] | None = None
         self.raw: bytes | None = None
         self.url = ""
@@ -99,10 +103,12 @@ class ConnectDouble:
                 return (202, self.status(name)) if "includeTasks" in query else (204, None)
             case ("GET", "connector-plugins"):
                 return 200, [{"class": CLASS, "type": "source", "version": "1"}]
-            case ("GET", "connector-plugins", _, "config"):
-                return 200, [{"name": name, "type": kind} for name, kind in DEFINITIONS.items()]
+            case ("GET", "connector-plugins", _, "config") if self.definitions is not None:
+                return 200, [{"name": name, "type": kind} for name, kind in self.definitions.items()]
             case ("PUT", "connector-plugins", _, "config", "validate"):
-                return 200, {"configs": [self._checked(name, body) for name in DEFINITIONS]}
+                return 200, {
+                    "configs": [self._checked(name, body) for name in self.definitions or DEFINITIONS]
+                }
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
 
     def _checked(self, name: str, config: Mapping[str, str]) -> dict[str, Any]:
@@ -110,8 +116,9 @@ class ConnectDouble:
         errors = []
         if name == "most" and value is not None and not value.isdigit():
             errors = [f"Invalid value {value} for configuration most: {config.get('pin')} is no number"]
+            errors.append(self.said)
         return {
-            "definition": {"name": name, "type": DEFINITIONS[name]},
+            "definition": {"name": name, "type": (self.definitions or DEFINITIONS)[name]},
             "value": {"name": name, "value": value, "errors": errors},
         }
 

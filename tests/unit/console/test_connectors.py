@@ -14,7 +14,6 @@ from bowstring.clients.errors import ConfigError
 from bowstring.console.app import create_app
 from bowstring.console.connect import connect_cluster
 from bowstring.console.connect.config_change import parsed_config
-from bowstring.console.connect.config_secrets import is_secret, masked, without_secrets
 from bowstring.console.connect.connect_cluster import ConnectCluster, ConnectError, login_of
 from bowstring.console.connect.connectors import connectors_of
 from bowstring.console.options import ConsoleOptions
@@ -186,6 +185,7 @@ HOSTILE = {
     "endless head": b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 200_000,
     "redirect": b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n",
     "half": b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{",
+    "bytes": b'HTTP/1.1 200 OK\r\ncontent-length: 23\r\n\r\n{"password": "s3cr3t\xff"}',
     "deep": b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(DEEP), DEEP),
     "list": b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n[null]",
     "wrong": b'HTTP/1.1 200 OK\r\ncontent-length: 40\r\n\r\n{"x":{"status":{"connector":3},"info":4}}',
@@ -203,7 +203,7 @@ def test_a_hostile_connect_is_named_and_nothing_else_happens(connect, monkeypatc
             assert client.get(path).status_code == 200
         config = client.get("/connectors/config?name=lines")
         assert 400 <= config.status_code < 600 and "Refused" in config.text
-        assert "Connect" in config.text and "<script>" not in config.text
+        assert "Connect" in shown(config) and "<script>" not in config.text
 
 
 def test_one_answer_serves_all_who_ask_meanwhile(connect):
@@ -244,44 +244,6 @@ def test_an_address_that_is_none_is_refused_without_its_password(url):
     assert "s3cr3t" not in str(refused.value)
 
 
-def test_secrets_are_found_by_name_and_type():
-    for name in (
-        "password",
-        "my.api.key",
-        "ssl.key",
-        "db_pwd",
-        "aws.secret.access.key",
-        "sasl.jaas.config",
-        "x.token",
-    ):
-        assert is_secret(name, "value")
-    for name in (
-        "key.converter",
-        "topics",
-        "record.key.fields",
-        "pk.mode",
-        "ssl.keystore.location",
-        "tasks.max",
-    ):
-        assert not is_secret(name, "value")
-    assert is_secret("pin", "value", {"pin"}) and not is_secret("password", "${vault:db:pw}")
-    assert (
-        without_secrets("at http://u:p@h/ with abcdef", {"password": "abcdef"})
-        == "at http://[hidden]@h/ with [hidden]"
-    )
-
-
 def test_a_cluster_without_access_control_allows_everything():
     with bowstring.Broker() as broker, bowstring.Admin(broker.bootstrap_servers) as admin:
         assert bowstring.AclOperation.ALTER_CONFIGS in admin.cluster_operations()
-
-
-def test_texts_of_a_hostile_connect_take_no_time():
-    began = time.process_time()
-    many = {f"password{number}": f"value{number}" for number in range(20_000)}
-    assert without_secrets("x" * 8_000, many) == "[hidden]"
-    for text in ("a" * 60_000, "a://" * 15_000, "a://b:" * 10_000, "://:@" * 10_000, ":" * 60_000):
-        without_secrets(text, {})
-        masked({"note": text, "key" * 1_000: text})
-    assert masked({"note": "x" * 70_000}) == {"note": "[hidden]"}
-    assert time.process_time() - began < 10

@@ -6,12 +6,11 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from bowstring.clients.errors import ConfigError
-from bowstring.console.connect.config_secrets import masked
-from bowstring.console.connect.connectors import CLASS
+from bowstring.console.connect.config_secrets import CLASS, masked
 
 CONFIG_CHARACTERS_MAX = 1 << 20
 _KEY = secrets.token_bytes(32)
@@ -76,10 +75,13 @@ def fingerprint(config: Mapping[str, str]) -> str:
 
 
 def changes(
-    held: Mapping[str, str], wanted: Mapping[str, str], passwords: Collection[str]
+    held: Mapping[str, str],
+    wanted: Mapping[str, str],
+    held_types: Mapping[str, str] | None,
+    wanted_types: Mapping[str, str] | None,
 ) -> list[ChangeRow]:
-    """Returns what differs between two configs, by name."""
-    before, after = masked(held, passwords), masked(wanted, passwords)
+    """Returns what differs between two configs, by name; each is masked by the types of its own plugin."""
+    before, after = masked(held, held_types), masked(wanted, wanted_types)
     return [
         ChangeRow(name, before.get(name), after.get(name))
         for name in sorted(held.keys() | wanted.keys())

@@ -30,8 +30,9 @@ LARGE_BYTES = 256 << 10
 AT_ONCE = 6
 AWAY_S = 3.0
 """A cluster that could not be reached is not asked again for so long."""
+FAILED_S = 3.0
+"""A refusal is not kept longer."""
 ANSWERS_MAX = 32
-MESSAGE_MAX = 2_000
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -55,7 +56,9 @@ class ConnectLogin(NamedTuple):
 
 
 class ConnectError(ClientError):
-    """A cluster of Kafka Connect does not answer, or refuses. `status`: HTTP's; 0 without an answer."""
+    """A cluster of Kafka Connect does not answer, or refuses. `status`: HTTP's; 0 without an answer. What it
+    says may be long, and repeat secrets.
+    """
 
     def __init__(self, message: str, status: int = 0):
         super().__init__(message)
@@ -70,6 +73,13 @@ class _Kept:
     def __init__(self, task: asyncio.Task[Any]):
         self.task, self.at = task, time.monotonic()
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def is_older(self, seconds: float) -> bool:
+        """Whether it is there and older; a failure is soon too old."""
+        if not self.task.done():
+            return False
+        has_failed = self.task.cancelled() or self.task.exception() is not None
+        return time.monotonic() - self.at > (min(seconds, FAILED_S) if has_failed else seconds)
 
 
 class ConnectCluster:
@@ -122,7 +132,7 @@ class ConnectCluster:
             ConnectError: no answer, a refusal, or something else than Connect answers.
         """
         kept = self._kept.get(path)
-        if kept is None or (kept.task.done() and time.monotonic() - kept.at > seconds):
+        if kept is None or kept.is_older(seconds):
             kept = self._kept[path] = _Kept(asyncio.ensure_future(self._asked(path, read, bytes_max)))
             self._kept.move_to_end(path)
             while len(self._kept) > ANSWERS_MAX:
@@ -200,8 +210,10 @@ class ConnectCluster:
         )
 
     def _garbled(self, error: Exception) -> ConnectError:
+        # Not its repr: that of a UnicodeDecodeError has the answer, with its secrets.
+        said = f"{type(error).__name__}: {error}"
         return ConnectError(
-            f"{self.address} answers something else than Kafka Connect ({error!r:.200}): check that the "
+            f"{self.address} answers something else than Kafka Connect ({said:.200}): check that the "
             "address is that of a Connect worker.",
             502,
         )
@@ -209,7 +221,7 @@ class ConnectCluster:
     def _refusal(self, status: int, data: bytes) -> ConnectError:
         said = ""
         with contextlib.suppress(*_WRONG):
-            said = " ".join(str(json.loads(data[:LARGE_BYTES])["message"]).split())[:MESSAGE_MAX]
+            said = " ".join(str(json.loads(data[:LARGE_BYTES])["message"]).split())
         advice = {
             401: "it refuses the user or the password: check those of --connect-url or --connect-config",
             403: "the console's user may not do this: grant access in Connect",

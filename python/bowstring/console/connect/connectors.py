@@ -6,23 +6,23 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bowstring.console.connect.config_secrets import without_secrets
+from bowstring.console.connect.config_secrets import CLASS
 from bowstring.console.connect.connect_cluster import ConnectCluster, segment
 
 LIST_S = 1.5
 LIST_BYTES_MAX = 16 << 20
 DEFINITION_S = 600.0
-TRACE_MAX = 8_000
+WHOLE = 1 << 30
+"""Of texts that are cut once their secrets are replaced."""
 TASKS_MAX = 500
 PROBLEMS_MAX = 1_000
 TEXT_MAX = 4_000
 OFFSETS_MAX = 200
 TOPICS_MAX = 1_000
-CLASS = "connector.class"
 
 
 class Task(NamedTuple):
-    """A task of a connector. `trace`: why it failed; empty if it runs."""
+    """A task of a connector. `trace`: why it failed, whole and with secrets; empty if it runs."""
 
     id: int
     state: str
@@ -31,7 +31,7 @@ class Task(NamedTuple):
 
 
 class Connector(NamedTuple):
-    """A connector as its cluster reports it. `kind`: source or sink. `config` has its secrets."""
+    """A connector as its cluster reports it, with secrets in config and traces. `kind`: source or sink."""
 
     name: str
     kind: str
@@ -75,10 +75,10 @@ class ConfigProblem(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """What a plugin says about a config. `passwords`: names of the configs of type PASSWORD."""
+    """What a plugin says about a config. `types`: of configs, by name. Errors may repeat secrets."""
 
     problems: Sequence[ConfigProblem]
-    passwords: frozenset[str]
+    types: Mapping[str, str]
 
 
 def text_of(value: Any, most: int = TEXT_MAX) -> str:
@@ -96,14 +96,13 @@ def text_of(value: Any, most: int = TEXT_MAX) -> str:
 
 def _config(value: Any) -> dict[str, str]:
     """Returns a whole config: what is shown for a change must not lack anything."""
-    whole = 1 << 30
-    return {text_of(name): text_of(each, whole) for name, each in value.items()}
+    return {text_of(name, WHOLE): text_of(each, WHOLE) for name, each in value.items()}
 
 
-def _task(value: Any, config: Mapping[str, str] | None) -> Task:
+def _task(value: Any, has_trace: bool) -> Task:
     if type(value["id"]) is not int:
         raise TypeError("the id of a task is no number")
-    trace = "" if config is None else without_secrets(text_of(value.get("trace"), TRACE_MAX), config)
+    trace = text_of(value.get("trace"), WHOLE) if has_trace else ""
     return Task(value["id"], text_of(value["state"]), text_of(value.get("worker_id")), trace)
 
 
@@ -114,8 +113,8 @@ def _connector(name: str, status: Any, info: Any) -> Connector:
         text_of(status.get("type") or info.get("type")),
         text_of(head["state"]),
         text_of(head.get("worker_id")),
-        without_secrets(text_of(head.get("trace"), TRACE_MAX), config),
-        [_task(each, config) for each in status["tasks"][:TASKS_MAX]],
+        text_of(head.get("trace"), WHOLE),
+        [_task(each, True) for each in status["tasks"][:TASKS_MAX]],
         config,
     )
 
@@ -143,7 +142,7 @@ def _listed(name: str, status: Any, info: Any) -> Connector:
         text_of(head["state"]),
         text_of(head.get("worker_id")),
         "",
-        [_task(each, None) for each in status["tasks"][:TASKS_MAX]],
+        [_task(each, False) for each in status["tasks"][:TASKS_MAX]],
         {CLASS: text_of(info["config"].get(CLASS))},
     )
 
@@ -186,16 +185,16 @@ async def offsets_of_connector(cluster: ConnectCluster, name: str) -> list[Offse
 
 
 def _json(value: Any) -> str:
-    return text_of(json.dumps(value, ensure_ascii=False))
+    return json.dumps(value, ensure_ascii=False)
 
 
-async def passwords_of(cluster: ConnectCluster, plugin: str) -> frozenset[str]:
-    """Returns the configs that a class of connectors declares with type PASSWORD. Raises like
-    `connector_of`.
+async def types_of(cluster: ConnectCluster, plugin: str) -> dict[str, str]:
+    """Returns the types of the configs that a class of connectors declares, by name. Raises like
+    `connector_of`, also where a Connect before 3.2 has no list of them.
     """
 
-    def read(answer: Any) -> frozenset[str]:
-        return frozenset(text_of(each["name"]) for each in answer if each["type"] == "PASSWORD")
+    def read(answer: Any) -> dict[str, str]:
+        return {text_of(each["name"]): text_of(each["type"]) for each in answer}
 
     return await cluster.get(f"/connector-plugins/{segment(plugin)}/config", DEFINITION_S, read)
 
@@ -217,14 +216,13 @@ async def validate(cluster: ConnectCluster, config: Mapping[str, str]) -> Valida
 
     def read(answer: Any) -> Validation:
         problems = []
-        passwords = set()
+        types = {}
         for each in answer["configs"]:
             name = text_of(each["value"]["name"])
-            if each["definition"]["type"] == "PASSWORD":
-                passwords.add(name)
-            if errors := [text_of(error) for error in each["value"]["errors"][:10]]:
+            types[name] = text_of(each["definition"]["type"])
+            if errors := [text_of(error, WHOLE) for error in each["value"]["errors"][:10]]:
                 problems.append(ConfigProblem(name, errors))
-        return Validation(problems[:PROBLEMS_MAX], frozenset(passwords))
+        return Validation(problems[:PROBLEMS_MAX], types)
 
     path = f"/connector-plugins/{segment(config.get(CLASS, ''))}/config/validate"
     found = await cluster.change("PUT", path, dict(config), read)

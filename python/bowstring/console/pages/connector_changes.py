@@ -13,18 +13,18 @@ from starlette.routing import Route
 
 from bowstring.clients.errors import ConfigError
 from bowstring.console.connect.config_change import changes, config_text, fingerprint, parsed_config
-from bowstring.console.connect.config_secrets import masked, unmasked, without_secrets
+from bowstring.console.connect.config_secrets import CLASS, masked, unmasked
 from bowstring.console.connect.connect_access import clusters_of, why_not_changed, why_not_shown
 from bowstring.console.connect.connect_cluster import ConnectCluster, ConnectError, segment
 from bowstring.console.connect.connectors import (
-    CLASS,
     ConfigProblem,
     config_of,
-    passwords_of,
     plugins_of,
+    types_of,
     validate,
 )
-from bowstring.console.pages.connectors import NO_CLUSTER, PAINT_S, cluster_and_name, part_of
+from bowstring.console.connect.secret_search import SecretSearch
+from bowstring.console.pages.connectors import NO_CLUSTER, PAINT_S, cluster_and_name, part_of, shown_refusal
 from bowstring.console.parts import Part
 from bowstring.console.rendering import page, quoted
 from bowstring.console.writes import writes
@@ -92,7 +92,7 @@ async def _chosen(request: Request, connect: str) -> ConnectCluster:
 
 def _refused(request: Request, error: ConnectError, back: str) -> Response:
     status = error.status if 400 <= error.status < 500 else 502
-    return page(request, "refused.html", status=status, text=str(error), back=back)
+    return page(request, "refused.html", status=status, text=shown_refusal(str(error)), back=back)
 
 
 def _not_offered(request: Request, text: str) -> Response:
@@ -185,16 +185,18 @@ async def show_config(request: Request) -> Response:
         raise HTTPException(404, NO_CLUSTER)
     try:
         held = await config_of(cluster, name)
-        passwords = (await part_of(passwords_of(cluster, held.get(CLASS, "")))).value or frozenset()
+        types = (await part_of(types_of(cluster, held.get(CLASS, "")))).value
     except ConnectError as error:
         return _refused(request, error, _place(cluster.address, name))
-    return _form(request, cluster, name, config_text(masked(held, passwords)), fingerprint(held))
+    return _form(request, cluster, name, config_text(masked(held, types)), fingerprint(held))
 
 
 async def _plugins(cluster: ConnectCluster) -> Part[Any]:
     asking = asyncio.ensure_future(part_of(plugins_of(cluster)))
     done, _ = await asyncio.wait([asking], timeout=PAINT_S)
-    return asking.result() if done else Part(None, "Kafka Connect has not answered yet: load the page again.")
+    if not done:
+        return Part(None, "Kafka Connect has not answered yet: load the page again.")
+    return asking.result()._replace(missing=shown_refusal(asking.result().missing))
 
 
 async def show_new(request: Request) -> Response:
@@ -217,31 +219,33 @@ async def change_config(request: Request) -> Response:
     name, text, seen = (fields.get(each, "") for each in ("name", "config", "seen"))
     try:
         held = await config_of(cluster, name)
-        passwords = (await part_of(passwords_of(cluster, held.get(CLASS, "")))).value or frozenset()
+        types = (await part_of(types_of(cluster, held.get(CLASS, "")))).value
     except ConnectError as error:
         return _refused(request, error, _place(cluster.address, name))
     if seen != fingerprint(held):
         failure = "The config has changed since this form was loaded. It is shown as it is now."
-        shown = config_text(masked(held, passwords))
+        shown = config_text(masked(held, types))
         return _form(request, cluster, name, shown, fingerprint(held), failure=failure)
+    search = SecretSearch((held, types))
     try:
-        wanted = unmasked(parsed_config(text), held, passwords) | {"name": name}
+        wanted = unmasked(parsed_config(text), held, types) | {"name": name}
+        search = SecretSearch((held, types), (wanted, None))
         found = await validate(cluster, wanted)
-        passwords |= found.passwords
+        search = SecretSearch((held, types), (wanted, found.types))
         if found.problems:
-            problems = _without_secrets(found.problems, wanted, passwords)
+            problems = _without_secrets(found.problems, search)
             return _form(request, cluster, name, text, seen, problems=problems)
         if fields.get("confirmed") == "1":
             await cluster.change("PUT", f"/connectors/{segment(name)}/config", wanted)
             return RedirectResponse(_place(cluster.address, name), 303)
     except (ConfigError, ConnectError) as error:
-        failure = without_secrets(str(error), held, passwords)
+        failure = search.without_secrets(str(error))
         return _form(request, cluster, name, text, seen, failure=failure)
     return page(
         request,
         "connector_preview.html",
         title=f"Change the config of {name}?",
-        rows=changes(held, wanted, passwords),
+        rows=changes(held, wanted, types, found.types),
         action="/connectors/config",
         fields={"connect": cluster.address, "name": name, "config": text, "seen": seen},
         button="Change the config",
@@ -255,27 +259,31 @@ async def create(request: Request) -> Response:
     fields = await _fields(request)
     cluster = await _chosen(request, fields.get("connect", ""))
     text, name = fields.get("config", ""), fields.get("name", "").strip()
+    search = SecretSearch()
     try:
-        config = parsed_config(text)
+        config = unmasked(parsed_config(text), {}, None)
+        search = SecretSearch((config, None))
         name = name or config.get("name", "")
         if not 0 < len(name) <= NAME_CHARACTERS_MAX:
             raise ConfigError(f"a connector needs a name of at most {NAME_CHARACTERS_MAX:,} characters")
         config["name"] = name
         found = await validate(cluster, config)
+        search = SecretSearch((config, found.types))
         if found.problems:
-            problems = _without_secrets(found.problems, config, found.passwords)
+            problems = _without_secrets(found.problems, search)
             plugins = await _plugins(cluster)
             return _form(request, cluster, name, text, "", problems=problems, plugins=plugins)
         if fields.get("confirmed") == "1":
             await cluster.change("POST", "/connectors", {"name": name, "config": config})
             return RedirectResponse(_place(cluster.address, name), 303)
     except (ConfigError, ConnectError) as error:
-        return _form(request, cluster, name, text, "", failure=str(error), plugins=await _plugins(cluster))
+        failure = search.without_secrets(str(error))
+        return _form(request, cluster, name, text, "", failure=failure, plugins=await _plugins(cluster))
     return page(
         request,
         "connector_preview.html",
         title=f"Create the connector {name}?",
-        rows=changes({}, config, found.passwords),
+        rows=changes({}, config, None, found.types),
         action="/connectors/new",
         fields={"connect": cluster.address, "name": name, "config": text},
         button="Create the connector",
@@ -283,14 +291,9 @@ async def create(request: Request) -> Response:
     )
 
 
-def _without_secrets(
-    problems: Sequence[ConfigProblem], config: Mapping[str, str], passwords: frozenset[str]
-) -> list[ConfigProblem]:
+def _without_secrets(problems: Sequence[ConfigProblem], search: SecretSearch) -> list[ConfigProblem]:
     """Returns problems whose texts do not repeat secrets: plugins name the values that they refuse."""
-    return [
-        each._replace(errors=[without_secrets(error, config, passwords) for error in each.errors])
-        for each in problems
-    ]
+    return [each._replace(errors=list(map(search.without_secrets, each.errors))) for each in problems]
 
 
 routes = [

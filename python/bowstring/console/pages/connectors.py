@@ -11,17 +11,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bowstring.console.connect.config_secrets import masked, without_secrets
+from bowstring.console.connect.config_secrets import masked
 from bowstring.console.connect.connect_access import clusters_of, why_not_shown
 from bowstring.console.connect.connect_cluster import ConnectCluster, ConnectError
 from bowstring.console.connect.connectors import (
     Connector,
+    OffsetRow,
     connector_of,
     connectors_of,
     offsets_of_connector,
-    passwords_of,
     topics_of_connector,
+    types_of,
 )
+from bowstring.console.connect.secret_search import SecretSearch
 from bowstring.console.live import live
 from bowstring.console.paged import Paged
 from bowstring.console.parts import Part
@@ -34,6 +36,8 @@ LIVE_S = 3.0
 PAINT_S = 0.2
 """A page waits this long for Connect; live parts bring the rest."""
 CONFIGS_MAX = 1_000
+TRACE_MAX = 8_000
+REFUSAL_MAX = 2_000
 NO_CLUSTER = "The console has no such Connect cluster: choose a connector of the list."
 PARTS = ("connector_state", "connector_tasks", "connector_config", "connector_offsets")
 KINDS = {"RUNNING": "good", "FAILED": "bad", "PAUSED": "warn", "STOPPED": "warn", "UNASSIGNED": "warn"}
@@ -64,6 +68,11 @@ async def part_of(work: Awaitable[T]) -> Part[T]:
         return Part(None, str(error))
 
 
+def shown_refusal(text: str) -> str:
+    """Returns what Connect answers where the config is not known that it may repeat."""
+    return SecretSearch().without_secrets(text, REFUSAL_MAX)
+
+
 async def _list(request: Request, patience_s: float | None) -> dict[str, Any]:
     """Returns what the list shows. `patience_s`: how long it waits; None: as long as a request may take."""
     wanted = request.query_params.get("q", "").casefold()
@@ -86,7 +95,7 @@ async def _list(request: Request, patience_s: float | None) -> dict[str, Any]:
     return {
         "paged": Paged(request, rows, KEYS),
         "missing": missing,
-        "troubles": [each.missing for each in answers.values() if each.missing],
+        "troubles": [shown_refusal(each.missing) for each in answers.values() if each.missing],
         "waiting": [address for address in asking if address not in answers],
         "wanted": request.query_params.get("q", ""),
         "several": len(asking) > 1,
@@ -130,25 +139,34 @@ async def _one(cluster: ConnectCluster, name: str) -> dict[str, Any]:
         part_of(topics_of_connector(cluster, name)),
         part_of(offsets_of_connector(cluster, name)),
     )
-    connector = found.value
-    passwords: frozenset[str] = frozenset()
+    connector, untyped, config = found.value, "", {}
+    search = SecretSearch()
     if connector is not None:
-        passwords = (await part_of(passwords_of(cluster, connector.plugin))).value or passwords
-        # The plugin may have secrets that their names do not show.
-        hide = functools.partial(without_secrets, config=connector.config, passwords=passwords)
-        tasks = [each._replace(trace=hide(each.trace)) for each in connector.tasks]
-        connector = connector._replace(trace=hide(connector.trace), tasks=tasks)
-    config = masked(connector.config, passwords) if connector is not None else {}
+        types = await part_of(types_of(cluster, connector.plugin))
+        search = SecretSearch((connector.config, types.value))
+        config = masked(connector.config, types.value)
+        untyped = search.without_secrets(types.missing, REFUSAL_MAX)
+        connector = _without_secrets(connector, search)
     return {
         "connector": connector,
-        "missing": found.missing,
+        "missing": search.without_secrets(found.missing, REFUSAL_MAX),
         "config": list(config.items())[:CONFIGS_MAX],
-        "topics": topics,
-        "offsets": offsets,
+        "untyped": untyped,
+        "topics": topics._replace(missing=search.without_secrets(topics.missing, REFUSAL_MAX)),
+        "offsets": Part(
+            [OffsetRow(*map(search.without_secrets, each)) for each in offsets.value or ()],
+            search.without_secrets(offsets.missing, REFUSAL_MAX),
+        ),
         "kinds": KINDS,
         "connect": cluster.address,
         "name": name,
     }
+
+
+def _without_secrets(connector: Connector, search: SecretSearch) -> Connector:
+    """Returns a connector whose traces do not repeat secrets, and are not too long for a page."""
+    tasks = [each._replace(trace=search.without_secrets(each.trace, TRACE_MAX)) for each in connector.tasks]
+    return connector._replace(trace=search.without_secrets(connector.trace, TRACE_MAX), tasks=tasks)
 
 
 async def show_connector(request: Request) -> Response:
