@@ -135,13 +135,55 @@ def test_transactions_and_times_of_the_broker(
     target = make_topic(servers, 2, message_timestamp_type="LogAppendTime")
     send(servers, topic, 1)
     rows = spark.readStream.format("bowstring").options(**source(servers, topic, engine, "once")).load()
-    copy(rows.select("value"), servers, target, engine, tmp_path, delivery="exactly-once")
+    more = {"delivery": "exactly-once", "audit.report.interval.ms": "3600000"}  # reports at the commit
+    copy(rows.select("value"), servers, target, engine, tmp_path, **more)
     given = source(servers, target, engine, "after", **{"kafka.isolation.level": "read_committed"})
     given["audit.tier"] = "dc"
     frame = spark.read.format("bowstring").options(**given).load()
     assert len(frame.select("value").collect()) == RECORDS
     found = await_stages(servers, target, {"dc", "dc/after"})
     assert {(row.share, row.state) for row in found} == {(1.0, "complete")}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_several_jobs_read_a_batch(
+    spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str], tmp_path: Path, engine: str
+) -> None:
+    """Those that read a part of it, before or after, take nothing from the counts of the one that reads all."""
+    servers = broker.bootstrap_servers
+    topic = make_topic(servers, 1)
+    send(servers, topic, 1)
+    found = []
+
+    def see(frame: DataFrame, _: int) -> None:
+        found.append((frame.isEmpty(), len(frame.collect()), len(frame.take(1))))
+
+    frame = spark.readStream.format("bowstring").options(**source(servers, topic, engine, "jobs")).load()
+    writer = frame.select("value").writeStream.foreachBatch(see).option("checkpointLocation", str(tmp_path))
+    assert writer.trigger(availableNow=True).start().awaitTermination(HANG_S)
+    assert found == [(False, RECORDS, 1)]
+    rows = await_stages(servers, topic, {"app/jobs"})
+    assert {(row.records, row.share) for row in rows} == {(RECORDS // 3, 1.0)}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_two_sources_of_a_query_count_apart(
+    spark: SparkSession, broker: bowstring.Broker, make_topic: Callable[..., str], tmp_path: Path, engine: str
+) -> None:
+    servers = broker.bootstrap_servers
+    topic, target = make_topic(servers, 1), make_topic(servers, 1)
+    send(servers, topic, 1)
+    starts = ("earliest", json.dumps({topic: {"0": 0}}))
+    one, other = (
+        spark.readStream.format("bowstring")
+        .options(**source(servers, topic, engine, "twice", startingOffsets=start))
+        .load()
+        .select("value")
+        for start in starts
+    )
+    copy(one.union(other), servers, target, engine, tmp_path)
+    rows = await_stages(servers, topic, {"app/twice"}, 2 * RECORDS)
+    assert {row.records for row in rows if row.stage.reader} == {2 * RECORDS // 3}
 
 
 def test_real_time_mode_is_counted(

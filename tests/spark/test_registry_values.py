@@ -46,7 +46,8 @@ def read(
 ) -> DataFrame:
     reader = spark.read.format("bowstring").option("engine", engine).option("subscribe", topic)
     reader = reader.option("kafka.bootstrap.servers", broker.bootstrap_servers)
-    reader = reader.option("value.format", "registry").option("value.registry", registry)
+    if registry:
+        reader = reader.option("value.format", "registry").option("value.registry", registry)
     return reader.options(**more).load()
 
 
@@ -80,6 +81,33 @@ def test_avro_of_two_versions(
             read(spark, broker, registry.url, engine, topic)
         finally:
             registry.login = None
+
+
+def test_answers_are_kept_for_their_login(
+    spark: SparkSession, broker: bowstring.Broker, registry: SchemaRegistryDouble
+) -> None:
+    """That there is no schema of an id is kept, too, for a short time."""
+    topic, missing = "kept-answers", 99_999
+    known = registry.add("kept", {"schema": json.dumps(STOCK)})
+    with bowstring.Producer(broker.bootstrap_servers) as producer:
+        for schema_id in (known, missing, missing, missing):
+            producer.send(topic, b"\0" + schema_id.to_bytes(4, "big") + b"\6", partition=0).result()
+
+    def counts(address: str) -> list[Any]:
+        more = {"value.format": "avro", "value.framing": "confluent", "value.schema": json.dumps(STOCK)}
+        # One task reads the ranges one after the other, each with a decoder of its own.
+        more |= {"value.schemas": address, "maxRecordsPerPartition": "1"}
+        frame = read(spark, broker, "", "auto", topic, **more).coalesce(1)
+        return [row.value and row.value["count"] for row in frame.orderBy("offset").collect()]
+
+    registry.login = basic("ann", "secret")
+    try:
+        assert counts(registry.url.replace("//", "//ann:secret@")) == [3, None, None, None]
+        assert registry.requests.count(f"GET /schemas/ids/{missing}") == 1
+        with pytest.raises(Exception, match="refuses the user"):
+            counts(registry.url)
+    finally:
+        registry.login = None
 
 
 @pytest.mark.parametrize("engine", ["auto", "python"])

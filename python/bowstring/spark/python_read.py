@@ -82,18 +82,17 @@ def counted_range(
 ) -> Iterator[pa.RecordBatch]:
     """Does the same as `read_range`, and reports the records to the audit of counts, if there is one.
 
+    A range counts when it was read to its end: several jobs may read it, in any order, and the last report
+    is the one that stays in the topic.
+
     Args:
-        read: id of the streaming query, or of the batch query.
+        read: names the source: that of the streaming query, or of the batch query.
     """
     if options.audit is None:
         yield from read_range(options, wanted, offsets)
         return
     counts = WindowCounts(options.audit.window_ms, staging=True)
-    try:
-        yield from read_range(options, wanted, offsets, counts)
-    except GeneratorExit:  # Spark needs no more
-        _report(options, offsets, read, counts)
-        raise
+    yield from read_range(options, wanted, offsets, counts)
     _report(options, offsets, read, counts)
 
 

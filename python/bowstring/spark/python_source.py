@@ -11,6 +11,7 @@ Readers are created on the driver and pickled; `read` runs in the executors' Pyt
 from __future__ import annotations
 
 import gc
+import hashlib
 import logging
 import os
 import sys
@@ -175,12 +176,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Spark calls `latestOffset` and `partitions` in one process, whose connections stay open, and `read` in
     others. A failed batch is requested again with the same offsets.
+
+    Attributes:
+        name: tells the sources of a query apart, for the audit of counts.
     """
 
     def __init__(self, options: ReadOptions, wanted: StructType):
         self.options = options
         self.wanted = wanted
         self._id = uuid.uuid4().hex
+        self.name = _source_name(options, wanted)
         self._planner: OffsetPlanner | None = OffsetPlanner(options)
         self._latest: OffsetJson | None = None
         self._is_bounded = False
@@ -264,7 +269,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yields one range, as batches with exactly the wanted columns."""
-        return _read(self.options, self.wanted, partition, this_query() or self._id)
+        return _read(self.options, self.wanted, partition, f"{this_query() or self._id}.{self.name}")
 
     def commit(self, end: OffsetJson) -> None:
         """Does nothing: the checkpoint stores the progress."""
@@ -274,6 +279,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planner is not None:
             self._planner.close()
             self._planner = None
+
+
+def _source_name(options: ReadOptions, wanted: StructType) -> str:
+    """Names a source of a query by what it reads, so that it keeps its name when the query starts again.
+
+    Spark does not say which source of a query this is.
+    """
+    what = [options.topics, options.pattern, options.assigned, options.starting, options.group]
+    what += [options.configs.get("client_id"), wanted.simpleString()]
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
 
 
 class RefusedStream(DataSourceStreamReader):

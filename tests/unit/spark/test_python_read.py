@@ -9,6 +9,8 @@ import pytest
 from pyspark.sql.types import StructType
 
 import bowstring
+from bowstring.audit.count_table import CountTable
+from bowstring.audit.counts_reader import CountsReader, now_ms
 from bowstring.clients.errors import UnknownTopicError
 from bowstring.clients.records import TopicPartition
 from bowstring.spark import python_read
@@ -57,6 +59,26 @@ def test_connections_are_kept_between_tasks(servers):
     with pytest.raises(UnknownTopicError):
         list(python_read.read_range(asked, wanted, OffsetRange("gone", 0, 0, 5)))
     assert not python_read.kept_consumers
+
+
+def test_a_range_counts_when_it_was_read_to_its_end(servers):
+    """Else the report of a task that needed a few rows would replace that of one that read all."""
+    asked = options(servers, **{"audit.tier": "app", "kafka.group.id": "parts"})
+    wanted = spark_schema(asked.shape)
+
+    def counted():
+        table = CountTable()
+        with CountsReader([servers], "audit-counts", table) as reader:
+            reader.read_all()
+        return sum(row.records for row in table.rows(now_ms()) if row.stage.reader == "parts")
+
+    python_read.kept_reports.clear()
+    begun = python_read.counted_range(asked, wanted, OffsetRange("t", 0, 0, 500), "q")
+    assert next(begun).num_rows
+    begun.close()
+    assert not python_read.kept_reports
+    assert len(offsets(python_read.counted_range(asked, wanted, OffsetRange("t", 0, 0, 500), "q"))) == 500
+    assert counted() == 500
 
 
 def test_exactly_the_columns_wanted(servers):

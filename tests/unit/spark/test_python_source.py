@@ -4,7 +4,9 @@ import pytest
 
 from bowstring.clients.errors import ConfigError
 from bowstring.spark import python_source
-from bowstring.spark.python_source import require_python_engine
+from bowstring.spark.options import read_options
+from bowstring.spark.python_source import StreamReader, require_python_engine
+from bowstring.spark.row_schema import spark_schema
 
 
 def test_a_session_without_the_jar_is_warned_once(caplog):
@@ -17,3 +19,23 @@ def test_a_session_without_the_jar_is_warned_once(caplog):
     assert record.levelname == "WARNING" and "spark.jars=$(bowstring spark-jar)" in record.getMessage()
     with pytest.raises(ConfigError, match="jar is not on Spark's class path"):
         require_python_engine({"engine": "columnar"})
+
+
+def test_a_source_keeps_its_name():
+    """Sources of a query that read something else, or as another group, have another one."""
+
+    def units(**given):
+        asked = {"kafka.bootstrap.servers": "localhost:9", "subscribe": "t", **given}
+        options = read_options(asked, streaming=True)
+        return StreamReader(options, spark_schema(options.shape)).name
+
+    given = {"audit.tier": "app", "kafka.group.id": "g"}
+    name = units(**given)
+    assert name == units(**given, maxOffsetsPerTrigger="5")
+    others = [
+        {"subscribe": "t,u"},
+        {"startingOffsets": "earliest"},
+        {"columns": "value"},
+        {"kafka.group.id": "h"},
+    ]
+    assert len({name, *(units(**given | other) for other in others)}) == 5

@@ -1,9 +1,7 @@
 package bowstring.spark.audit;
 
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.util.AccumulatorV2;
@@ -11,13 +9,14 @@ import org.apache.spark.util.AccumulatorV2;
 /**
  * Carries what a source's tasks have counted to the driver, by range of offsets.
  *
- * <p>Spark passes on what successful tasks have added, and runs some of them again: a range counts once. On the driver
- * {@link #begin} names what is read; what tasks add is reported under that name.
+ * <p>Spark passes on what successful tasks have added, and runs some of them again, and several jobs may read a range,
+ * not all of them to its end: a range counts once, as the read that went furthest. On the driver {@link #begin} names
+ * what is read; what tasks add is reported under that name.
  */
 public final class CountAccumulator extends AccumulatorV2<CountAccumulator.RangeCounts, Map<String, WindowCounts>> {
   private static final long serialVersionUID = 1L;
 
-  /** The counts of one range of offsets, all of them. */
+  /** What a task has counted of one range of offsets. */
   public record RangeCounts(String range, WindowCounts counts) {}
 
   /** Also read by the thread of an executor's heartbeats. */
@@ -28,8 +27,8 @@ public final class CountAccumulator extends AccumulatorV2<CountAccumulator.Range
   /** What is read, on the driver; guarded by this, as the two below. */
   private transient String unit = "";
 
-  /** The ranges that count, and their counts together. */
-  private transient Set<String> counted = new HashSet<>();
+  /** The largest counts of each range, and all of them together. */
+  private transient Map<String, WindowCounts> counted = new HashMap<>();
 
   private transient WindowCounts total;
 
@@ -64,24 +63,28 @@ public final class CountAccumulator extends AccumulatorV2<CountAccumulator.Range
   }
 
   @Override
-  public void add(RangeCounts counted) {
-    ranges.put(counted.range(), counted.counts());
+  public void add(RangeCounts added) {
+    ranges.merge(added.range(), added.counts(), this::larger);
+  }
+
+  private WindowCounts larger(WindowCounts one, WindowCounts other) {
+    WindowCounts made = newCounts(); // the given ones may be on their way to the driver
+    made.raise(one);
+    made.raise(other);
+    return made;
   }
 
   @Override
   public synchronized void merge(AccumulatorV2<RangeCounts, Map<String, WindowCounts>> other) {
     if (!isAtDriverSide() || total == null) {
-      ranges.putAll(other.value());
+      other.value().forEach((range, counts) -> ranges.merge(range, counts, this::larger));
       return;
     }
-    boolean isNew = false;
-    for (Map.Entry<String, WindowCounts> each : other.value().entrySet()) {
-      if (counted.add(each.getKey())) {
-        total.addAll(each.getValue());
-        isNew = true;
-      }
-    }
-    if (isNew) {
+    WindowCounts added = newCounts();
+    other.value().forEach((range, counts) ->
+        added.addAll(counted.computeIfAbsent(range, first -> newCounts()).raise(counts)));
+    if (!added.isEmpty()) {
+      total.addAll(added);
       CountReports.of(options).put(unit, total);
     }
   }

@@ -31,7 +31,7 @@ public final class CountReports {
   /** Instead of a host: the same unit may run anywhere. */
   private static final String HOST = "spark";
 
-  private static final long END_PATIENCE_MS = 10_000;
+  private static final long PATIENCE_MS = 10_000;
   private static final int PENDING_MAX = 10_000;
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -48,6 +48,9 @@ public final class CountReports {
   private boolean isSending;
   private boolean isHurried;
   private boolean hasThread;
+
+  /** Whether the last records were not taken in time: nothing waits for reports then. */
+  private boolean isDown;
 
   private CountReports(AuditOptions options) {
     this.options = options;
@@ -75,11 +78,11 @@ public final class CountReports {
     synchronized (CountReports.class) {
       all = new ArrayList<>(ALL.values());
     }
-    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(END_PATIENCE_MS);
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MS);
     all.forEach(CountReports::hurry);
     for (CountReports each : all) {
       if (!each.await(deadline)) {
-        LOG.warn("Counts were not reported within {} ms; the audit may miss them", END_PATIENCE_MS);
+        LOG.warn("Counts were not reported within {} ms; the audit may miss them", PATIENCE_MS);
       }
     }
   }
@@ -105,6 +108,26 @@ public final class CountReports {
         thread.setDaemon(true);
         thread.start();
       }
+    }
+  }
+
+  /** Sends what was not sent yet before it returns; waits some seconds, and not at all while reports fail. */
+  public synchronized void sendNow() {
+    if (isDown) {
+      return;
+    }
+    hurry();
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MS);
+    try {
+      while ((!pending.isEmpty() || isSending) && !isDown) {
+        long leftMs = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
+        isDown = leftMs <= 0;
+        if (!isDown) {
+          wait(leftMs);
+        }
+      }
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
     }
   }
 
@@ -136,7 +159,7 @@ public final class CountReports {
   }
 
   private synchronized void hurry() {
-    isHurried = true;
+    isHurried = hasThread;
     notifyAll();
   }
 
@@ -153,8 +176,6 @@ public final class CountReports {
     } catch (InterruptedException stopped) {
       Thread.currentThread().interrupt();
       return false;
-    } finally {
-      isHurried = false;
     }
   }
 
@@ -169,6 +190,7 @@ public final class CountReports {
         sent = pending;
         pending = new LinkedHashMap<>();
         isSending = true;
+        isHurried = false;
       }
       boolean failed = !send(sent);
       synchronized (this) {
@@ -178,6 +200,7 @@ public final class CountReports {
           bound();
           isHurried = false;
         }
+        isDown = failed;
         isSending = false;
         notifyAll();
       }
@@ -198,6 +221,7 @@ public final class CountReports {
     }
     hasThread = !pending.isEmpty();
     if (!hasThread) {
+      isHurried = false;
       notifyAll();
     }
     return hasThread;

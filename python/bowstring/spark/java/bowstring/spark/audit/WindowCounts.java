@@ -81,6 +81,28 @@ public final class WindowCounts implements Serializable {
     others.tallies.forEach((window, tally) -> tallies.merge(window, tally, Tally::plus));
   }
 
+  /**
+   * Takes other counts of the same records where they are larger: those of a read that went further.
+   *
+   * @return by how much they are larger
+   */
+  WindowCounts raise(WindowCounts others) {
+    WindowCounts added = new WindowCounts(windowMs);
+    others.tallies.forEach((window, tally) -> {
+      Tally known = tallies.get(window);
+      long more = tally.records - (known == null ? 0 : known.records);
+      if (more > 0) {
+        tallies.put(window, tally);
+        added.tallies.put(window, new Tally(more, tally.newestMs));
+      }
+    });
+    return added;
+  }
+
+  boolean isEmpty() {
+    return tallies.isEmpty();
+  }
+
   Map<Window, Tally> tallies() {
     return tallies;
   }

@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import java.util.Locale;
@@ -94,6 +95,11 @@ final class RegistryLogin implements Serializable {
     String user = more.get("user") == null ? ofAddress : more.get("user") + ":" + more.getOrDefault("password", "");
     return user == null ? null
         : "Basic " + Base64.getEncoder().encodeToString(user.getBytes(StandardCharsets.UTF_8));
+  }
+
+  /** Equal for those that a registry answers alike. It has the password: it is no text for logs. */
+  List<Object> identity() {
+    return Arrays.asList(List.copyOf(addresses), authorization, Map.copyOf(tls));
   }
 
   /** The header Authorization, null for none. */

@@ -14,9 +14,9 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Base64;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.avro.Schema;
 
 /** A schema registry with Confluent's REST API. */
@@ -27,14 +27,15 @@ final class SchemaRegistry {
   private static final int REASON_MAX = 500;
   private static final String DEFINITIONS = "$defs";
 
-  /** Answers that never change: schemas by id, and versions. */
-  private static final Map<String, JsonNode> ANSWERS = new ConcurrentHashMap<>();
+  private static final RegistryAnswers ANSWERS = new RegistryAnswers();
 
   private final RegistryLogin login;
+  private final List<Object> identity;
   private final String address;
 
   SchemaRegistry(RegistryLogin login) {
     this.login = login;
+    this.identity = login.identity();
     this.address = login.toString();
   }
 
@@ -58,14 +59,8 @@ final class SchemaRegistry {
   }
 
   private JsonNode kept(String path, String what) {
-    JsonNode known = ANSWERS.get(address + path);
-    if (known == null) {
-      known = answer(path, what);
-      if (known != null) {
-        ANSWERS.put(address + path, known);
-      }
-    }
-    return known;
+    RegistryAnswers.Answer known = ANSWERS.get(identity, path);
+    return known == null ? ANSWERS.put(identity, path, answer(path, what)).found() : known.found();
   }
 
   private JsonNode answer(String path, String what) {
@@ -89,6 +84,7 @@ final class SchemaRegistry {
     if (found != null && !found.path("id").isIntegralNumber()) {
       throw failure(what, path, new IOException("the response has no id"));
     }
+    ANSWERS.forgetMissing();
     return found;
   }
 

@@ -134,7 +134,10 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
     count(id, messages);
   }
 
-  /** Reports the counts of a batch or job to the audit, if there is one. */
+  /**
+   * Reports the counts of a batch or job to the audit, if there is one. What is exactly once is reported before Spark
+   * notes the batch: a batch that was committed does not run again, so that nobody counts it later.
+   */
   private void count(String unit, WriterCommitMessage[] messages) {
     if (options.audit == null) {
       return;
@@ -146,7 +149,11 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
       }
     }
     CountReports.reportAtEnd(SparkContext.getOrCreate());
-    CountReports.of(options.audit).put(unit, total);
+    CountReports reports = CountReports.of(options.audit);
+    reports.put(unit, total);
+    if (options.exactlyOnce) {
+      reports.sendNow();
+    }
   }
 
   @Override
