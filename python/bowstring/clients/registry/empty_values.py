@@ -11,12 +11,17 @@ TYPES_MAX = 50_000
 
 
 def is_endless(schema: Any, named: dict[str, Any]) -> bool:
-    """Returns whether a schema contains more than TYPES_MAX types: then defaults make endless values.
+    """Returns whether defaults may make endless values: a schema contains more than TYPES_MAX types, or a
+    default needs itself.
 
     Args:
         schema: as fastavro parses it.
         named: the named types.
     """
+    return _has_many_types(schema, named) or _Defaults(named).need_themselves(schema)
+
+
+def _has_many_types(schema: Any, named: dict[str, Any]) -> bool:
     known: dict[str, int] = {}
 
     def count(each: Any) -> int:
@@ -36,6 +41,56 @@ def is_endless(schema: Any, named: dict[str, Any]) -> bool:
         return known[name] if name else known.pop(name)
 
     return count(schema) > TYPES_MAX
+
+
+class _Defaults:
+    """Follows the defaults of fields that a default leaves out, in turn; TYPES_MAX parts of them at most."""
+
+    def __init__(self, named: dict[str, Any]):
+        self._named = named
+        self._done: dict[tuple[str, str], bool] = {}
+        self._parts = 0
+
+    def need_themselves(self, schema: Any) -> bool:
+        return any(self._of_all(each) for each in (schema, *self._named.values()))
+
+    def _of_all(self, schema: Any) -> bool:
+        if isinstance(schema, list):
+            return any(map(self._of_all, schema))
+        if not isinstance(schema, dict):
+            return False
+        inner = [schema[part] for part in ("items", "values") if part in schema]
+        fields = schema.get("fields", ())
+        inner += [field["type"] for field in fields]
+        return any(self._of_field(schema, field) for field in fields) or any(map(self._of_all, inner))
+
+    def _of_field(self, record: Any, field: Any) -> bool:
+        if "default" not in field:
+            return False
+        key = record["name"], field["name"]
+        if key not in self._done:
+            self._done[key] = True  # within itself
+            self._done[key] = self._of_value(field["type"], field["default"])
+        return self._done[key]
+
+    def _of_value(self, schema: Any, value: Any) -> bool:
+        """Returns whether a part of a default needs itself; it may be of any branch of a union."""
+        self._parts += 1
+        if isinstance(schema, list) or self._parts > TYPES_MAX:  # writing it would try as many branches
+            return self._parts > TYPES_MAX or any(self._of_value(each, value) for each in schema)
+        if isinstance(schema, str):
+            return schema in self._named and self._of_value(self._named[schema], value)
+        kind = schema["type"]
+        if kind == "array" and isinstance(value, list):
+            return any(self._of_value(schema["items"], each) for each in value)
+        if kind == "map" and isinstance(value, dict):
+            return any(self._of_value(schema["values"], each) for each in value.values())
+        return isinstance(value, dict) and any(
+            self._of_value(field["type"], value[field["name"]])
+            if field["name"] in value
+            else self._of_field(schema, field)
+            for field in schema.get("fields", ())
+        )
 
 
 class EmptyValues:

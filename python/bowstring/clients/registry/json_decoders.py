@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
-from io import BytesIO, StringIO
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from bowstring.clients.registry.avro_depth import depth_check
+from bowstring.clients.registry.avro_json import AvroJson
 from bowstring.clients.registry.json_growth import avro_growth, check_growth, protobuf_growth
 from bowstring.clients.registry.schema_sources import UnusableSchemaError, file_descriptor, message_at
 from bowstring.clients.registry.tree_decoders import parsed_avro, split_indexes
@@ -97,7 +99,13 @@ def _branch(schema: Any) -> Any:
 def _avro(client: RegistryClient, schema: RegisteredSchema) -> JsonDecode:
     named: dict[str, Any] = {}
     plain = parsed_avro(client, schema, _without_logical_types, named)
-    growth = avro_growth(plain, named)
+    try:
+        growth, check_depth = avro_growth(plain, named), depth_check(plain, named)
+        json_tree = AvroJson(named).maker(plain)
+    except RecursionError:
+        raise UnusableSchemaError(
+            f"schema {schema.schema_id} of {client.address} has too many types within one another"
+        ) from None
     marked = parsed_avro(client, schema, _marked)
     import fastavro
 
@@ -106,14 +114,13 @@ def _avro(client: RegistryClient, schema: RegisteredSchema) -> JsonDecode:
 
     def decode(data: bytes) -> Any:
         check_growth(len(data), growth)
+        if check_depth is not None:
+            check_depth(data)
         source = BytesIO(data)
         found = fastavro.schemaless_reader(source, marked, None, return_named_type=True)
         if source.tell() != len(data):
             raise ValueError(f"{len(data) - source.tell()} bytes follow the value")
-        out = StringIO()
-        fastavro.json_writer(out, plain, [found])
-        # Numbers that JSON lacks are text, as in Java.
-        return json.loads(out.getvalue(), parse_constant=str)
+        return json_tree(found)
 
     return decode
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bowstring._native.values.schema_keys import key_bytes
 from bowstring.clients.errors import MissingPackageError
+from bowstring.clients.registry.avro_depth import depth_check
 from bowstring.clients.registry.empty_values import EmptyValues
 from bowstring.clients.registry.schema_sources import (
     UnusableSchemaError,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 Decode = Callable[[bytes], Any]
 _NO_ID = b"\0" * 5
+# What fastavro and the checks of what it makes raise for schemas that are not well-formed.
+SCHEMA_FAULTS = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 def tree_decoder(
@@ -56,10 +59,19 @@ def tree_decoder(
 
 
 def _avro(client: RegistryClient, schema: RegisteredSchema) -> Decode:
-    parsed = parsed_avro(client, schema, json.loads)
+    named: dict[str, Any] = {}
+    parsed = parsed_avro(client, schema, json.loads, named)
+    try:
+        check_depth = depth_check(parsed, named)
+    except RecursionError:
+        raise UnusableSchemaError(
+            f"schema {schema.schema_id} of {client.address} has too many types within one another"
+        ) from None
     import fastavro
 
     def decode(data: bytes) -> Any:
+        if check_depth is not None:
+            check_depth(data)
         source = BytesIO(data)
         found = fastavro.schemaless_reader(source, parsed, None)
         if source.tell() != len(data):
@@ -95,18 +107,36 @@ def parsed_avro(
     named: dict[str, Any] = {} if types is None else types
     try:
         for text in avro_texts(client, schema):
-            parsed = fastavro.parse_schema(load(text), named_schemas=named)
-    except (fastavro.schema.SchemaParseException, ValueError, TypeError, RecursionError) as error:
+            tree = load(text)
+            refuse_parsed(tree)
+            parsed = fastavro.parse_schema(tree, named_schemas=named)
+        swells = EmptyValues(named).swell(parsed)
+    except (fastavro.schema.SchemaParseException, *SCHEMA_FAULTS) as error:
         raise UnusableSchemaError(
             f"schema {schema.schema_id} of {client.address} is not Avro that fastavro reads: {error}"
         ) from None
-
-    if EmptyValues(named).swell(parsed):
+    if swells:
         raise UnusableSchemaError(
             f"schema {schema.schema_id} of {client.address} makes many values of few bytes, such as an array "
             "of items without bytes: it is not decoded"
         )
     return parsed
+
+
+def refuse_parsed(schema: Any) -> None:
+    """Refuses a schema that says of itself that fastavro has parsed it, which would be used unchecked.
+
+    Args:
+        schema: the tree of its JSON.
+
+    Raises:
+        ValueError: it does.
+    """
+    if isinstance(schema, list):
+        for each in schema:
+            refuse_parsed(each)
+    elif isinstance(schema, dict) and "__fastavro_parsed" in schema:
+        raise ValueError("it has the attribute __fastavro_parsed: leave it out")
 
 
 def _protobuf(client: RegistryClient, schema: RegisteredSchema, indexes: tuple[int, ...] | None) -> Decode:

@@ -28,6 +28,7 @@ from bowstring.clients.registry.schema_sources import (
     imported,
     message_at,
 )
+from bowstring.clients.registry.tree_decoders import SCHEMA_FAULTS, refuse_parsed
 from bowstring.rest.callers import Caller
 from bowstring.rest.client_failure import bad_request
 from bowstring.rest.options import RestOptions
@@ -332,10 +333,6 @@ def _message_name(text: str) -> str:
         raise HttpError(422, 42205, f"Invalid schema: {error}") from None
 
 
-# What fastavro raises for schemas that are not well-formed.
-_SCHEMA_FAULTS = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
-
-
 def _avro(client: RegistryClient, schema: RegisteredSchema) -> Encode:
     try:
         import fastavro
@@ -344,10 +341,14 @@ def _avro(client: RegistryClient, schema: RegisteredSchema) -> Encode:
     named: dict[str, Any] = {}
     try:
         for text in avro_texts(client, schema):
-            parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
+            tree = json.loads(text)
+            refuse_parsed(tree)
+            parsed = fastavro.parse_schema(tree, named_schemas=named)
         if is_endless(parsed, named):
-            raise bad_request(f"the Avro schema contains more than {TYPES_MAX} types")
-    except (fastavro.schema.SchemaParseException, *_SCHEMA_FAULTS) as error:
+            raise bad_request(
+                f"the Avro schema contains more than {TYPES_MAX} types, or a default that needs itself"
+            )
+    except (fastavro.schema.SchemaParseException, *SCHEMA_FAULTS) as error:
         raise bad_request(f"the Avro schema cannot be used: {error}") from None
 
     def encode(data: Any) -> bytes:
