@@ -5,7 +5,7 @@ import time
 import pytest
 
 from bowstring.clients.registry.schema_sources import UnusableSchemaError
-from bowstring.rest.records import json_validation
+from bowstring.rest.records import schema_cost
 from bowstring.rest.records.json_validation import json_validator
 
 ORDER = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
@@ -90,6 +90,93 @@ def test_large_lists_are_counted():
     assert fits({"items": ORDER}, [{"id": 1}] * 50_000, size=450_000)
 
 
+def nested(depth, value=1):
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+TWICE = [{"$ref": "#"}, {"$ref": "#"}]
+MUTUAL = {
+    "$ref": "#/definitions/a",
+    "definitions": {
+        "a": {"properties": {"a": {"allOf": [{"$ref": "#/definitions/a"}, {"$ref": "#/definitions/b"}]}}},
+        "b": {"properties": {"a": {"allOf": [{"$ref": "#/definitions/b"}, {"$ref": "#/definitions/a"}]}}},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "additionalProperties": {"anyOf": TWICE}},
+        {"additionalProperties": {"allOf": TWICE}},
+        {"additionalProperties": {"oneOf": TWICE}},
+        {
+            "properties": {"a": {"$ref": "#"}},
+            "additionalProperties": False,
+            "patternProperties": {"": TWICE[0]},
+        },
+        MUTUAL,
+    ],
+)
+def test_schemas_that_contain_themselves_twice_are_counted_by_level(schema):
+    validate = json_validator(schema, {})
+    for depth in (1, 3, 16, 40, 900):
+        began, reason = time.process_time(), None
+        try:
+            validate(nested(depth), 10 * depth)
+        except ValueError as error:
+            reason = str(error)
+        assert time.process_time() - began < 3
+        assert depth < 40 or "too long" in reason
+    assert "too long" not in (reason_of(validate, nested(3)) or "")
+
+
+def reason_of(validate, value, size=100):
+    try:
+        validate(value, size)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def test_schemas_whose_parts_contain_one_another_in_place_are_refused():
+    names = [f"#/definitions/d{at}" for at in range(9)]
+    each = {"allOf": [{"$ref": name} for name in names]}
+    with pytest.raises(UnusableSchemaError, match="in several ways"):
+        json_validator({"$ref": names[0], "definitions": {f"d{at}": each for at in range(9)}}, {})
+
+
+def test_what_is_unevaluated_is_counted():
+    schema = {"properties": {"a": {}}}
+    for _ in range(40):
+        schema = {"allOf": [schema, {"type": "object"}], "unevaluatedProperties": False}
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    assert "too long" in reason_of(json_validator(schema, {}), {"a": 1})
+
+
+def test_deep_evaluations_are_refused():
+    links = {
+        f"d{at}": {"allOf": [{"$ref": f"#/definitions/d{at + 1}"}, {"type": "object"}]} for at in range(100)
+    }
+    schema = {
+        "$ref": "#/definitions/d0",
+        "definitions": {**links, "d100": {"additionalProperties": {"$ref": "#"}}},
+    }
+    validate = json_validator(schema, {})
+    assert reason_of(validate, nested(3, {})) is None
+    assert "too long" in reason_of(validate, nested(900, {}))
+
+
+def test_large_wrong_values_get_a_short_reason():
+    schema = {"anyOf": [{"items": {"type": ["string", "null"], "minLength": at}} for at in range(100)]}
+    assert (
+        reason_of(json_validator(schema, {}), list(range(9_000)), 40_000)
+        == "the value does not fit the schema"
+    )
+
+
 def test_recursion_and_depth_end():
     tree = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}, "type": "object"}
     value = {}
@@ -105,6 +192,6 @@ def test_recursion_and_depth_end():
 
 
 def test_a_schema_with_too_many_parts_is_refused(monkeypatch):
-    monkeypatch.setattr(json_validation, "PARTS_MAX", 100)
+    monkeypatch.setattr(schema_cost, "PARTS_MAX", 100)
     with pytest.raises(UnusableSchemaError, match="more than 100 parts"):
         json_validator({"allOf": [{}] * 101}, {})

@@ -12,25 +12,22 @@ from urllib.parse import urljoin
 
 from bowstring.clients.errors import MissingPackageError
 from bowstring.clients.registry.schema_sources import UnusableSchemaError
+from bowstring.rest.records.schema_cost import SchemaCost
 
 Validate = Callable[[Any, int], None]
 
 BACKTRACKS_MAX = 10_000
 PATTERN_BYTES_MAX = 1 << 20
 """Of a compiled pattern."""
-PARTS_MAX = 200_000
-"""Of a schema, with those that it refers to."""
 EVALUATIONS_MAX = 20_000_000
 """For one value: half a second."""
+WITHIN_MAX = 5_000
+"""Evaluations within one another: the validator recurses."""
+REASON_COST_MAX = 1_000_000
+"""Evaluations, each with a copy of a part of the value: beyond it is only said that a value does not fit."""
 REASON_CHARACTERS_MAX = 300
 _BASE = "json-schema:///"
-_PATTERN_COST = 20
-_IN_PLACE = ("allOf", "anyOf", "oneOf")
-_IN_PLACE_ONE = ("not", "if", "then", "else")
-_ONE_OF_CHILDREN = (
-    *("additionalProperties", "unevaluatedProperties", "propertyNames", "additionalItems"),
-    *("unevaluatedItems", "contains", "items"),
-)
+_TOO_LONG = "the schema takes too long to check a value of this size"
 
 
 def json_validator(document: Any, others: Mapping[str, Any]) -> Validate:
@@ -67,7 +64,7 @@ def json_validator(document: Any, others: Mapping[str, Any]) -> Validate:
                 backtrack_limit=BACKTRACKS_MAX, size_limit=PATTERN_BYTES_MAX, dfa_size_limit=PATTERN_BYTES_MAX
             ),
         )
-        cost = _Evaluations().of(document, registry.resolver(base))
+        cost = SchemaCost(document, registry.resolver(base))
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
         reason = getattr(error, "message", None) or str(error)
         raise UnusableSchemaError(
@@ -75,8 +72,17 @@ def json_validator(document: Any, others: Mapping[str, Any]) -> Validate:
         ) from None
 
     def validate(data: Any, size: int) -> None:
-        if cost * (size // 2) > EVALUATIONS_MAX:
-            raise ValueError("the schema takes too long to check a value of this size")
+        depth = 0 if cost.is_bounded else _depth(data)
+        try:
+            evaluations, within = cost.of(depth)
+        except (ValueError, RecursionError):
+            raise ValueError(_TOO_LONG) from None
+        if evaluations * (size // 2) > EVALUATIONS_MAX or within > WITHIN_MAX:
+            raise ValueError(_TOO_LONG)
+        if validator.is_valid(data):
+            return
+        if evaluations * size * max(within, _depth(data)) > REASON_COST_MAX:
+            raise ValueError("the value does not fit the schema")
         try:
             validator.validate(data)
         except jsonschema_rs.ValidationError as error:
@@ -91,71 +97,14 @@ def _shortened(text: str) -> str:
     return text if len(text) <= REASON_CHARACTERS_MAX else f"{text[:REASON_CHARACTERS_MAX]}…"
 
 
-class _Evaluations:
-    """Counts how often parts of a schema are evaluated at most, for each part of a value.
-
-    Recursion counts once: the validator evaluates no part twice for the same part of a value by recursion.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, str], int] = {}
-        self._parts = 0
-
-    def of(self, schema: Any, resolver: Any) -> int:
-        """Returns the number for a schema; raises ValueError if that has too many parts."""
-        if not isinstance(schema, dict):
-            return 1
-        self._parts += 1
-        if self._parts > PARTS_MAX:
-            raise ValueError(f"it has more than {PARTS_MAX} parts")
-        own = schema.get("$id")
-        if isinstance(own, str) and not own.startswith("#") and urljoin(resolver.base_uri, own) != own:
-            resolver = self._inside(own, resolver)
-        count = 1 + sum(
-            self._of_reference(schema[name], resolver)
-            for name in ("$ref", "$dynamicRef", "$recursiveRef")
-            if isinstance(schema.get(name), str)
-        )
-        for name in _IN_PLACE:
-            count += sum(self.of(each, resolver) for each in _list(schema.get(name)))
-        count += sum(self.of(schema[name], resolver) for name in _IN_PLACE_ONE if name in schema)
-        for name in ("dependentSchemas", "dependencies"):
-            count += sum(self.of(each, resolver) for each in _values(schema.get(name)))
-        for name in ("enum", "required"):
-            count += len(_list(schema.get(name)))
-        count += _PATTERN_COST * ("pattern" in schema)
-        return count + self._of_children(schema, resolver)
-
-    def _of_children(self, schema: Mapping[str, Any], resolver: Any) -> int:
-        """Returns the number for one part of what is inside a value."""
-        properties = (self.of(each, resolver) for each in _values(schema.get("properties")))
-        patterns = [self.of(each, resolver) for each in _values(schema.get("patternProperties"))]
-        places = [*_list(schema.get("prefixItems")), *_list(schema.get("items"))]
-        count = max(properties, default=0) + sum(patterns) + _PATTERN_COST * len(patterns)
-        count += max((self.of(each, resolver) for each in places), default=0)
-        return count + sum(self.of(schema[name], resolver) for name in _ONE_OF_CHILDREN if name in schema)
-
-    def _of_reference(self, reference: str, resolver: Any) -> int:
-        key = (resolver.base_uri, reference)
-        if key not in self._known:
-            self._known[key] = 1  # within itself
-            try:
-                found = resolver.lookup(reference)
-            except Exception:  # of a dynamic reference: the validator has found out
-                return 1
-            self._known[key] = self.of(found.contents, found.resolver)
-        return self._known[key]
-
-    def _inside(self, own: str, resolver: Any) -> Any:
-        try:
-            return resolver.lookup(own).resolver
-        except Exception:  # an id in an unknown keyword: no schema
-            return resolver
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _values(value: Any) -> list[Any]:
-    return [*value.values()] if isinstance(value, dict) else []
+def _depth(data: Any) -> int:
+    """Returns how many arrays and objects are within one another."""
+    level, depth = [data], 0
+    while level := [
+        inner
+        for each in level
+        if type(each) in (dict, list)
+        for inner in (each.values() if type(each) is dict else each)
+    ]:
+        depth += 1
+    return depth
