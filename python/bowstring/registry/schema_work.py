@@ -9,14 +9,11 @@ never change.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import queue
-import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from bowstring.registry.daemon_worker import DaemonWorker
 from bowstring.registry.refusals import store_failed, timed_out
 from bowstring.registry.registry_error import RegistryError
 
@@ -27,7 +24,6 @@ Answer = TypeVar("Answer")
 Results: TypeAlias = Mapping[Hashable, Any]
 # Gets a function that says whether nobody waits any more; returns what is found by then.
 Work: TypeAlias = Callable[[Callable[[], bool]], Results]
-_Job: TypeAlias = "tuple[Future[Results], Work, Callable[[], bool]]"
 
 INLINE_CHARS_MAX = 64 << 10
 """Text that one step of the loop may parse and compare for a request: about 10 ms."""
@@ -70,34 +66,18 @@ class Allowance:
 class SchemaWorker:
     """One thread for work on schemas: a second one would only wait for the interpreter's lock.
 
-    Belongs to an event loop. A daemon, unlike those of executors: the program ends while a schema is parsed.
+    Belongs to an event loop. The program may end while a schema is parsed.
     """
 
     def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = DaemonWorker("bowstring-registry-schemas")
         self._waiting = 0
         self._stopping = False
 
     def close(self) -> None:
         """Ends the thread after the schema that it works on; requests that wait for it fail."""
         self._stopping = True
-        while not self._jobs.empty():
-            with contextlib.suppress(queue.Empty):  # the thread was quicker
-                job = self._jobs.get_nowait()
-                if job is not None and job[0].set_running_or_notify_cancel():
-                    job[0].set_exception(_stopped())
-        self._jobs.put(None)
-
-    def _start(self, work: Work, is_over: Callable[[], bool]) -> Future[Results]:
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=_do_jobs, args=(self._jobs,), name="bowstring-registry-schemas", daemon=True
-            )
-            self._thread.start()
-        future: Future[Results] = Future()
-        self._jobs.put((future, work, is_over))
-        return future
+        self._thread.close(_stopped())
 
     async def run(
         self, image: Callable[[], RegistryImage], operation: Callable[[RegistryImage], Answer]
@@ -142,7 +122,7 @@ class SchemaWorker:
             return ended or self._stopping or time.monotonic() > until
 
         try:
-            results = await asyncio.wrap_future(self._start(work, is_over))
+            results = await asyncio.wrap_future(self._thread.submit(lambda: work(is_over)))
         finally:
             ended = True
             self._waiting -= 1
@@ -156,20 +136,6 @@ class SchemaWorker:
 
 def _stopped() -> RegistryError:
     return store_failed("The registry stops; nothing was written.")
-
-
-def _do_jobs(jobs: queue.SimpleQueue[_Job | None]) -> None:
-    """Does work in turn, until there is None."""
-    job = jobs.get()
-    while job is not None:
-        future, work, is_over = job
-        if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(work(is_over))
-            except BaseException as error:
-                future.set_exception(error)
-        del job, future, work, is_over  # their texts are large, and the next one may come late
-        job = jobs.get()
 
 
 def attempt(

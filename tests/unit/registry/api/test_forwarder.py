@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from bowstring.registry.api import forwarder as forwarding
 from bowstring.registry.api.forwarder import TIMEOUT_S, ForwardedRequest, Forwarder
 from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.registry_node import NodeSettings
@@ -103,7 +104,9 @@ def test_a_leader_has_the_time_that_it_may_take():
 
 
 @pytest.mark.parametrize(("method", "sent"), [("POST", 2), ("DELETE", 2), ("PUT", 3)])
-def test_what_may_have_been_done_is_not_sent_twice(forwarder, leader, method, sent):
+def test_what_may_have_been_done_is_not_sent_twice(monkeypatch, leader, method, sent):
+    monkeypatch.setattr(forwarding, "THREADS", 1)  # so that the second request has a kept connection
+    forwarder = Forwarder()
     leader.ends_after = 1
     leader.released.set()
 
@@ -118,6 +121,7 @@ def test_what_may_have_been_done_is_not_sent_twice(forwarder, leader, method, se
             asyncio.run(ask())
         assert failed.value.code == 50003
     assert leader.requests == [method.encode()] * sent
+    forwarder.close()
 
 
 def test_a_request_that_waits_when_the_leader_goes_is_not_sent_again(forwarder, leader):
