@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from bowstring.clients.errors import ConfigError
 from bowstring.console.app import create_app
+from bowstring.console.connect import connect_cluster
 from bowstring.console.connect.config_secrets import masked, shown_value, unmasked
 from bowstring.console.connect.secret_search import SecretSearch
 from bowstring.console.options import ConsoleOptions
@@ -110,6 +111,12 @@ def test_harmless_settings_are_shown():
     assert set(masked(PLAIN, None).values()) == {"[hidden]"}
     assert shown_value("password", "${file:/run/x:pw}", None) == "${file:/run/x:pw}"
     assert shown_value("topics", "orders", {"topics": "PASSWORD"}) == "[hidden]"
+    assert masked({"x.code": "123456", "x.wait.ms": "10", "x.on": "true", "x": "ab"}, {}) == {
+        "x": "[hidden]",
+        "x.code": "[hidden]",
+        "x.on": "true",
+        "x.wait.ms": "10",
+    }
     for name, shown in {
         "connection.url": "jdbc:postgresql://db/x?[hidden]",
         "db.url": "jdbc:sqlserver://h:1433;databaseName=shop;[hidden];encrypt=true",
@@ -205,6 +212,16 @@ def test_no_page_preview_error_or_trace_shows_a_secret(pages, connect, seed):
     done = pages.post("/connectors/config", data=changed(fields, most="7") | {"confirmed": "1"})
     assert done.status_code == 303
     assert connect.configs["lines"] == {"name": "lines", "connector.class": CLASS, **config, "most": "7"}
+
+
+def test_types_that_were_missing_are_read_again(pages, connect, monkeypatch):
+    monkeypatch.setattr(connect_cluster, "FAILED_S", 0.0)
+    connect.add("lines", most="7", **{"connector.plugin.version": "[1.0,2)"})
+    connect.definitions = None
+    assert ">7<" not in pages.get("/connectors/one?name=lines").text
+    connect.definitions = {"most": "LONG"}
+    assert ">7<" in pages.get("/connectors/one?name=lines").text
+    assert connect.requests.count(f"GET /connector-plugins/{CLASS}/config?version=%5B1.0%2C2%29") == 2
 
 
 def test_a_secret_does_not_go_to_another_class_or_to_a_new_connector(pages, connect):

@@ -20,7 +20,7 @@ LONG = 64 << 10
 NAMES_MAX = 20
 """That an error names."""
 CLASS = "connector.class"
-_PLUGIN = (CLASS, "connector.plugin.version")
+VERSION = "connector.plugin.version"
 _NAME = re.compile(
     r"pass|pwd|secret|credential|token|jaas|private|auth(?!ors?\b)|key[._-]?(?:file|content|data|json|pem)"
     r"|(?:api|access|account|shared|signing|master|encryption|license)[._-]?key|user[._-]?info|role[._-]?id"
@@ -117,7 +117,7 @@ def _shown_of_type(name: str, value: str, kind: str) -> str:
         return value
     if _NAME.search(name) or (kind and kind not in _TEXTS):
         return HIDDEN
-    if is_number or is_boolean:
+    if is_boolean or (is_number and (kind or _UNIT.search(name))):
         return value
     if kind and _HOST_NAME.search(name) and HOSTS.fullmatch(value) and not looks_random(value):
         return value
@@ -139,7 +139,7 @@ def unmasked(
     Raises:
         ConfigError: a value has HIDDEN in it that stands for nothing.
     """
-    stays = all(given.get(each) == held.get(each) for each in _PLUGIN)
+    stays = all(given.get(each) == held.get(each) for each in (CLASS, VERSION))
     found = dict(given)
     for name, value in given.items():
         if not stays or name not in held or HIDDEN not in value:

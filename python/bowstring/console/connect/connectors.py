@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bowstring.console.connect.config_secrets import CLASS
+from bowstring.console.connect.config_secrets import CLASS, VERSION
 from bowstring.console.connect.connect_cluster import ConnectCluster, segment
 
 LIST_S = 1.5
@@ -188,15 +188,19 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-async def types_of(cluster: ConnectCluster, plugin: str) -> dict[str, str]:
-    """Returns the types of the configs that a class of connectors declares, by name. Raises like
+async def types_of(cluster: ConnectCluster, config: Mapping[str, str]) -> dict[str, str]:
+    """Returns the types of the configs that the class of a config declares, by name; of the version that
+    it asks for, which a Connect before KIP-891 does not look at. Raises like
     `connector_of`, also where a Connect before 3.2 has no list of them.
     """
 
     def read(answer: Any) -> dict[str, str]:
         return {text_of(each["name"]): text_of(each["type"]) for each in answer}
 
-    return await cluster.get(f"/connector-plugins/{segment(plugin)}/config", DEFINITION_S, read)
+    path = f"/connector-plugins/{segment(config.get(CLASS, ''))}/config"
+    if version := config.get(VERSION, ""):
+        path += f"?version={segment(version)}"
+    return await cluster.get(path, DEFINITION_S, read)
 
 
 async def plugins_of(cluster: ConnectCluster) -> list[Plugin]:

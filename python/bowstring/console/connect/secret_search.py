@@ -25,7 +25,7 @@ _STRUCTURED = re.compile(r"[;&,?=@/:{\n\\]")
 _AFTER = re.compile(
     r"(?:passw\w{0,20}|pwd|secret\w{0,20}|token|credentials?|(?:api|access|account|private)[ ._-]?key|\bsig)"
     r"[\"']?\s{0,3}[=:]\s{0,3}(?:\"(?P<a>[^\"]{1,1000})\"|'(?P<b>[^']{1,1000})'|(?P<c>[^\s\"',;&)}]+))"
-    r"|(?:bearer|basic)\s{1,3}(?P<d>[A-Za-z0-9+/=._~-]{6,})",
+    r"|(?:bearer|basic)\s{1,3}(?P<d>[^\s\"',;]{6,})",
     re.IGNORECASE,
 )
 _RUN = re.compile(r"://[^\s\"'<>]*")
@@ -110,6 +110,7 @@ class SecretSearch:
 def _parts(value: str, shown: str) -> Iterator[str]:
     """Yields what texts may repeat of a value that is not shown as it is."""
     yield value
+    yield value.strip().partition(" ")[2]
     if shown != HIDDEN or _STRUCTURED.search(value):
         kept = set(_BETWEEN.split(shown))
         yield from (each for each in _BETWEEN.split(value) if each not in kept)

@@ -185,7 +185,7 @@ async def show_config(request: Request) -> Response:
         raise HTTPException(404, NO_CLUSTER)
     try:
         held = await config_of(cluster, name)
-        types = (await part_of(types_of(cluster, held.get(CLASS, "")))).value
+        types = (await part_of(types_of(cluster, held))).value
     except ConnectError as error:
         return _refused(request, error, _place(cluster.address, name))
     return _form(request, cluster, name, config_text(masked(held, types)), fingerprint(held))
@@ -219,7 +219,7 @@ async def change_config(request: Request) -> Response:
     name, text, seen = (fields.get(each, "") for each in ("name", "config", "seen"))
     try:
         held = await config_of(cluster, name)
-        types = (await part_of(types_of(cluster, held.get(CLASS, "")))).value
+        types = (await part_of(types_of(cluster, held))).value
     except ConnectError as error:
         return _refused(request, error, _place(cluster.address, name))
     if seen != fingerprint(held):

@@ -142,7 +142,7 @@ async def _one(cluster: ConnectCluster, name: str) -> dict[str, Any]:
     connector, untyped, config = found.value, "", {}
     search = SecretSearch()
     if connector is not None:
-        types = await part_of(types_of(cluster, connector.plugin))
+        types = await part_of(types_of(cluster, connector.config))
         search = SecretSearch((connector.config, types.value))
         config = masked(connector.config, types.value)
         untyped = search.without_secrets(types.missing, REFUSAL_MAX)
