@@ -38,7 +38,7 @@ from bowstring._native.log.truncate cimport log_truncate_fully, log_truncate_to
 from bowstring._native.log.types cimport AppendEntry, LogConfig, lock_with_gil, log_out_of_service, state_of
 from bowstring._native.log.verification cimport NOT_VERIFIED
 from bowstring._native.record.batch cimport BatchInfo, batch_crc_ok, batch_parse
-from bowstring._native.wal.group_commit cimport wal_ask
+from bowstring._native.wal.group_commit cimport wal_kick
 from bowstring._native.log.python_values import LogError
 
 cdef enum:
@@ -243,7 +243,7 @@ cdef class PartitionLog:
             with nogil:
                 log_append(self.log, &entries, 1, leader_epoch, now_ms)
                 if self.log.wal != NULL:
-                    wal_ask(self.log.wal)
+                    wal_kick(self.log.wal)
         free(entry.data)
         if entry.error != 0:
             reason = failure_of(self.log) or "the batch is invalid or does not fit the end of the log"

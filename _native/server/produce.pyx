@@ -561,7 +561,8 @@ cdef void produce_slow_batch_done(Reactor *r, ProducePart *part) noexcept nogil:
         part.error = UNKNOWN_TOPIC_OR_PARTITION
     if part.error == 0 and not p.is_leader:
         part.error = NOT_LEADER_OR_FOLLOWER
-    if part.error == 0 and enqueue_or_defer(r, p, part):
+    # Not deferred: its place in its partition is the one in which the control thread has passed it back.
+    if part.error == 0 and enqueue(r, p, part):
         return
     if part.error == 0:
         part.error = REQUEST_TIMED_OUT

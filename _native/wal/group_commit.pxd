@@ -6,10 +6,8 @@ from bowstring._native.wal.types cimport Wal, WalSegment
 cdef extern from *:
     """
     static int32_t take_flag(int32_t *p) { return __atomic_exchange_n(p, 0, __ATOMIC_ACQ_REL); }
-    static int32_t set_flag(int32_t *p) { return __atomic_exchange_n(p, 1, __ATOMIC_SEQ_CST); }
     """
     int32_t take_flag(int32_t *p) nogil
-    int32_t set_flag(int32_t *p) nogil                   # returns the old value
 
 # Copies `n` parts (whole batches, the first at `offset`) into the frame being filled. Returns that frame's number, or -1
 # when memory ran out. Called under Log.lock, so that a partition's batches are staged in offset order.
@@ -21,8 +19,6 @@ cdef int64_t wal_stage_parts(Wal *wal, const uint8_t *topic_id, int32_t partitio
                              const uint8_t *batch, int64_t size_bytes) noexcept nogil
 # Lets the thread write what is staged. Reactors with a ring call wal_begin instead.
 cdef void wal_kick(Wal *wal) noexcept nogil
-# Has what was staged outside reactors written: by the control thread, if it leads, in its next pass; else by the thread.
-cdef void wal_ask(Wal *wal) noexcept nogil
 # Begins to write what is staged, on a reactor with its ring (segment_files.pxd: reactor_ring), and does not wait. Called
 # once per pass, so that all batches of a pass share a frame. Does nothing while frames are on their way.
 cdef void wal_begin(Wal *wal, void *ring) noexcept nogil

@@ -12,7 +12,6 @@ from libc.string cimport memcpy, memset, strdup
 from posix.stdlib cimport posix_memalign
 from posix.unistd cimport write
 from bowstring._native.base.atomics cimport bump_i64, full_fence, load_i32, load_i64, store_i32, store_i64
-from bowstring._native.base.clock cimport monotonic_ns
 from bowstring._native.base.crc cimport crc32c_update
 from bowstring._native.base.pthread cimport (
     pthread_cond_destroy, pthread_cond_init, pthread_cond_signal, pthread_cond_wait, pthread_mutex_destroy,
@@ -30,8 +29,6 @@ cdef enum:
     SEGMENTS_LEAST = 2              # one to write to, and one that a checkpoint frees at the same time
     CRC_FROM = 8                    # in a frame's header
     LED_MAX_BYTES = 64 << 10       # a reactor leaves larger groups to the thread, which works beside it
-    SLOW_NS = 500000                # of a small group: less is not worth the thread's wakes
-    THREAD_WRITES_NS = 1000000000   # until a reactor begins a group again, to see how long it takes
     GROUPS_LED = 2                  # groups on their way at which a reactor waits and gathers
 
 # ---------------------------------------------------------------- staging
@@ -170,14 +167,6 @@ cdef void wal_kick(Wal *wal) noexcept nogil:
         pthread_cond_signal(&wal.work)
 
 
-cdef void wal_ask(Wal *wal) noexcept nogil:
-    full_fence()                                         # after staging; who ceases to lead stores control_leads, then looks
-    if not load_i32(&wal.control_leads):
-        wal_kick(wal)
-    elif not set_flag(&wal.control_asked):
-        wake(wal, WAL_CONTROL)
-
-
 cdef bint ask_thread(Wal *wal) noexcept nogil:
     """Hands what is staged to the thread. Call it under the lock. Returns whether the caller must signal `work` after it."""
     cdef bint sleeps = wal.idle
@@ -207,7 +196,7 @@ cdef bint wake_waiting(Wal *wal) noexcept nogil:
     for i in range(WAL_WAKES):
         waits = take_flag(&wal.waiting[i]) if load_i32(&wal.waiting[i]) else 0
         if waits:
-            leads = leads or (waits == WAL_LEADS and not load_i32(&wal.thread_writes))
+            leads = leads or waits == WAL_LEADS
             wake(wal, i)
     return leads
 
@@ -441,32 +430,6 @@ cdef void end_group(Wal *wal, WalGroup *group, int error) noexcept nogil:
         wake(wal, WAL_CONTROL)
 
 
-cdef void note_time(Wal *wal, const WalGroup *group, bint led) noexcept nogil:
-    """Compares how long small groups take on the two ways. With RWF_DSYNC and io_uring a kernel worker of ordinary
-    priority goes on from the write to the flush: on a busy machine it waits milliseconds for its turn, while the thread,
-    whose slice is short, does both itself."""
-    cdef int64_t now_ns = monotonic_ns(), took_ns = now_ns - group.began_ns
-    if not wal.compares or group.count != 1 or group.sizes[0] > LED_MAX_BYTES + WAL_BLOCK:
-        return
-    pthread_mutex_lock(&wal.lock)
-    if not led:
-        wal.thread_ns = (3 * wal.thread_ns + took_ns) // 4 if wal.thread_ns > 0 else took_ns
-    else:
-        wal.led_ns = (3 * wal.led_ns + took_ns) // 4 if wal.led_ns > 0 else took_ns
-        if wal.led_ns > SLOW_NS and wal.led_ns > 2 * wal.thread_ns:
-            wal.led_ns = 0                               # the next try counts alone
-            wal.led_again_ns = now_ns + THREAD_WRITES_NS
-            store_i32(&wal.thread_writes, 1)
-    pthread_mutex_unlock(&wal.lock)
-
-
-cdef bint thread_goes_on(Wal *wal) noexcept nogil:
-    """Whether the thread writes small groups, too. Call it under the lock."""
-    if wal.thread_writes and monotonic_ns() >= wal.led_again_ns:
-        store_i32(&wal.thread_writes, 0)
-    return wal.thread_writes
-
-
 cdef int commit_once(Wal *wal, bint wait) noexcept nogil:
     """Runs one group commit; see the .pxd."""
     cdef WalGroup *group = NULL
@@ -485,9 +448,7 @@ cdef int commit_once(Wal *wal, bint wait) noexcept nogil:
         return 0
     if error == 0:
         finish_frames(group, checkpoint)
-        group.began_ns = monotonic_ns()
         error = device_write(&wal.device, group)
-        note_time(wal, group, False)
     end_group(wal, group, error)
     if error != 0:
         return error
@@ -555,7 +516,7 @@ cdef void wal_begin(Wal *wal, void *ring) noexcept nogil:
         return                                           # whoever writes now sees to the rest
     pthread_mutex_lock(&wal.lock)
     if not nothing_staged(wal) and group_is_free(wal) and wal.groups_under_way < GROUPS_LED:
-        if device_has_room(ring) and not much_gathered(wal) and not thread_goes_on(wal):
+        if device_has_room(ring) and not much_gathered(wal):
             take_group(wal, False, False, &group)
         if group == NULL:                                # it is large, or the next segment may have to be waited for
             sleeps = ask_thread(wal)
@@ -566,7 +527,6 @@ cdef void wal_begin(Wal *wal, void *ring) noexcept nogil:
     if group == NULL:
         return
     finish_frames(group, checkpoint)
-    group.began_ns = monotonic_ns()
     error = device_start(ring, group)
     if error != 0:
         group.count = 0                                  # the kernel may still read these frames: they are never used again
@@ -585,7 +545,6 @@ cdef bint wal_ended(void *ring, int32_t reactor, bint wait) noexcept nogil:
         pthread_mutex_unlock(&wal.lock)
         pthread_cond_signal(&wal.work)                   # it sleeps, waits for a segment, or looks before it sleeps
     else:
-        note_time(wal, group, True)
         end_group(wal, group, group.error)
         store_i32(&wal.waiting[reactor], 0)              # it is awake
         wake_waiting(wal)

@@ -93,7 +93,6 @@ cdef struct WalGroup:
     int32_t count
     int32_t left                    # writes that have not ended
     int error                       # a negated errno
-    int64_t began_ns
     WalBuffer *frames[WAL_DEPTH]
     int[WAL_DEPTH] fds
     int64_t[WAL_DEPTH] sizes
@@ -109,9 +108,6 @@ cdef struct Wal:
     int32_t failed                  # errno after a failure: nothing more becomes durable
     int32_t waiting[WAL_WAKES]      # threads to wake when durable_frame moves: WAL_WAITS or WAL_LEADS
     int32_t groups_under_way        # stored under lock
-    int32_t thread_writes           # small groups, too: the kernel ends those that reactors begin too late
-    int32_t control_leads           # the control thread begins writes of what wal_ask() reports
-    int32_t control_asked           # it is woken for that, and has not looked yet
     int32_t wants_segment           # requests that the supply thread make or free a segment
     int64_t staged_bytes            # not yet durable
     # counters
@@ -128,7 +124,6 @@ cdef struct Wal:
     uint64_t run
     char *directory
     WalDevice device
-    int8_t compares                 # whether reactors or the thread write small groups sooner; 0: reactors begin them
     # ---- taken before `lock` to write a trailer, so that a trailer's checkpoint never decreases
     pthread_mutex_t trailer_lock
     # ---- guarded by lock
@@ -138,9 +133,6 @@ cdef struct Wal:
     int8_t asked                    # the thread, not a reactor, shall write what is staged
     int8_t taking                   # the thread takes a group and may have released the lock: no other may be taken
     int32_t oldest_group
-    int64_t led_ns                  # how long small groups take: begun by reactors; 0: not measured
-    int64_t thread_ns               # written by the thread
-    int64_t led_again_ns            # while thread_writes: reactors begin groups again then
     int8_t stopping
     int64_t last_frame              # the highest frame number in use
     int64_t checkpoint_frame        # frames up to this one are in synced partition files

@@ -3,7 +3,5 @@ from bowstring._native.wal.types cimport Wal
 
 cdef class WriteAheadLog:
     cdef Wal *wal
-    cdef void *ring                     # of the control thread while it leads; NULL: it does not
     cdef object path
     cdef readonly object io, io_reason
-    cdef void _cease(self) noexcept

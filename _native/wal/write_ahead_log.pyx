@@ -12,11 +12,9 @@ from bowstring._native.base.pthread cimport (
     pthread_cond_broadcast, pthread_cond_signal, pthread_join, pthread_mutex_lock, pthread_mutex_unlock)
 from bowstring._native.base.threads cimport start_thread
 from bowstring._native.wal.group_commit cimport (
-    commit_once, free_covered, segment_push, take_flag, wal_begin, wal_ended, wal_free, wal_kick, wal_new, wal_run)
-from bowstring._native.wal.segment_files cimport (
-    device_open_ring, reactor_ring, reactor_ring_close, segment_open, write_trailer)
-from bowstring._native.wal.types cimport (
-    WAL_BLOCK, WAL_CONTROL, WAL_LEADS, WAL_SUPPLY, WAL_WAITS, WAL_WAKES, WalSegment)
+    commit_once, free_covered, segment_push, take_flag, wal_free, wal_new, wal_run)
+from bowstring._native.wal.segment_files cimport device_open_ring, segment_open, write_trailer
+from bowstring._native.wal.types cimport WAL_BLOCK, WAL_CONTROL, WAL_SUPPLY, WAL_WAKES, WalSegment
 
 
 cdef enum:
@@ -41,8 +39,7 @@ cdef class WriteAheadLog:
         last_frame: The highest frame number that this directory has used.
         segment_bytes: Size of a segment file.
         staged_max_bytes: Produce requests wait while more bytes than this are staged but not yet durable.
-        io: "auto" uses io_uring if it is available, and the thread's pwrite while that is sooner done; "io_uring" requires
-            it and uses it always; "pwrite" writes with RWF_DSYNC.
+        io: "auto" uses io_uring if it is available, "io_uring" requires it, "pwrite" writes with RWF_DSYNC.
         liburing: Path of liburing's extension module; None when it is not installed.
 
     Attributes:
@@ -73,7 +70,6 @@ cdef class WriteAheadLog:
         if io != "pwrite":
             if library and device_open_ring(&self.wal.device, library, &why):
                 self.io = "io_uring"
-                self.wal.compares = io == "auto"
             else:
                 self.io_reason = (<bytes>why).decode()
                 if io == "io_uring":
@@ -90,41 +86,8 @@ cdef class WriteAheadLog:
             raise WalError("cannot start the thread of the write-ahead log; raise the limit on threads (ulimit -u)")
         self.wal.started = True
 
-    def lead(self):
-        """Has the calling thread, that of CONTROL, begin the writes of what control code appends, as reactors do. It is woken
-        by its eventfd when there is something to begin, and when a write has ended; then it calls :meth:`go_on`, and at the
-        end :meth:`stop`. Without io_uring the thread of the write-ahead log does all that."""
-        if self.ring == NULL:
-            self.ring = reactor_ring(&self.wal.device, self.wal.wake_fds[WAL_CONTROL])
-            store_i32(&self.wal.control_leads, self.ring != NULL)
-
-    def go_on(self):
-        """Ends the writes that are done, and begins the next. Keeps the GIL: reacquiring it takes longer."""
-        if self.ring == NULL:
-            return
-        take_flag(&self.wal.control_asked)
-        full_fence()                                     # what is staged from here on wakes this thread again
-        while wal_ended(self.ring, WAL_CONTROL, False):
-            pass
-        wal_begin(self.wal, self.ring)
-
-    cdef void _cease(self) noexcept:
-        """Leads no more: what is left, the thread writes."""
-        if self.ring == NULL:
-            return
-        store_i32(&self.wal.control_leads, 0)
-        full_fence()                                     # others stage, then look at control_leads
-        with nogil:
-            while wal_ended(self.ring, WAL_CONTROL, True):
-                pass
-        reactor_ring_close(self.ring)
-        self.ring = NULL
-        store_i32(&self.wal.waiting[WAL_CONTROL], 0)
-        wal_kick(self.wal)
-
     def stop(self):
         """Stops the thread once all staged batches are on the medium, or no segment is left for them."""
-        self._cease()
         pthread_mutex_lock(&self.wal.lock)
         self.wal.stopping = True
         pthread_cond_broadcast(&self.wal.work)
@@ -207,7 +170,7 @@ cdef class WriteAheadLog:
 
     def control_waits(self):
         """Requests that the next commit wakes the control thread."""
-        store_i32(&self.wal.waiting[WAL_CONTROL], WAL_LEADS if self.ring != NULL else WAL_WAITS)
+        store_i32(&self.wal.waiting[WAL_CONTROL], 1)
         full_fence()
 
     @property

@@ -21,7 +21,7 @@ from bowstring.engine.broker.request_handlers import RequestHandlers
 from bowstring.engine.coordinators.repeatable import Repeatable
 from bowstring.engine.requests.answers import encoded
 from bowstring.engine.requests.binding import bound
-from bowstring.engine.requests.kept_answers import KeptAnswers, Stamp, stamp
+from bowstring.engine.requests.kept_answers import ANSWER_MAX_BYTES, KeptAnswers, Stamp, stamp
 from bowstring.engine.requests.listeners import Listener
 from bowstring.engine.requests.request import Request
 from bowstring.engine.requests.time_slices import TimeSlices
@@ -415,7 +415,8 @@ class Dispatcher(RequestHandlers):
                 answer, throttle_ms = self.throttle.applied(request, answer)
             refused = await encoded(key, version, message.correlation_id, answer, self._time_slices)
             return refused, True, throttle_ms
-        if request.keeps and isinstance(small, bytes) and before is not None and self.throttle is None:
+        keeps = request.keeps and self.throttle is None and encoding.size_bytes <= ANSWER_MAX_BYTES
+        if keeps and isinstance(small, bytes) and before is not None:
             payload = encoding.take()
             self._kept.keep(message, small, payload, before, self._stamp_now())
             return payload, False, throttle_ms

@@ -289,16 +289,22 @@ class ImageFollower:
         missing = set() if opened else self._missing(image, topic_ids)
         self._note_missing(topic_ids, missing)
         ready = [key for key in change.partitions if key not in missing] if missing else change.partitions
-        await self._replication.apply(image, ready, brokers_changed=change.brokers)
-        await self._logs.sync_removed()
+        failure: Exception | None = None
+        try:
+            await self._replication.apply(image, ready, brokers_changed=change.brokers)
+            await self._logs.sync_removed()
+        except Exception as error:  # of one partition; the others have their roles
+            failure = error
         async for topic_id, index in _with_rests(ready):
             topic = image.topics_by_id.get(topic_id)
             if topic is not None:
                 is_replica = self._replication.manager.broker_id in topic.partitions[index].replicas
                 # With a role, the image is newer than the roles: the change that removes it is waiting.
-                if not (is_replica or self._replication.manager.has((topic_id, index))):
+                if failure is None and not (is_replica or self._replication.manager.has((topic_id, index))):
                     self._drop(topic.name, index)
                 self.when_roles_changed(topic, index)
+        if failure is not None:
+            raise failure
         if change.configs:
             await self._configs.carry_out(self._quorum.image, change.configs)
             self._replication.configure(self._configured(change.configs))

@@ -577,7 +577,7 @@ class CoordinatorRuntime(Generic[S]):
         base_offset = hosted.log.log_end_offset
         most_bytes = self.max_batch_bytes
         for batch in self._encoded(effect, most_bytes):
-            error = self._write(hosted, batch, most_bytes, **_options(effect))
+            error = self._write(hosted, batch, most_bytes, **write_options(effect))
             if error:
                 self._failed(hosted, effect.append_id, error)
                 return
@@ -726,7 +726,7 @@ class CoordinatorRuntime(Generic[S]):
                     self._carry(hosted, hosted.shard.append_finished(item, Errors.NONE, wall_ms()))
 
 
-def _options(effect: AppendRecords | AppendMarker) -> dict[str, int]:
+def write_options(effect: AppendRecords | AppendMarker) -> dict[str, int]:
     """Returns what `DataPlane.append` must know of an effect beside its batch."""
     if isinstance(effect, AppendMarker):
         return {"transaction_version": effect.version}

@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.request import Received
     from bowstring.engine.storage.log_manager import LogManager
 
-_ANSWER_MAX_BYTES: Final = 256 << 10
+ANSWER_MAX_BYTES: Final = 256 << 10
+"""Longer answers are not kept."""
 _ALL_MAX_BYTES: Final = 4 << 20
+# Of the objects that hold a request and its answer.
+_ENTRY_BYTES: Final = 256
 # Of the correlation id, with which every answer begins.
 _ID_BYTES: Final = 4
 
@@ -60,10 +63,10 @@ class KeptAnswers:
         Args:
             before: The stamp before the handler began.
         """
-        if before[0] is not now[0] or before[1:] != now[1:] or len(answer) > _ANSWER_MAX_BYTES:
+        if before[0] is not now[0] or before[1:] != now[1:] or len(answer) > ANSWER_MAX_BYTES:
             return
         held = self._stamp
-        size_bytes = len(answer) + len(body)
+        size_bytes = _ENTRY_BYTES + len(answer) + len(body)
         is_new = held is None or held[0] is not now[0] or held[1:] != now[1:]
         if is_new or self._bytes + size_bytes > _ALL_MAX_BYTES:
             self._answers.clear()

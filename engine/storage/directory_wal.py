@@ -172,12 +172,7 @@ class DirectoryWal:
         loop.add_reader(self._control_fd, self._woken)
         self.wal.start()
         self._thread.start()
-        loop.call_soon(self._lead)
-
-    def _lead(self) -> None:
-        if not self._stopping.is_set():
-            self.wal.lead()
-        self.call_waiters()  # earlier ones
+        loop.call_soon(self.call_waiters)  # earlier waiters
 
     # ------------------------------------------------------------ logs
 
@@ -264,7 +259,6 @@ class DirectoryWal:
             os.eventfd_read(self._control_fd)
         except BlockingIOError:
             return
-        self.wal.go_on()
         self.call_waiters()
 
     # ------------------------------------------------------------ segments and checkpoints

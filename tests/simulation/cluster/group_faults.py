@@ -1,5 +1,6 @@
 """Faults of consumer groups, as in `faults`: patched into the shipped coordinator."""
 
+from bowstring.engine.coordinators.runtime import write_options
 from bowstring.engine.groups import service as group_service
 from bowstring.engine.groups.consumer import heartbeat, reconciliation, timers
 from bowstring.engine.groups.consumer.group import ConsumerGroup
@@ -76,7 +77,7 @@ def heartbeats_answered_too_early(patches):
     def append(self, hosted, effect):
         base_offset, error = hosted.log.log_end_offset, Errors.NONE
         for batch in self._encoded(effect, self.max_batch_bytes):
-            error = error or self._write(hosted, batch, effect, self.max_batch_bytes)
+            error = error or self._appended(hosted, batch, self.max_batch_bytes, **write_options(effect))
         if not error:
             hosted.shard.append_written(effect.append_id, base_offset)
         self._carry(hosted, hosted.shard.append_finished(effect.append_id, error, wall_ms()))

@@ -3,6 +3,7 @@
 import asyncio
 
 from bowstring.engine.coordinators.log_replay import batches_of
+from bowstring.engine.coordinators.runtime import write_options
 from bowstring.engine.share.coordinator import service
 from bowstring.engine.share.coordinator.service import ShareCoordinatorService
 from bowstring.engine.share.coordinator.shard import ShareShard
@@ -121,7 +122,7 @@ def share_coordinator_answers_too_early(patches):
     def append(self, hosted, effect):
         base_offset, error = hosted.log.log_end_offset, Errors.NONE
         for batch in self._encoded(effect, self.max_batch_bytes):
-            error = error or self._write(hosted, batch, effect, self.max_batch_bytes)
+            error = error or self._appended(hosted, batch, self.max_batch_bytes, **write_options(effect))
         if not error:
             hosted.shard.append_written(effect.append_id, base_offset)
         self._carry(hosted, hosted.shard.append_finished(effect.append_id, error, wall_ms()))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from bowstring.engine.coordinators import runtime
 from bowstring.engine.coordinators.committed_appends import CommittedAppends
 from bowstring.engine.coordinators.effects import Respond
-from bowstring.engine.coordinators.runtime import CoordinatorRuntime
+from bowstring.engine.coordinators.runtime import CoordinatorRuntime, write_options
 from bowstring.engine.groups.offsets.store import OffsetStore
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.transactions import ending, init, partitions
@@ -41,7 +41,7 @@ def fault(what, *rules, first=1, **plan):
 def coordinator_acts_too_early(patches):
     def append(self, hosted, effect):
         for batch in self._encoded(effect, self.max_batch_bytes):
-            error = self._write(hosted, batch, effect, self.max_batch_bytes)
+            error = self._appended(hosted, batch, self.max_batch_bytes, **write_options(effect))
         self._carry(hosted, hosted.shard.append_finished(effect.append_id, error, wall_ms()))
 
     patches.add(TransactionCoordinatorService, "_append", append)

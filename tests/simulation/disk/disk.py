@@ -535,7 +535,9 @@ class Disk:
         where = self.path_of(path) if isinstance(path, int) else self._relative(path)
         fault = self._begin(operation, where)
         if fault is not None and fault.error and not (fault.part and operation == "pwritev"):
-            raise OSError(fault.error, os.strerror(fault.error), str(path))
+            # As the operating system's: calls with descriptors name no file.
+            name = None if isinstance(path, int) else str(path)
+            raise OSError(fault.error, os.strerror(fault.error), name)
         return fault
 
     def _python_open(self, original):

@@ -13,6 +13,7 @@ from tests.support.faults import replaced
 from tests.support.joined_wal import wal_on
 from tests.support.plane_requests import batch, only, produce, records_of
 from tests.support.served_plane import TOPIC, Served
+from tests.support.slow_batches import take, zipped
 from tests.support.waiting import FOR_EVER_MS, HANG_S, wait_until
 
 FRESH, FRESH_ID = "fresh", bytes(range(16))
@@ -94,6 +95,30 @@ def test_a_produce_to_logs_with_records_is_not(served):
     before = deferred(served)
     client.call(to_all(b"w"), VERSION)
     assert deferred(served) == before
+
+
+def test_slow_batches_keep_their_order(served):
+    zipped(served)
+    client, other = served.client(), served.client()
+    for value in (b"first", b"second"):
+        client.send(produce(batch(value), VERSION, topic="zipped"), VERSION)
+    first, second = take(served, 2)
+    last, next_pass = Held(PARTITIONS - 1), Held(AT_ONCE)
+    with replaced("open", lambda original: last.make(next_pass.make(original))):
+        try:
+            other.send(produce(batch(b"v"), VERSION, topic=FRESH, partition=PARTITIONS - 1), VERSION)
+            assert last.reached.wait(HANG_S)
+            other.send(to_all(), VERSION)
+            served.plane.finish_batch(first, first.batch)
+            last.free.set()
+            assert next_pass.reached.wait(HANG_S)
+            served.plane.finish_batch(second, second.batch)
+        finally:
+            last.free.set()
+            next_pass.free.set()
+        for _ in range(2):
+            assert only(client.receive(0, VERSION)).error_code == 0
+    assert values_of(served, 0, "zipped") == [b"first", b"second"]
 
 
 def test_the_next_batches_of_the_connection_follow(served):

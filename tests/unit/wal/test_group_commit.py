@@ -144,26 +144,6 @@ def test_the_thread_commits_and_wakes(tmp_path, io):
         os.close(fd)
 
 
-def test_the_control_thread_begins_what_it_appends(tmp_path):
-    wal = wal_on(tmp_path, io="io_uring")
-    woken = os.eventfd(0)
-    wal.wake_by(CONTROL, woken)
-    wal.start()
-    wal.lead()
-    with joined(tmp_path, wal) as [log]:
-        for number in range(20):
-            append(log, 1 + number % 3)
-            frame = staged_frame(log)
-            while wal.durable_frame < frame:
-                wal.control_waits()
-                if wal.durable_frame < frame:
-                    assert os.eventfd_read(woken)
-                wal.go_on()
-        append(log)  # nobody goes on: the end writes it
-    assert wal.durable_frame == wal.staged_frame
-    os.close(woken)
-
-
 def test_nobody_waits_for_a_trailer_to_be_written(tmp_path):
     """A device stalls while the log continues in a recycled segment: staging and figures do not wait."""
     wal = wal_on(tmp_path, segments=2)
