@@ -207,7 +207,7 @@ OUTER_PACKAGES = {
     "console": {
         "clients.registry",
         *("audit", "clients", "clients.admin", "clients.config", "clients.consumer", "clients.producer"),
-        *("operations", "protocol", "search", "security", "version"),
+        *("operations", "protocol", "search", "security", "version", "web"),
     },
     "demo": {
         "broker",

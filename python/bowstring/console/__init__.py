@@ -2,5 +2,5 @@
 
 Imported by: cli.
 May import: audit, clients, clients.admin, clients.config, clients.consumer, clients.producer,
-clients.registry, operations, protocol, search, security, version.
+clients.registry, operations, protocol, search, security, version, web.
 """

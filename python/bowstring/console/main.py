@@ -144,6 +144,7 @@ def serve(options: ConsoleOptions) -> None:
     except ImportError as error:
         raise MissingPackageError(error.name or "starlette", "console") from error
     from bowstring.console.app import create_app
+    from bowstring.console.server import CONNECTIONS_MAX, Connection, ConsoleServer
 
     app = create_app(options, warm_up=True)
     listening = _listen(options)
@@ -170,12 +171,12 @@ def serve(options: ConsoleOptions) -> None:
         ssl_keyfile=options.tls_key,
         timeout_graceful_shutdown=_STOP_S,
         timeout_keep_alive=30,
-        limit_concurrency=400,
-        http="h11",
+        limit_concurrency=CONNECTIONS_MAX + 1,
+        http=Connection,
         ws="none",
     )
     with listening:
-        uvicorn.Server(config).run(sockets=[listening])
+        ConsoleServer(config).run(sockets=[listening])
 
 
 def _listen(options: ConsoleOptions) -> socket.socket:

@@ -2,6 +2,7 @@
 
 uvicorn is imported only by `server`, which `serving` imports late.
 
-Imported by: http_services, registry.api, registry.program, rest, rest.records, rest.v2, rest.v3.
+Imported by: console, http_services, registry.api, registry.program, rest, rest.records, rest.v2,
+rest.v3.
 May import: clients, clients.admin, clients.config, protocol, security.
 """
