@@ -31,6 +31,8 @@ CALLS_OF_ONE = 8
 """Calls of one caller at a time; others wait."""
 FETCHES_HELD = 4
 """A stream of read records holds so many times what it fetches ahead: fetched, arriving, as text, sent."""
+TEXTS_HELD = 3
+"""The same of a large decoded value: its text, in a column, and as a line."""
 FETCH_BYTES_MIN, FETCH_BYTES_FLOOR = 64 << 10, 256 << 10
 CALLS_OF_ALL = 32
 """The same where nobody logs in."""
@@ -227,7 +229,7 @@ def _describe_topic(admin: Admin, topic: str) -> None:
 
 
 class Callers:
-    """All callers, the one used last at the end. Belongs to the event loop.
+    """All callers, the one used last at the end. Belongs to the event loop, but for memory of texts.
 
     Args:
         options: of the proxy.
@@ -243,6 +245,7 @@ class Callers:
         self.streams = 0
         """Open at present."""
         self._read_held = 0
+        self._read_lock = threading.Lock()
         self.consumers = 0
         """Consumer instances at present."""
         self.consumer_threads = ThreadPoolExecutor(options.consumers_max, "rest-consumer")
@@ -290,18 +293,39 @@ class Callers:
         Up to half of the memory is kept for streams that may still come; each takes a quarter of the rest.
         """
         options = self.options
+        with self._read_lock:
+            least, free = self._least_and_free()
+            found = max(least, min(options.fetch_bytes, free // 4 // FETCHES_HELD))
+            self._read_held += FETCHES_HELD * found
+        return found
+
+    def _least_and_free(self) -> tuple[int, int]:
+        options = self.options
         least = options.read_memory // (2 * FETCHES_HELD * options.streams_max)
         least = min(max(FETCH_BYTES_MIN, min(least, FETCH_BYTES_FLOOR)), options.fetch_bytes)
         kept = FETCHES_HELD * least * max(0, options.streams_max - self.streams)
         kept = min(kept, options.read_memory // 2)
-        free = max(0, options.read_memory - kept - self._read_held)
-        found = max(least, min(options.fetch_bytes, free // 4 // FETCHES_HELD))
-        self._read_held += FETCHES_HELD * found
-        return found
+        return least, max(0, options.read_memory - kept - self._read_held)
 
     def return_fetch_bytes(self, count: int) -> None:
         """Gives the memory of a stream back."""
-        self._read_held -= FETCHES_HELD * count
+        with self._read_lock:
+            self._read_held -= FETCHES_HELD * count
+
+    def take_text(self, count: int) -> bool:
+        """Returns whether there is memory for a decoded value that is so many bytes of text, until
+        `return_text`. Any thread may call.
+        """
+        with self._read_lock:
+            if TEXTS_HELD * count > self._least_and_free()[1]:
+                return False
+            self._read_held += TEXTS_HELD * count
+        return True
+
+    def return_text(self, count: int) -> None:
+        """Gives the memory of decoded values back. Any thread may call."""
+        with self._read_lock:
+            self._read_held -= TEXTS_HELD * count
 
     def open_consumer(self, caller: Caller) -> None:
         """Counts a consumer instance.

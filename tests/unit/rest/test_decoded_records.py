@@ -1,5 +1,6 @@
 """GET records with keys and values decoded by the schemas of a registry."""
 
+import asyncio
 import base64
 import csv
 import io
@@ -11,7 +12,9 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 import bowstring
+from bowstring.clients.registry.registry_errors import SchemaRegistryError
 from bowstring.rest.app import RestApp
+from bowstring.rest.callers import Callers
 from bowstring.rest.options import RestOptions
 from bowstring.rest.records import decoded_records
 from tests.support.rest_client import RestClient
@@ -130,3 +133,30 @@ def test_without_a_registry_it_is_refused(bootstrap, new_topic):
             producer.send(topic, produced_bytes).result()
         status, answer = rest.ask("GET", f"/topics/{topic}/records?value=registry")
         assert (status, answer["error_code"]) == (502, 50201)
+
+
+class Trees:
+    """Decodes every value to one text, but for those without rights."""
+
+    def tree(self, field, data, headers):
+        if data == b"secret":
+            raise SchemaRegistryError("refused", 403)
+        return "x" * int(data)
+
+
+def test_values_without_rights_or_memory_stay_as_they_are():
+    async def main():
+        callers = Callers(RestOptions(read_memory=8 << 20, streams_max=1))
+        decoded = decoded_records.DecodedRecords(Trees(), ("value",), callers)
+        values = [b"3", b"secret", b"300000", b"9000000", b"2000000", b"2000000"]
+        kinds = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        batch = pa.record_batch(
+            {"value": pa.array(values, pa.binary()), "headers": pa.array([[]] * len(values), kinds)}
+        )
+        found = [each for piece in decoded.pieces(batch) for each in piece.column("value").to_pylist()]
+        assert found[:2] == [b'"xxx"', b"secret"] and len(found[2]) == 300_002
+        assert found[3] == b"9000000" and len(found[4]) == 2_000_002 and found[5] == b"2000000"
+        assert callers.take_text(1 << 20)  # the rest is given back
+        await callers.close()
+
+    asyncio.run(main())

@@ -16,8 +16,12 @@ from bowstring.web.http_error import HttpError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TEXT_BYTES = 4 << 20
+    from bowstring.rest.callers import Callers
+
+TEXT_BYTES = 1 << 20
 """Of a piece of records: once they have so much text, the piece ends."""
+LARGE_BYTES = 256 << 10
+"""Of text: smaller ones are within what is counted for a stream."""
 _CODES = {401: 40101, 403: 40301, 404: 40403}
 
 
@@ -27,10 +31,11 @@ class DecodedRecords:
     Args:
         values: of the caller's registry.
         fields: which of "key" and "value" are decoded.
+        memory: counts the text of large ones, which stay as they are if there is too little.
     """
 
-    def __init__(self, values: SchemaValues, fields: tuple[str, ...]):
-        self._values, self._fields = values, fields
+    def __init__(self, values: SchemaValues, fields: tuple[str, ...], memory: Callers):
+        self._values, self._fields, self._memory = values, fields, memory
 
     def pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yields a batch in pieces of about TEXT_BYTES, with JSON text in the fields.
@@ -45,16 +50,27 @@ class DecodedRecords:
         headers = _headers(batch.column("headers"))
         begin = size = 0
         texts: dict[str, list[bytes | None]] = {field: [] for field in self._fields}
-        for row in range(batch.num_rows):
-            for field, data in columns.items():
-                text = None if data[row] is None else self._text(field, data[row], headers.get(row, ()))
-                texts[field].append(text)
-                size += 0 if text is None else len(text)
-            if size >= TEXT_BYTES:
-                yield _replaced(batch.slice(begin, row + 1 - begin), texts)
-                begin, size, texts = row + 1, 0, {field: [] for field in self._fields}
-        if begin < batch.num_rows or not batch.num_rows:
-            yield _replaced(batch.slice(begin), texts)
+        held, sent = 0, 0  # bytes of large texts: of this piece, and of the one before
+        try:
+            for row in range(batch.num_rows):
+                for field, data in columns.items():
+                    text = None if data[row] is None else self._text(field, data[row], headers.get(row, ()))
+                    if text is not None and text is not data[row] and len(text) > LARGE_BYTES:
+                        large = len(text)
+                        text, held = (
+                            (text, held + large) if self._memory.take_text(large) else (data[row], held)
+                        )
+                    texts[field].append(text)
+                    size += 0 if text is None else len(text)
+                if size >= TEXT_BYTES:
+                    yield _replaced(batch.slice(begin, row + 1 - begin), texts)
+                    self._memory.return_text(sent)
+                    begin, size, texts = row + 1, 0, {field: [] for field in self._fields}
+                    held, sent = 0, held
+            if begin < batch.num_rows or not batch.num_rows:
+                yield _replaced(batch.slice(begin), texts)
+        finally:
+            self._memory.return_text(held + sent)
 
     def _text(self, field: str, data: bytes, headers: Any) -> bytes:
         try:
@@ -62,6 +78,8 @@ class DecodedRecords:
         except SchemaNotFoundError:
             return data
         except SchemaRegistryError as error:
+            if error.status == 403:  # the caller may read other schemas
+                return data
             raise registry_failure(error) from error
         except MissingPackageError as error:
             raise HttpError(501, 50101, str(error)) from error

@@ -95,7 +95,7 @@ class RecordStream:
             settings |= dict.fromkeys(self._query.decoded, registry_format(caller, options))
             return None
         values = caller.shared("schema-values", lambda: SchemaValues(client))
-        return DecodedRecords(values, self._query.decoded)
+        return DecodedRecords(values, self._query.decoded, self._call.callers)
 
     def _next(self) -> bytes:
         assert self._pieces is not None
