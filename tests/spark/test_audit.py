@@ -27,10 +27,10 @@ INTERVAL = {"audit.window.ms": str(MINUTE), "audit.report.interval.ms": "50"}
 
 
 def send(servers: str, topic: str, partitions: int = 2) -> int:
-    """Records over three windows, a third each; returns the start of the first."""
+    """Records over three windows, a third each, in many batches; returns the start of the first."""
     start = (now_ms() - 60 * MINUTE) // MINUTE * MINUTE
     audit = bowstring.Audit("app", window_ms=MINUTE)
-    with bowstring.Producer(servers, audit=audit, linger_ms=1) as producer:
+    with bowstring.Producer(servers, audit=audit, linger_ms=1, batch_size=1_000) as producer:
         for number in range(RECORDS):
             time = start + number * 3 * MINUTE // RECORDS
             producer.send(topic, b"%d" % number, partition=number % partitions, timestamp=time)
@@ -158,7 +158,8 @@ def test_several_jobs_read_a_batch(
     def see(frame: DataFrame, _: int) -> None:
         found.append((frame.isEmpty(), len(frame.collect()), len(frame.take(1))))
 
-    frame = spark.readStream.format("bowstring").options(**source(servers, topic, engine, "jobs")).load()
+    given = source(servers, topic, engine, "jobs", **{"kafka.max.partition.fetch.bytes": "1000"})
+    frame = spark.readStream.format("bowstring").options(**given).load()
     writer = frame.select("value").writeStream.foreachBatch(see).option("checkpointLocation", str(tmp_path))
     assert writer.trigger(availableNow=True).start().awaitTermination(HANG_S)
     assert found == [(False, RECORDS, 1)]
