@@ -74,14 +74,14 @@ def json_validator(document: Any, others: Mapping[str, Any]) -> Validate:
     def validate(data: Any, size: int) -> None:
         depth = 0 if cost.is_bounded else _depth(data)
         try:
-            evaluations, within = cost.of(depth)
+            evaluations, within, all_evaluations = cost.of(depth)
         except (ValueError, RecursionError):
             raise ValueError(_TOO_LONG) from None
         if evaluations * (size // 2) > EVALUATIONS_MAX or within > WITHIN_MAX:
             raise ValueError(_TOO_LONG)
         if validator.is_valid(data):
             return
-        if evaluations * size * max(within, _depth(data)) > REASON_COST_MAX:
+        if all_evaluations * size * max(within, _depth(data)) > REASON_COST_MAX:
             raise ValueError("the value does not fit the schema")
         try:
             validator.validate(data)

@@ -50,10 +50,14 @@ class SchemaCost:
         self._most: list[tuple[int, int]] = []  # by level
         self._depth_max: float = math.inf
         self.is_bounded = False
+        self._cut: _Part | None = None
+        self._cut_count = 0
         self._count(LEVELS)
+        self._kept = COUNT_MAX if self.is_bounded else self._count_kept(parts)
 
-    def of(self, depth: int) -> tuple[int, int]:
-        """Returns how many evaluations a part of a value takes at most, and how many are within one another.
+    def of(self, depth: int) -> tuple[int, int, int]:
+        """Returns how many evaluations a part of a value takes at most, how many are within one another, and
+        how many it takes where reasons are collected.
 
         Args:
             depth: of the value, ignored if `is_bounded`.
@@ -70,10 +74,39 @@ class SchemaCost:
                 except BaseException:
                     self._depth_max = depth
                     raise
-            return self._most[-1 if self.is_bounded else depth]
+            count, height = self._most[-1 if self.is_bounded else depth]
+        return min(count, self._kept), height, count
+
+    def _count_kept(self, parts: _Parts) -> int:
+        """Returns the evaluations of a part of a value where only one part of the schema contains itself:
+        the validator keeps the results of that part for arrays and objects.
+        """
+        try:
+            part = parts.recursive_one(self._root)
+            if part is None or self._cuts:
+                return COUNT_MAX
+            self._steps = total = 0
+            self._cut_count = self._level(part, 0)[0]
+            self._forget()
+            self._cut = part
+            for each in (self._root, part.copy()):
+                level = 0
+                while count := self._level(each, level)[0]:
+                    total, level = total + count, level + 1
+            return total
+        except (ValueError, RecursionError):  # too many steps
+            return COUNT_MAX
+        finally:
+            self._cut = None
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forgets what is known of the parts, because it takes memory."""
+        for part in self._parts:
+            part.levels.clear()
+            part.is_counted = False
 
     def _count(self, levels: int) -> None:
-        """Counts anew; what is known of the parts is not kept, because it takes memory."""
         most: list[tuple[int, int]] = []
         count_max = height_max = self._steps = 0
         try:
@@ -89,13 +122,13 @@ class SchemaCost:
                 count_max, height_max = max(count_max, count), max(height_max, height)
                 most.append((count_max, height_max))
         finally:
-            for part in self._parts:
-                part.levels.clear()
-                part.is_counted = False
+            self._forget()
         self._most = most
 
     def _level(self, part: _Part, level: int) -> tuple[int, int]:
         """Returns the evaluations, and their depth, that a part makes so many levels below a value."""
+        if part is self._cut:
+            return (0, 0) if level else (self._cut_count, 1)
         known = part.levels.get(level)
         if known is not None:
             return known
@@ -148,6 +181,14 @@ class _Part:
         self.levels: dict[int, tuple[int, int]] = {}
         self.is_counted = False
 
+    def copy(self) -> _Part:
+        made = _Part(self.cost)
+        made.in_place, made.properties, made.children = self.in_place, self.properties, self.children
+        return made
+
+    def inner(self) -> list[_Part]:
+        return [*self.in_place, *self.properties, *self.children]
+
 
 class _Parts:
     """Makes parts; what is referred to is one part, however often.
@@ -159,6 +200,7 @@ class _Parts:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], _Part] = {}
         self._count = 0
+        self._is_plain = True  # the validator keeps results of what is referred to
         self._plain = _Part(1)
         self.made = [self._plain]
 
@@ -182,10 +224,11 @@ class _Parts:
             part.cost += len(_list(schema.get(name)))
         part.cost += _PATTERN_COST * ("pattern" in schema)
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
-            part.repeats = _UNEVALUATED_REPEATS
+            part.repeats, self._is_plain = _UNEVALUATED_REPEATS, False
         for name in ("$ref", "$dynamicRef", "$recursiveRef"):
             if isinstance(schema.get(name), str):
                 part.in_place.append(self._referred(schema[name], resolver))
+                self._is_plain &= name == "$ref"
         within = [each for name in _IN_PLACE for each in _list(schema.get(name))]
         within += [schema[name] for name in _IN_PLACE_ONE if name in schema]
         within += [
@@ -203,6 +246,35 @@ class _Parts:
         part.children += [self.of(each, resolver) for each in every]
         if patterns:
             part.children.append(self._part(_PATTERN_COST * len(patterns)))
+
+    def recursive_one(self, root: _Part) -> _Part | None:
+        """Returns the part that all ways from parts to themselves pass, if no other part is referred to on
+        these ways.
+        """
+        heads: set[_Part] = set()
+        is_open: dict[_Part, bool] = {}
+
+        def walk(part: _Part) -> None:
+            is_open[part] = True
+            for each in part.inner():
+                if each not in is_open:
+                    walk(each)
+                elif is_open[each]:
+                    heads.add(each)
+            is_open[part] = False
+
+        def leads_back(part: _Part) -> bool:
+            if part not in leading:
+                leading[part] = False
+                leading[part] = any([each is head or leads_back(each) for each in part.inner()])
+            return leading[part]
+
+        walk(root)
+        if len(heads) != 1 or not self._is_plain:
+            return None
+        head, leading = heads.pop(), dict[_Part, bool]()
+        leads_back(head)
+        return None if any(leading.get(each) and each is not head for each in self._known.values()) else head
 
     def _referred(self, reference: str, resolver: Any) -> _Part:
         key = (resolver.base_uri, reference)
