@@ -292,7 +292,7 @@ def test_requests_behind_a_waiting_one_keep_their_place(tmp_path):
         assert served.logs[TOPIC, 0].log_end_offset == 1 and not served.plane.take_requests()
         served.plane.finish_batch(slow, slow.batch)
         (slow,) = take(served, 1)
-        assert served.logs[TOPIC, 0].log_end_offset == 2
+        wait_until(lambda: served.logs[TOPIC, 0].log_end_offset == 2, "the pass that began it ends")
         served.plane.finish_batch(slow, slow.batch)
         for _ in range(3):
             assert client.receive(0, 9).responses[0].partition_responses[0].error_code == 0
