@@ -53,6 +53,15 @@ def test_memory_is_bounded():
         assert kept.find(message(body), NOW)
 
 
+def test_many_small_answers_count_with_what_holds_them():
+    kept, most = KeptAnswers(), 0
+    for number in range(20_000):
+        body = number.to_bytes(3, "big")
+        kept.keep(message(body), body, ANSWER, NOW, NOW)
+        most = max(most, len(kept))
+    assert 1_000 < most <= (4 << 20) // 256
+
+
 def described(served, *names):
     topics = [md.MetadataRequestTopic(name=name) for name in names]
     answer = served.ask(md.MetadataRequest(topics=topics, allow_auto_topic_creation=False), 13)
