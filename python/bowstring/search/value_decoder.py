@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import math
 import threading
-import time
 from collections.abc import Sequence
 from datetime import date, datetime
 from datetime import time as time_of_day
@@ -16,7 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from bowstring.clients.errors import ClientError
-from bowstring.clients.registry.registry_client import FAILURE_KEPT_S, RegistryClient
+from bowstring.clients.registry.failed_schemas import FailedSchemas
+from bowstring.clients.registry.registry_client import RegistryClient
 from bowstring.clients.registry.schema_sources import message_indexes_of, names_schema
 from bowstring.clients.registry.tree_decoders import Decode, tree_decoder
 
@@ -57,7 +57,7 @@ class ValueDecoder:
         self._registry = registry
         self._lock = threading.Lock()
         self._decoders: dict[bytes, tuple[str, Decode]] = {}
-        self._failures: dict[bytes, tuple[float, str]] = {}
+        self._failed = FailedSchemas()
 
     def decode(self, data: bytes | None) -> Decoded:
         """Decodes a key or value. Never raises."""
@@ -120,9 +120,10 @@ class ValueDecoder:
         with self._lock:
             if key in self._decoders:
                 return self._decoders[key]
-            failed_at, failure = self._failures.get(key, (0.0, ""))
-        if failure and time.monotonic() - failed_at < FAILURE_KEPT_S:
-            return failure
+        try:
+            self._failed.check(key)
+        except (ClientError, ValueError) as error:
+            return str(error)
         try:
             if key[0] == 0:
                 schema = registry.by_id(int.from_bytes(key[1:HEADER_SIZE], "big"))
@@ -131,10 +132,7 @@ class ValueDecoder:
             # At the start of a value, message indexes differ from value to value.
             found = tree_decoder(registry, schema, message_indexes_of(key) or None)
         except ClientError as error:
-            with self._lock:
-                if len(self._failures) > KEPT_MAX:
-                    self._failures.clear()
-                self._failures[key] = (time.monotonic(), str(error))
+            self._failed.keep(key, error)
             return str(error)
         with self._lock:
             if len(self._decoders) > KEPT_MAX:

@@ -3,10 +3,11 @@
 import pytest
 
 from bowstring.clients.errors import ClientError
+from bowstring.clients.registry import failed_schemas
+from bowstring.clients.registry.failed_schemas import FAILURES_MAX
 from bowstring.clients.registry.registered_schema import RegisteredSchema
 from bowstring.clients.registry.registry_errors import SchemaNotFoundError, SchemaRegistryError
-from bowstring.rest.records import schema_values
-from bowstring.rest.records.schema_values import FAILURES_MAX, SchemaValues
+from bowstring.rest.records.schema_values import SchemaValues
 
 
 class Schemas:
@@ -33,7 +34,7 @@ def value(id, body=b"\4"):
 
 
 def test_failures_are_kept_and_bounded(monkeypatch):
-    monkeypatch.setattr(schema_values, "FAILURES_PER_S", 0)
+    monkeypatch.setattr(failed_schemas, "FAILURES_PER_S", 0)
     registry = Schemas()
     values = SchemaValues(registry)
     for id, kind in ((4, SchemaRegistryError), (5, ClientError), (7, SchemaNotFoundError)):
@@ -50,7 +51,7 @@ def test_failures_are_kept_and_bounded(monkeypatch):
             values.tree("value", value(id), ())
     assert len(registry.asked) == 6 + FAILURES_MAX - 3
     assert values.tree("value", value(1), ()) == 2
-    monkeypatch.setattr(schema_values, "FAILURES_PER_S", 1e9)
+    monkeypatch.setattr(failed_schemas, "FAILURES_PER_S", 1e9)
     with pytest.raises(SchemaNotFoundError):
         values.tree("value", value(3000), ())
 

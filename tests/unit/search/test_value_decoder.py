@@ -12,6 +12,7 @@ import pytest
 
 import bowstring
 from bowstring.clients.errors import ConfigError
+from bowstring.clients.registry import failed_schemas
 from bowstring.clients.registry.registry_client import RegistryClient
 from bowstring.clients.registry.registry_errors import SchemaRegistryError
 from bowstring.search.value_decoder import Decoded, ValueDecoder, plain_json
@@ -199,3 +200,16 @@ def test_schemas_that_headers_name():
         unknown = (("__value_schema_id", b"\1" + bytes(15) + b"\x63"),)
         assert "has none" in decoder.decode_of(b"{}", unknown, "value").note
         assert "not of its schema" in decoder.decode_of(b"\xff", headers, "value").note
+
+
+def test_lookups_of_unknown_schemas_are_bounded(registry, served, monkeypatch):
+    monkeypatch.setattr(failed_schemas, "FAILURES_PER_S", 0)
+    decoder = ValueDecoder(registry)
+    served.asked.clear()
+    notes = [decoder.decode(struct.pack(">bI", 0, 1000 + each) + b"\1").note for each in range(300)]
+    assert len(served.asked) == failed_schemas.FAILURES_MAX
+    assert "has none" in notes[0] and "too many schemas" in notes[-1]
+    assert "has none" in decoder.decode(struct.pack(">bI", 0, 1000) + b"\1").note
+    key = b"\0\0\0\0\1" + b"\2" * 300
+    assert "more than 256" in decoder.decode_of(b"\1", [("__value_schema_id", key)], "value").note
+    assert len(served.asked) == failed_schemas.FAILURES_MAX

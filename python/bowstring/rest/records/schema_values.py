@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterable
 from typing import Any
 
-from bowstring.clients.errors import ClientError, MissingPackageError
+from bowstring.clients.errors import ClientError
+from bowstring.clients.registry.failed_schemas import FailedSchemas
 from bowstring.clients.registry.json_decoders import JsonDecode, json_decoder
-from bowstring.clients.registry.registry_client import FAILURE_KEPT_S, RegistryClient
-from bowstring.clients.registry.registry_errors import SchemaRegistryError
+from bowstring.clients.registry.registry_client import RegistryClient
 from bowstring.clients.registry.schema_sources import message_indexes_of, names_schema
 
 DECODERS_MAX = 1_000
 HEADER_SIZE = 5
-KEY_BYTES_MAX = 256
-FAILURES_MAX = 100
-"""Schemas that cannot be used, of which the registry is asked at once: records may name a new one each."""
-FAILURES_PER_S = 10
-"""More of them."""
 
 
 class SchemaValues:
@@ -34,8 +28,7 @@ class SchemaValues:
         self._kind, self._registry = kind, registry
         self._lock = threading.Lock()
         self._decoders: dict[bytes, JsonDecode] = {}
-        self._failures: dict[bytes, tuple[float, Exception]] = {}
-        self._tries, self._tries_at = float(FAILURES_MAX), time.monotonic()
+        self._failed = FailedSchemas()
 
     def tree(self, field: str, data: bytes, headers: Iterable[tuple[str, bytes | None]]) -> Any:
         """Returns the JSON tree of a key or value. A header names its schema, or its first bytes.
@@ -61,14 +54,11 @@ class SchemaValues:
         found = self._decoders.get(key)
         if found is not None:
             return found
-        self._check(key)
+        self._failed.check(key)
         try:
             found = self._found(key, indexes)
-        except MissingPackageError:
-            raise
         except Exception as error:  # of libraries, about schemas of any kind
-            if not isinstance(error, SchemaRegistryError) or error.status in (403, 404):
-                self._keep(key, error)
+            self._failed.keep(key, error)
             raise
         with self._lock:
             if len(self._decoders) >= DECODERS_MAX:
@@ -84,28 +74,3 @@ class SchemaValues:
         if self._kind is not None and schema.kind != self._kind:
             raise ClientError(f"its schema is {schema.kind}, and the instance reads {self._kind}")
         return json_decoder(self._registry, schema, indexes)
-
-    def _check(self, key: bytes) -> None:
-        """Refuses a key that has failed a moment ago, and any new one after too many failures.
-
-        Raises:
-            Exception: what it failed with.
-        """
-        if len(key) > KEY_BYTES_MAX:
-            raise ValueError(f"the key of its schema has more than {KEY_BYTES_MAX} bytes")
-        now = time.monotonic()
-        with self._lock:
-            failed_at, failure = self._failures.get(key, (0.0, None))
-            if failure is not None and now - failed_at < FAILURE_KEPT_S:
-                raise failure.with_traceback(None)
-            self._tries = min(FAILURES_MAX, self._tries + (now - self._tries_at) * FAILURES_PER_S)
-            self._tries_at = now
-            if self._tries < 1:
-                raise ClientError("too many schemas could not be used a moment ago: read again later")
-
-    def _keep(self, key: bytes, error: Exception) -> None:
-        with self._lock:
-            self._tries -= 1
-            if len(self._failures) >= DECODERS_MAX:
-                self._failures.clear()
-            self._failures[key] = time.monotonic(), error
