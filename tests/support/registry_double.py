@@ -56,6 +56,10 @@ class RegistryDouble:
         self.app = RegistryApp(self.node, ApiSettings(facts, **settings), self.forwarder)
 
     def ask(self, method, target, body=None, headers=(), scope=None):
+        """Returns what `answer` does."""
+        return asyncio.run(self.answer(method, target, body, headers, scope))
+
+    async def answer(self, method, target, body=None, headers=(), scope=None):
         """Returns status, headers and body of an answer. `body`: bytes as they are, everything else as JSON."""
         path, _, query = target.partition("?")
         sent = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -76,7 +80,7 @@ class RegistryDouble:
         async def send(message):
             messages.append(message)
 
-        asyncio.run(self.app(asked, receive, send))
+        await self.app(asked, receive, send)
         assert [each["type"] for each in messages] == ["http.response.start", "http.response.body"]
         start, rest = messages
         found = {name.decode(): value.decode() for name, value in start["headers"]}

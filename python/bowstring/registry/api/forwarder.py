@@ -24,6 +24,12 @@ TIMEOUT_S = REQUEST_S + 15.0
 """More than a leader takes until it answers that a write takes too long, also one of an earlier version,
 which parses large schemas before. A leader that is frozen is replaced sooner; see `Forwarder.leader_is`."""
 CONNECT_TIMEOUT_S = 5.0
+WAITING_MAX = 200
+"""Writes that wait for a thread; further ones are refused at once."""
+WAITING_BYTES_MAX = 64 << 20
+"""Of their bodies."""
+WAIT_S = 10.0
+"""How long a write waits for a thread: as long as leaders let one wait for its records."""
 KEPT_S = 20.0
 """How long a connection at rest is used: less than leaders of all makers keep it."""
 REPEATABLE = ("PUT",)
@@ -89,6 +95,8 @@ class Forwarder:
         # Of requests under way, with the leader that they go to.
         self._sockets: dict[socket.socket, str] = {}
         self._leader_url: str | None = _NOT_ELECTED
+        self._pending = 0  # requests that are not answered, and the bytes of their bodies
+        self._pending_bytes = 0
 
     def close(self) -> None:
         """Ends the threads; requests that are under way end with an error."""
@@ -113,14 +121,34 @@ class Forwarder:
         """Returns the leader's answer to a request.
 
         Raises:
-            RegistryError: 50003, the leader does not answer.
+            RegistryError: 50003: the leader does not answer, or too many writes wait for it.
         """
-        loop = asyncio.get_running_loop()
+        if self._pending >= THREADS + WAITING_MAX or self._pending_bytes > WAITING_BYTES_MAX:
+            raise _overloaded(f"{self._pending} writes wait for the leader {request.leader_url}")
+        self._pending += 1
+        self._pending_bytes += len(request.body)
         try:
-            return await loop.run_in_executor(self._threads, self._request, request)
+            return await self._answered(request)
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = f"the leader {request.leader_url} does not answer: {error}"
             raise RegistryError(500, _FAILED, reason) from error
+        finally:
+            self._pending -= 1
+            self._pending_bytes -= len(request.body)
+
+    async def _answered(self, request: ForwardedRequest) -> ForwardedAnswer:
+        """Has a thread send a request, if one is free in time; raises what that raises."""
+        future = self._threads.submit(self._request, request)
+        timer = asyncio.get_running_loop().call_later(WAIT_S, future.cancel)  # not once it is sent
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling() or not future.cancelled():
+                raise
+            raise _overloaded(f"the write waited too long for the leader {request.leader_url}") from None
+        finally:
+            timer.cancel()
 
     def _request(self, request: ForwardedRequest) -> ForwardedAnswer:
         kept = self._take_kept(request.leader_url)
@@ -199,6 +227,10 @@ class Forwarder:
             self._local.kept = _Kept(connection, request.leader_url, time.monotonic())
         kind = answer.getheader("content-type", "application/json").encode("latin-1")
         return ForwardedAnswer(answer.status, kind, found)
+
+
+def _overloaded(reason: str) -> RegistryError:
+    return RegistryError(503, _FAILED, f"{reason}; nothing was written, repeat it later")
 
 
 class _NotTaken(ConnectionError):

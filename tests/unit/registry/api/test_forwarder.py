@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 import ssl
 import threading
@@ -16,7 +17,8 @@ from bowstring.registry.schema_work import REQUEST_S
 from bowstring.registry.store.store_target import StoreTarget
 from tests.support.addresses import own_address
 from tests.support.certificates import authority
-from tests.support.waiting import HANG_S
+from tests.support.registry_double import RegistryDouble, record_schema
+from tests.support.waiting import HANG_S, wait_until_async
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -135,6 +137,55 @@ def test_a_request_that_waits_when_the_leader_goes_is_not_sent_again(forwarder, 
 
     asyncio.run(leave())
     assert leader.requests == [b"PUT"]
+
+
+def test_many_writes_for_a_stopped_leader_do_not_hold_reads(monkeypatch, leader):
+    monkeypatch.setattr(forwarding, "WAIT_S", 0.2)
+    registry = RegistryDouble()
+    registry.node.is_leader, registry.node.leader_url = False, leader.url
+    registry.forwarder.leader_is(leader.url)
+
+    def write():
+        return registry.answer("POST", "/subjects/a/versions", {"schema": record_schema("a")})
+
+    async def storm():
+        writes = [asyncio.ensure_future(write()) for _ in range(500)]
+        await asyncio.to_thread(leader.asked.wait, HANG_S)
+        for _ in range(20):
+            assert (await registry.answer("GET", "/subjects"))[0] == 200
+        await wait_until_async(lambda: sum(each.done() for each in writes) >= 500 - forwarding.THREADS)
+        registry.forwarder.leader_is(None)
+        answers = await asyncio.wait_for(asyncio.gather(*writes), HANG_S)
+        assert {json.loads(body)["error_code"] for _, _, body in answers} == {50003}
+        refused = [json.loads(body)["message"] for status, _, body in answers if status == 503]
+        assert len(refused) >= 500 - forwarding.THREADS and all(
+            "nothing was written" in each for each in refused
+        )
+        assert len(leader.requests) <= forwarding.THREADS
+        leader.released.set()
+        registry.forwarder.leader_is(leader.url)
+        assert (await write())[0] == 200
+
+    asyncio.run(storm())
+    registry.forwarder.close()
+
+
+def test_large_writes_that_wait_are_bounded(monkeypatch, forwarder, leader):
+    monkeypatch.setattr(forwarding, "WAITING_BYTES_MAX", 1000)
+
+    async def ask():
+        forwarder.leader_is(leader.url)
+        large = request(leader)._replace(body=b"x" * 600)
+        waiting = [asyncio.ensure_future(forwarder.forward(large)) for _ in range(2)]
+        await asyncio.to_thread(leader.asked.wait, HANG_S)
+        with pytest.raises(RegistryError, match="2 writes wait") as refused:
+            await forwarder.forward(large)
+        assert (refused.value.status, refused.value.code) == (503, 50003)
+        leader.released.set()
+        assert [each.status for each in await asyncio.gather(*waiting)] == [200, 200]
+        assert (await forwarder.forward(large)).status == 200
+
+    asyncio.run(ask())
 
 
 def test_a_closed_forwarder_ends_what_is_under_way(forwarder, leader):
