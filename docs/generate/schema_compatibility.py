@@ -28,7 +28,7 @@ what it changes. The rules and the names of changes are Confluent's, so both reg
 AFTER_LEVELS = """\
 A first version fits every level. A version of another type (Avro, JSON Schema, Protobuf) fits none but NONE.
 With `compatibilityGroup`, only versions are compared whose metadata has the same value for this property.
-`compatibilityPolicy` LENIENT changes the rules of JSON Schema only. LOGICAL is stored; it has no effect.
+`compatibilityPolicy` LENIENT changes the rules of JSON Schema only. LOGICAL is refused.
 
 A check stops at the first version that the new one does not fit. Schemas that were made to take very long
 are incompatible, with NOT_COMPARABLE or COMPARISON_TOO_LARGE as the name of the change.

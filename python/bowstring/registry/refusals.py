@@ -91,6 +91,14 @@ def invalid_compatibility_level(level: object) -> RegistryError:
     )
 
 
+def invalid_compatibility_policy(policy: object) -> RegistryError:
+    return RegistryError(
+        422,
+        42203,
+        f"'{policy}' is not a compatibility policy that this registry applies: use STRICT or LENIENT.",
+    )
+
+
 def invalid_mode(reason: str) -> RegistryError:
     return RegistryError(422, 42204, reason)
 

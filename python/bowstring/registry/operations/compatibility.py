@@ -27,6 +27,10 @@ from bowstring.schemas.errors import InvalidSchemaError
 from bowstring.schemas.parsed_schema import ParsedSchema
 
 RESERVED_PROPERTY = "confluent:reserved"
+_NO_LOGICAL = (
+    "Confluent's registry has set the compatibilityPolicy LOGICAL, whose checks of the types of Flink and "
+    "Iceberg this registry lacks; set STRICT or LENIENT to go without them."
+)
 
 
 def check_version(
@@ -110,7 +114,10 @@ def incompatibilities(
     if group is not None:
         value = _property(request.metadata, group)
         newest_first = [record for record in newest_first if _property(record.metadata, group) == value]
-    is_lenient = config.get("compatibilityPolicy") == "LENIENT"
+    policy = config.get("compatibilityPolicy")
+    is_lenient = policy == "LENIENT"
+    if policy == "LOGICAL":
+        lines.append(_NO_LOGICAL)
     lines += _differences(image, level, parsed, newest_first, is_lenient)
     if lines:
         validates = str(validates_fields(image, config)).lower()

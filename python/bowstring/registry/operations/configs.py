@@ -24,7 +24,7 @@ LEVELS = (
     *("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL"),
     "FULL_TRANSITIVE",
 )
-POLICIES = ("LOGICAL", "STRICT", "LENIENT")
+POLICIES = ("STRICT", "LENIENT")
 # What a subject's config takes from the global one where it says nothing.
 INHERITED = (
     *("normalize", "validateFields", "validateNewSchemas", "validateRules"),
@@ -155,8 +155,10 @@ def _changes(body: object) -> dict[str, Any]:
             raise refusals.invalid_compatibility_level(level)
         given[_LEVEL] = level.upper()
     policy = given.get("compatibilityPolicy")
-    if isinstance(policy, str):
-        given["compatibilityPolicy"] = policy.upper() if policy.upper() in POLICIES else None
+    if isinstance(policy, str) and policy:
+        given["compatibilityPolicy"] = policy.upper()
+        if policy.upper() not in POLICIES:
+            raise refusals.invalid_compatibility_policy(policy)
     try:
         changes: dict[str, Any] = {member: None for member in CONFIG_MEMBERS if member in given}
         changes |= config_from(given)

@@ -69,6 +69,8 @@ def test_subjects_inherit_what_is_no_level_from_the_global_config(log):
     [
         ({"compatibility": "SIDEWAYS"}, 42203),
         ({"compatibility": 1}, 42203),
+        ({"compatibilityPolicy": "LOGICAL"}, 42203),
+        ({"compatibilityPolicy": "strct"}, 42203),
         ({"normalize": "yes"}, 400),
         ({"alias": 1}, 400),
         ({"defaultMetadata": []}, 400),

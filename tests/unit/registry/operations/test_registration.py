@@ -10,6 +10,7 @@ from bowstring.registry.operations.registration import already_registered, decid
 from bowstring.registry.operations.versions import schema_by_version
 from bowstring.registry.registry_defaults import RegistryDefaults
 from bowstring.registry.registry_error import RegistryError
+from bowstring.registry.topic_records import CONFIG, TopicKey, encode_config
 from tests.support.registry_log import RegistryLog, code, record_text
 
 
@@ -298,6 +299,19 @@ def test_the_lenient_policy_bears_more_changes_of_json_schemas(log):
     assert caught.value.status == 409
     log.do(decide_set_config, "a", {"compatibilityPolicy": "LENIENT"})
     assert log.do(decide_register, "a", smaller)["version"] == 2
+
+
+def test_a_policy_of_confluents_registry_that_is_not_applied_lets_nothing_in(log):
+    register(log, "a", '"int"')
+    key, value = log.image.keyed(
+        TopicKey(CONFIG, "a"), encode_config("a", {"compatibilityPolicy": "LOGICAL"})
+    )[-1]
+    log.append(key, value)
+    with pytest.raises(RegistryError, match="set STRICT or LENIENT") as caught:
+        register(log, "a", '"long"')
+    assert caught.value.status == 409
+    log.do(decide_set_config, "a", {"compatibilityPolicy": "STRICT"})
+    register(log, "a", '"long"')
 
 
 def nested(kind, depth):
