@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 
+from bowstring.clients.errors import ClientError
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.requests.listeners import Listener
 from bowstring.supervised_child import (
@@ -31,17 +32,21 @@ class HttpPorts:
     Args:
         registry: port of the schema registry on loopback, 0 for a free one; None for no registry.
         rest: the same of the REST proxy.
+        allowed_origins: of pages that may call both (CORS), with commas between them; `*` for all.
 
     Attributes:
         registry_url: such as `http://127.0.0.1:8081`; None without a registry.
         rest_url: likewise.
 
     Raises:
-        ConfigError: a port is in use, or a package is missing.
+        ConfigError: a port is in use, a package is missing, or an origin is none.
     """
 
-    def __init__(self, registry: int | None, rest: int | None) -> None:
+    def __init__(self, registry: int | None, rest: int | None, allowed_origins: str = "") -> None:
         self._sockets: dict[str, socket.socket] = {}
+        self._allowed_origins = allowed_origins
+        if allowed_origins:
+            _check_origins(allowed_origins)
         for name, port in (("registry", registry), ("rest", rest)):
             if port is not None:
                 _require(name)
@@ -74,6 +79,8 @@ class HttpPorts:
         arguments = ["-m", "bowstring.http_services", "--bootstrap-server", address_of(listener)]
         for name, each in self._sockets.items():
             arguments += [f"--{name}-socket", str(each.fileno())]
+        if self._allowed_origins:
+            arguments += ["--allow-origin", self._allowed_origins]
         program = ChildProgram(
             "HTTP services",
             arguments,
@@ -82,6 +89,15 @@ class HttpPorts:
             [each.fileno() for each in self._sockets.values()],
         )
         return SupervisedChild(program)
+
+
+def _check_origins(text: str) -> None:
+    from bowstring.web import listening
+
+    try:
+        listening.Listening(0, allowed_origins=listening.origins_of(text)).check()
+    except ClientError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _require(name: str) -> None:

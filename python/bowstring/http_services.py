@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Sequence
 
 from bowstring.clients.errors import ClientError
 from bowstring.web.credentials import has_sasl, security_settings
-from bowstring.web.listening import Listening
+from bowstring.web.listening import Listening, origins_of
 from bowstring.web.serving import Site, run, serve
 
 
@@ -26,6 +26,7 @@ def parser() -> ArgumentParser:
     made.add_argument("--bootstrap-server", required=True)
     made.add_argument("--registry-socket", type=int, help="file descriptor of a listening socket")
     made.add_argument("--rest-socket", type=int, help="file descriptor of a listening socket")
+    made.add_argument("--allow-origin", default="", help="pages that may call both")
     return made
 
 
@@ -46,25 +47,25 @@ async def _serve(given: Namespace, stop: asyncio.Event) -> None:
     services: list[Awaitable[None]] = []
     registry_url = None
     if given.registry_socket is not None:
-        site = _site("registry", given.registry_socket)
+        site = _site("registry", given.registry_socket, given.allow_origin)
         registry_url = site.url
         services.append(_serve_registry(site, given.bootstrap_server, stop))
     if given.rest_socket is not None:
-        services.append(
-            _serve_rest(_site("rest", given.rest_socket), given.bootstrap_server, registry_url, stop)
-        )
+        site = _site("rest", given.rest_socket, given.allow_origin)
+        services.append(_serve_rest(site, given.bootstrap_server, registry_url, stop))
     try:
         await asyncio.gather(*services)
     finally:
         stop.set()
 
 
-def _site(extra: str, descriptor: int) -> Site:
+def _site(extra: str, descriptor: int, allow_origin: str) -> Site:
     bound = socket.socket(fileno=descriptor)
     bound.setblocking(False)
     host, port = bound.getsockname()[:2]
     name = {"registry": "registry", "rest": "rest proxy"}[extra]
-    return Site(name, Listening(port, host), extra, bound=bound)
+    at = Listening(port, host, allowed_origins=origins_of(allow_origin))
+    return Site(name, at, extra, bound=bound)
 
 
 async def _serve_registry(site: Site, bootstrap_servers: str, stop: asyncio.Event) -> None:

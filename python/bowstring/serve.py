@@ -155,7 +155,12 @@ def main(argv: Sequence[str], *, may_dump_core: bool = False) -> int:
             )
             if not may_dump_core:
                 _protect(configs)
-            children = Children(arguments.console, arguments.registry_port, arguments.rest_port)
+            children = Children(
+                arguments.console,
+                arguments.registry_port,
+                arguments.rest_port,
+                arguments.http_allow_origin or "",
+            )
             if children.registry_url is not None:
                 settings.configs.setdefault(REGISTRY_CONFIG, children.registry_url)
             broker = node_of(settings.configs)
@@ -224,17 +229,25 @@ class Children:
         console: port of the console; None for none.
         registry: port of the schema registry; None for none.
         rest: port of the REST proxy; None for none.
+        allowed_origins: of pages that may call registry and proxy.
 
     Raises:
-        ConfigError: a port is in use, or a package is missing.
+        ConfigError: a port is in use, a package is missing, or an origin is none.
     """
 
     def __init__(
-        self, console: int | None = None, registry: int | None = None, rest: int | None = None
+        self,
+        console: int | None = None,
+        registry: int | None = None,
+        rest: int | None = None,
+        allowed_origins: str = "",
     ) -> None:
         self._console = console
         self._running: list[SupervisedChild] = []
-        self._ports = None if registry is None and rest is None else _bound_ports(registry, rest)
+        has_http = registry is not None or rest is not None
+        if allowed_origins and not has_http:
+            raise ConfigError("--http-allow-origin has no effect: add --registry-port or --rest-port")
+        self._ports = _bound_ports(registry, rest, allowed_origins) if has_http else None
 
     @property
     def registry_url(self) -> str | None:
@@ -269,10 +282,10 @@ class Children:
         await asyncio.gather(*(each.stop() for each in self._running))
 
 
-def _bound_ports(registry: int | None, rest: int | None) -> "HttpPorts":
+def _bound_ports(registry: int | None, rest: int | None, allowed_origins: str) -> "HttpPorts":
     from bowstring.broker_children import HttpPorts
 
-    return HttpPorts(registry, rest)
+    return HttpPorts(registry, rest, allowed_origins)
 
 
 async def run(

@@ -92,6 +92,12 @@ OPTIONS: Final = (
         int,
     ),
     ServeOption(
+        "--http-allow-origin",
+        "Pages that may call the schema registry and the REST proxy (CORS), as https://app.example.org, with "
+        "commas between them; * for all; default: none.",
+        "ORIGIN,…",
+    ),
+    ServeOption(
         "--log-format", "Format of log lines: text (default) or json.", "FORMAT", choices=("text", "json")
     ),
     ServeOption(

@@ -158,7 +158,7 @@ OUTER_PACKAGES = {
     "signals": {"engine"},
     "service_manager": {"engine"},
     "supervised_child": {"engine", "engine.configs", "engine.requests"},
-    "broker_children": {"engine.configs", "engine.requests", "supervised_child"},
+    "broker_children": {"clients", "engine.configs", "engine.requests", "supervised_child", "web"},
     "http_services": {"clients", "registry.program", "rest", "web"},
     "serve_options": {"protocol"},
     "serve": {

@@ -70,6 +70,26 @@ def children(pid):
         return [int(each) for each in file.read().split()]
 
 
+def test_serve_lets_pages_of_named_origins_call(tmp_path):
+    app = "https://app.example.org"
+    ports = ("--port", "0", "--registry-port", "0", "--rest-port", "0")
+    process = Process("--data", str(tmp_path), *ports, "--http-allow-origin", app)
+    try:
+        process.wait_for_text("serving HTTP")
+        line = next(each for each in process.lines if each["message"] == "serving HTTP")
+        for url in (f"{line['registry']}/subjects", f"{line['rest']}/v3/clusters"):
+            with urllib.request.urlopen(
+                urllib.request.Request(url, headers={"Origin": app}), timeout=HANG_S
+            ) as answer:
+                assert answer.headers["Access-Control-Allow-Origin"] == app
+            other = urllib.request.Request(url, headers={"Origin": "https://other.example.org"})
+            with pytest.raises(urllib.error.HTTPError) as refusal:
+                urllib.request.urlopen(other, timeout=HANG_S)
+            assert refusal.value.code == 403
+    finally:
+        assert process.stop() == 0
+
+
 def test_serve_names_a_port_in_use(tmp_path):
     with bowstring.Broker(registry=True) as broker:
         port = broker.registry_url.rpartition(":")[2]

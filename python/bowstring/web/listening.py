@@ -126,6 +126,11 @@ def is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
+def origins_of(text: str) -> tuple[str, ...]:
+    """Returns the origins of an option: those between commas."""
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
 def add_arguments(parser: ArgumentParser, port_default: int) -> None:
     """Adds the options of an address to a command line."""
     parser.add_argument(
@@ -166,7 +171,7 @@ def of_arguments(given: Namespace) -> Listening:
         tls_key=given.tls_key,
         tls_client_authorities=given.tls_client_authorities,
         client_certificates=given.client_certificates,
-        allowed_origins=tuple(filter(None, map(str.strip, given.allow_origin.split(",")))),
+        allowed_origins=origins_of(given.allow_origin),
     )
     found.check()
     return found

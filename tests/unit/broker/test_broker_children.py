@@ -22,6 +22,12 @@ def test_ports_are_bound_at_once():
     HttpPorts(None, port).close()
 
 
+def test_origins_are_checked_before_a_service_starts():
+    with pytest.raises(EngineConfigError, match="write origins as"):
+        HttpPorts(0, None, "app.example.org")
+    HttpPorts(0, None, "https://app.example.org, http://localhost:3000").close()
+
+
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(broker_children, "NEEDED", {"registry": ("no_such_package",), "rest": ()})
     with pytest.raises(EngineConfigError, match=r"no_such_package.*bowstring\[registry\]"):
