@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from typing import Any
 
-import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from bowstring.web.tls_listener import TlsListener
+from bowstring.web.tls_server import TlsServer
 
 CONNECTIONS_MAX = 400
 """More end those that rested longest; a request that finds all of them busy is answered with 503."""
@@ -55,22 +53,8 @@ class Connection(H11Protocol):
             self.transport.close()
 
 
-class ConsoleServer(uvicorn.Server):
+class ConsoleServer(TlsServer):
     """A server whose configuration has the protocol `Connection`."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listens on sockets."""
-        tls = self.config.ssl
-        if tls is None:
-            await super().startup(sockets)
-            return
-        await super().startup([])
-
-        def make_protocol() -> Connection:
-            return Connection(self.config, self.server_state, self.lifespan.state)
-
-        # uvicorn closes them, and waits for that.
-        self.servers = [TlsListener(each, tls, make_protocol) for each in sockets or ()]  # type: ignore[misc]
 
     async def on_tick(self, counter: int) -> bool:
         """Looks at connections once a second, as its counter says; returns whether the server must end."""

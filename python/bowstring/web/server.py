@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import ssl
 from collections import Counter
 from collections.abc import Generator
@@ -25,7 +24,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from bowstring.web.limits import CYCLE
 from bowstring.web.serving import CONNECTIONS_MAX, KEEP_ALIVE_S, STOP_S
-from bowstring.web.tls_listener import TlsListener
+from bowstring.web.tls_server import TlsServer
 
 HEAD_BYTES_MAX = 64 << 10
 HEAD_S = 30.0
@@ -382,7 +381,7 @@ def _escaped(value: str) -> str:
     return f"{found[:-1]}\\ " if found.endswith(" ") and len(value) > 1 else found
 
 
-class _Server(uvicorn.Server):
+class _Server(TlsServer):
     """A server that an event stops; signals are its program's."""
 
     def __init__(self, config: uvicorn.Config, stop: asyncio.Event):
@@ -392,19 +391,6 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        tls = self.config.ssl
-        if tls is None:
-            await super().startup(sockets)
-            return
-        await super().startup([])
-
-        def make_protocol() -> _Protocol:
-            return _Protocol(self.config, self.server_state, self.lifespan.state)
-
-        # uvicorn closes them, and waits for that.
-        self.servers = [TlsListener(each, tls, make_protocol) for each in sockets or ()]  # type: ignore[misc]
 
     async def main_loop(self) -> None:
         while not self.should_exit:

@@ -16,6 +16,7 @@ from bowstring._native.rest.produce_lines import ProduceLines
 from bowstring.clients.errors import ClientError
 from bowstring.rest.answer import JSON, Receive, Scope, Send, failure
 from bowstring.rest.client_failure import http_error
+from bowstring.rest.loop_wakeup import LoopWakeup
 from bowstring.rest.records.schema_encoding import schemas_of
 from bowstring.web.http_error import HttpError
 
@@ -64,8 +65,9 @@ class ProduceStream:
     def __init__(self, call: Call, producer: Producer, topic: str, cluster_id: str):
         self._call, self._producer, self._topic = call, producer, topic
         self._schemas = schemas_of(call.caller, call.options)
-        self._loop = asyncio.get_running_loop()
-        self._ready, self._posted = asyncio.Event(), False
+        self._ready = asyncio.Event()
+        # In the producer's thread, wakes the writer.
+        changed = LoopWakeup(self._ready.set).post
         self._drained = asyncio.Event()
         self._read_all = False
         self._started = False
@@ -73,25 +75,12 @@ class ProduceStream:
         self._failure = EMPTY  # of a request without a record
         place = json.encode({"cluster_id": cluster_id, "topic_name": topic})[1:-1] + b","
         bytes_max = call.options.record_bytes_max * 4 // 3 + JSON_OVERHEAD_BYTES
-        self.lines = ProduceLines(producer, topic, place, explain, self._changed, self._encode, bytes_max)
+        self.lines = ProduceLines(producer, topic, place, explain, changed, self._encode, bytes_max)
 
     def _encode(self, is_key: bool, text: bytes) -> tuple[bytes | None, bytes]:
         if self._schemas is None:
             return refuse_schema(is_key, text)
         return self._schemas.encode(self._topic, is_key, text)
-
-    def _changed(self) -> None:
-        """Wakes the writer. In the producer's thread."""
-        if not self._posted:
-            self._posted = True
-            try:
-                self._loop.call_soon_threadsafe(self._wake)
-            except RuntimeError:  # the loop has ended, and everybody with it
-                return
-
-    def _wake(self) -> None:
-        self._posted = False
-        self._ready.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves the request."""

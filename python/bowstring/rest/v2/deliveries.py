@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from bowstring.clients.errors import ClientError
 from bowstring.rest.callers import CALLS_OF_ALL, CALLS_OF_ONE
+from bowstring.rest.loop_wakeup import LoopWakeup
 from bowstring.web.http_error import HttpError
 
 if TYPE_CHECKING:
@@ -51,9 +52,8 @@ class Deliveries:
 
     def __init__(self, caller: Caller, buffer_memory: int):
         self._caller, self._buffer_memory = caller, buffer_memory
-        self._loop = asyncio.get_running_loop()
         self._ended: deque[_Waiting] = deque()
-        self._posted = False
+        self._wakeup = LoopWakeup(self._wake)
         self._waiting = self._waiting_bytes = 0
         self._encoding = asyncio.Semaphore(CALLS_OF_ALL if caller.user is None else CALLS_OF_ONE)
 
@@ -142,15 +142,9 @@ class Deliveries:
     def post(self, waiting: _Waiting) -> None:
         """Wakes a request. Any thread may call; one step of the loop wakes all that ended meanwhile."""
         self._ended.append(waiting)
-        if not self._posted:
-            self._posted = True
-            try:
-                self._loop.call_soon_threadsafe(self._wake)
-            except RuntimeError:  # the loop has ended, and everybody with it
-                return
+        self._wakeup.post()
 
     def _wake(self) -> None:
-        self._posted = False
         while self._ended:
             ended = self._ended.popleft().ended
             if not ended.done():
