@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ConfigError
-from bowstring.clients.registry.registry_client import Login, RegistryClient
+from bowstring.clients.http_login import HttpLogin
+from bowstring.clients.registry.registry_client import RegistryClient
 
 if TYPE_CHECKING:
     from bowstring.clients.registry.registry import Registry
@@ -39,7 +40,7 @@ _KINDS = ("AVRO", "JSON")
 def _client(value: Mapping[str, str]) -> RegistryClient:
     if "registry" not in value:
         raise ConfigError("option value.format=registry needs value.registry, such as http://registry:8081")
-    return RegistryClient(value["registry"], Login(**_login(value)))
+    return RegistryClient(value["registry"], HttpLogin(**_login(value)))
 
 
 def _login(value: Mapping[str, str]) -> dict[str, str]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bowstring.clients.arguments import checked_methods
 from bowstring.clients.errors import ConfigError
+from bowstring.clients.http_login import HttpLogin
 from bowstring.clients.registry.decoding import given_reader
 from bowstring.clients.registry.given_schema import GivenSchema
 from bowstring.clients.registry.registered_schema import SchemaReference
-from bowstring.clients.registry.registry_client import TIMEOUT_S, Login, RegistryClient
+from bowstring.clients.registry.registry_client import TIMEOUT_S, RegistryClient
 from bowstring.clients.registry.topic_format import TopicFormat
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Registry:
         if on_error not in ("column", "raise") and not isinstance(on_error, DeadLetter):
             raise ConfigError(f'on_error is {on_error!r}, it must be "column", "raise" or a DeadLetter')
         files = (ca_file or "", cert_file or "", key_file or "")
-        self.client = RegistryClient(url, Login(user or "", password or "", token or "", *files), timeout)
+        self.client = RegistryClient(url, HttpLogin(user or "", password or "", token or "", *files), timeout)
         given = tuple(SchemaReference(*each) for each in references)
         self.given = None if schema is None else GivenSchema(schema, kind, given)
         if self.given is not None and not given:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import http.client
 import json
-import os
-import ssl
 import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from bowstring.clients.errors import ConfigError
+from bowstring.clients.http_login import HttpLogin
+from bowstring.clients.registry.kept_connections import KeptConnections
 from bowstring.clients.registry.registered_schema import RegisteredSchema, SchemaReference
 from bowstring.clients.registry.registry_errors import SchemaNotFoundError, SchemaRegistryError
 
@@ -34,31 +34,11 @@ TEXTS_CHARACTERS_MAX = 64 << 20
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
-class Login(NamedTuple):
-    """How to log in to a registry.
-
-    Attributes:
-        user, password: for basic authentication.
-        token: for bearer authentication.
-        ca_file: certificates of authorities, PEM; "": the system's.
-        cert_file, key_file: the client's certificate and its key, PEM.
-    """
-
-    user: str = ""
-    password: str = ""
-    token: str = ""
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-
-    def __repr__(self) -> str:
-        return "Login(…)"
-
-
 class RegistryClient:
     """Finds and registers schemas. Any thread may call.
 
-    Answers are kept, because a schema with an id never changes; failures for 5 seconds.
+    Answers are kept, because a schema with an id never changes; failures for 5 seconds. Connections are kept,
+    too: see KeptConnections.
 
     Args:
         addresses: such as http://registry:8081, or several with commas between them; they are tried in turn.
@@ -70,7 +50,12 @@ class RegistryClient:
         ConfigError: an address is not one of HTTP, or a certificate cannot be read.
     """
 
-    def __init__(self, addresses: str | Iterable[str], login: Login = Login(), timeout_s: float = TIMEOUT_S):  # noqa: B008
+    def __init__(
+        self,
+        addresses: str | Iterable[str],
+        login: HttpLogin = HttpLogin(),  # noqa: B008
+        timeout_s: float = TIMEOUT_S,
+    ):
         given = addresses.split(",") if isinstance(addresses, str) else list(addresses)
         parts = [_checked(each.strip()) for each in given] or [_checked("")]
         self.addresses = [_bare(each) for each in parts]
@@ -79,12 +64,9 @@ class RegistryClient:
         user = login.user or urllib.parse.unquote(parts[0].username or "")
         password = login.password or urllib.parse.unquote(parts[0].password or "")
         self._headers = {"Accept": f"{MEDIA_TYPE}, application/json"}
-        if login.token:
-            self._headers["Authorization"] = f"Bearer {login.token}"
-        elif user:
-            secret = base64.b64encode(f"{user}:{password}".encode()).decode()
-            self._headers["Authorization"] = f"Basic {secret}"
-        self._tls = _tls(login) if any(each.scheme == "https" for each in parts) else None
+        if said := login._replace(user=user, password=password).authorization():
+            self._headers["Authorization"] = said
+        self._tls = login.tls(_SERVER) if any(each.scheme == "https" for each in parts) else None
         self._begin()
 
     def _begin(self) -> None:
@@ -93,13 +75,18 @@ class RegistryClient:
         self._found_characters = 0
         self._failed: dict[tuple[str, str], tuple[float, SchemaRegistryError]] = {}
         self._away: tuple[float, SchemaRegistryError] | None = None
+        connections = KeptConnections(self._tls)
+        self._opener = urllib.request.build_opener(connections, _Redirects())
+        weakref.finalize(self, connections.close)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name in _PICKLED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._tls = _tls(self._login) if any(each.startswith("https:") for each in self.addresses) else None
+        self._tls = (
+            self._login.tls(_SERVER) if any(each.startswith("https:") for each in self.addresses) else None
+        )
         self._begin()
 
     @property
@@ -280,7 +267,7 @@ class RegistryClient:
         headers = self._headers | ({"Content-Type": MEDIA_TYPE} if body is not None else {})
         request = urllib.request.Request(address + path, body, headers, method=method)
         try:
-            with self._opener().open(request, timeout=self._timeout_s) as response:
+            with self._opener.open(request, timeout=self._timeout_s) as response:
                 return _json(_read(response, self._timeout_s))
         except urllib.error.HTTPError as error:
             with error:
@@ -293,9 +280,6 @@ class RegistryClient:
                 f"the schema registry {address} did not return {what} ({reason}): check its address and that "
                 "it runs"
             ) from None
-
-    def _opener(self) -> urllib.request.OpenerDirector:
-        return urllib.request.build_opener(urllib.request.HTTPSHandler(context=self._tls), _Redirects())
 
     def _refusal(self, address: str, what: str, error: urllib.error.HTTPError) -> SchemaRegistryError:
         """Returns the error for an answer that is not 200."""
@@ -345,6 +329,7 @@ def _origin(address: str) -> tuple[str, str]:
     return parts.scheme, parts.netloc
 
 
+_SERVER = "the schema registry"
 _WRONG_ANSWERS = (ValueError, KeyError, TypeError, AttributeError)
 _NUMBER_MAX = (1 << 31) - 1
 _SERIALIZED = "?format=serialized"
@@ -365,17 +350,6 @@ def _checked(address: str) -> urllib.parse.SplitResult:
 def _bare(parts: urllib.parse.SplitResult) -> str:
     netloc = parts.netloc.rpartition("@")[2]
     return urllib.parse.urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", ""))
-
-
-def _tls(login: Login) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=login.ca_file or None)
-        if login.cert_file:
-            context.load_cert_chain(login.cert_file, login.key_file or None)
-    except OSError as error:
-        files = [os.fspath(each) for each in (login.ca_file, login.cert_file, login.key_file) if each]
-        raise ConfigError(f"a certificate of the schema registry cannot be used ({error}): {files}") from None
-    return context
 
 
 def _read(response: Any, timeout_s: float) -> bytes:

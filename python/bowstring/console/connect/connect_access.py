@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from starlette.requests import Request
 
-from bowstring.console.connect.connect_cluster import ConnectCluster, ConnectLogin, login_of
+from bowstring.clients.http_login import HttpLogin
+from bowstring.console.connect.connect_cluster import ConnectCluster, login_of
 from bowstring.console.options import ConsoleOptions
 from bowstring.console.sessions import access_of, sessions_of
 from bowstring.protocol.acls import AclOperation
@@ -21,7 +22,7 @@ def clusters_from(options: ConsoleOptions) -> dict[str, ConnectCluster]:
     Raises:
         ConfigError: an address, or the file with the log-in, is wrong.
     """
-    login = login_of(options.connect_config) if options.connect_config else ConnectLogin()
+    login = login_of(options.connect_config) if options.connect_config else HttpLogin()
     made = [ConnectCluster(url, login) for url in options.connect_urls]
     return {each.address: each for each in made}
 

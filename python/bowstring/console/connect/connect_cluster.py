@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
-import ssl
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import h11
 
 from bowstring.clients.errors import ClientError, ConfigError
+from bowstring.clients.http_login import HttpLogin
 from bowstring.console.connect.http_exchange import Address, TooLargeError, exchange
 
 T = TypeVar("T")
@@ -34,25 +33,6 @@ FAILED_S = 3.0
 """A refusal is not kept longer."""
 ANSWERS_MAX = 32
 _WRONG = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-
-
-class ConnectLogin(NamedTuple):
-    """How to log in to Connect.
-
-    Attributes:
-        user, password: for basic authentication, where the address has none.
-        ca_file: certificates of authorities, PEM; "": the system's.
-        cert_file, key_file: the client's certificate and its key, PEM.
-    """
-
-    user: str = ""
-    password: str = ""
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-
-    def __repr__(self) -> str:
-        return "ConnectLogin(…)"
 
 
 class ConnectError(ClientError):
@@ -87,7 +67,7 @@ class ConnectCluster:
 
     Args:
         url: such as http://connect:8083 or http://user:password@connect:8083.
-        login: how to log in.
+        login: how to log in, where the address has no user.
 
     Attributes:
         address: without user and password; names the cluster in addresses of pages.
@@ -96,15 +76,15 @@ class ConnectCluster:
         ConfigError: the address is not one of HTTP, or a certificate cannot be read.
     """
 
-    def __init__(self, url: str, login: ConnectLogin = ConnectLogin()):  # noqa: B008
+    def __init__(self, url: str, login: HttpLogin = HttpLogin()):  # noqa: B008
         self._place, user, password = _parsed(url)
         self.address = str(self._place)
         self._headers = {"accept": "application/json", "user-agent": "bowstring-console"}
-        user, password = (user, password) if user else (login.user, login.password)
         if user:
-            secret = base64.b64encode(f"{user}:{password}".encode()).decode()
-            self._headers["authorization"] = f"Basic {secret}"
-        self._tls = _tls(login) if self._place.scheme == "https" else None
+            login = login._replace(user=user, password=password)
+        if said := login.authorization():
+            self._headers["authorization"] = said
+        self._tls = login.tls("Kafka Connect") if self._place.scheme == "https" else None
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._away: tuple[float, ConnectError] | None = None
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
@@ -250,17 +230,6 @@ def _parsed(url: str) -> tuple[Address, str, str]:
     raise ConfigError(f"--connect-url is {named!r}; it must be an address such as http://connect:8083")
 
 
-def _tls(login: ConnectLogin) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=login.ca_file or None)
-        if login.cert_file:
-            context.load_cert_chain(login.cert_file, login.key_file or None)
-    except OSError as error:
-        files = [each for each in (login.ca_file, login.cert_file, login.key_file) if each]
-        raise ConfigError(f"a certificate for Kafka Connect cannot be used ({error}): {files}") from None
-    return context
-
-
 _FILE_NAMES: Mapping[str, str] = {
     "ssl.ca.location": "ca_file",
     "ssl.certificate.location": "cert_file",
@@ -269,7 +238,7 @@ _FILE_NAMES: Mapping[str, str] = {
 _USER_INFO = "basic.auth.user.info"
 
 
-def login_of(path: str) -> ConnectLogin:
+def login_of(path: str) -> HttpLogin:
     """Returns the log-in in a properties file: `basic.auth.user.info=user:password`, `ssl.ca.location`,
     `ssl.certificate.location`, `ssl.key.location`.
 
@@ -293,4 +262,4 @@ def login_of(path: str) -> ConnectLogin:
         else:
             known = ", ".join([_USER_INFO, *_FILE_NAMES])
             raise ConfigError(f"--connect-config: line {line} of {path} sets {name!r}; known are {known}")
-    return ConnectLogin(**found)
+    return HttpLogin(**found)

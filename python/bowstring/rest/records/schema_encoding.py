@@ -17,9 +17,10 @@ import msgspec
 from msgspec import Struct
 
 from bowstring.clients.errors import ClientError, MissingPackageError
+from bowstring.clients.http_login import HttpLogin
 from bowstring.clients.registry.empty_values import TYPES_MAX, is_endless
 from bowstring.clients.registry.registered_schema import RegisteredSchema
-from bowstring.clients.registry.registry_client import Login, RegistryClient
+from bowstring.clients.registry.registry_client import RegistryClient
 from bowstring.clients.registry.registry_errors import SchemaRegistryError
 from bowstring.clients.registry.schema_sources import (
     UnusableSchemaError,
@@ -269,7 +270,7 @@ def registry_of(caller: Caller, options: RestOptions) -> RegistryClient | None:
         return None
 
     def make() -> RegistryClient:
-        return RegistryClient(address, Login(*_login(caller, address)), options.timeout_s)
+        return RegistryClient(address, HttpLogin(*_login(caller, address)), options.timeout_s)
 
     return caller.shared("registry", make)
 

@@ -9,9 +9,10 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 import bowstring
+from bowstring.clients.http_login import HttpLogin
 from bowstring.clients.registry import registry_client
 from bowstring.clients.registry.registered_schema import RegisteredSchema
-from bowstring.clients.registry.registry_client import Login, RegistryClient
+from bowstring.clients.registry.registry_client import RegistryClient
 from bowstring.clients.registry.registry_errors import SchemaRegistryError
 from tests.support.addresses import own_address
 from tests.support.waiting import HANG_S
@@ -59,7 +60,7 @@ def test_a_redirect_does_not_give_the_log_in_to_others():
         answering(response(FOUND)) as (other, requests),
         answering(response(b"", "302 Found", f"Location: {other}/schemas/ids/1\r\n")) as (address, _),
     ):
-        client = RegistryClient(address, Login("me", "secret"))
+        client = RegistryClient(address, HttpLogin("me", "secret"))
         with pytest.raises(SchemaRegistryError, match="redirects elsewhere"):
             client.by_id(1)
         assert requests == []

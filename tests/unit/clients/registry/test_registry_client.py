@@ -7,8 +7,9 @@ import time
 import pytest
 
 from bowstring.clients.errors import ConfigError
+from bowstring.clients.http_login import HttpLogin
 from bowstring.clients.registry.registered_schema import RegisteredSchema
-from bowstring.clients.registry.registry_client import Login, RegistryClient
+from bowstring.clients.registry.registry_client import RegistryClient
 from bowstring.clients.registry.registry_errors import SchemaNotFoundError, SchemaRegistryError
 from tests.support.addresses import own_address
 from tests.support.schema_registry_double import basic, schema_registry
@@ -81,11 +82,11 @@ def test_log_ins(registry):
     where = registry.url.removeprefix("http://")
     for client in (
         RegistryClient(f"http://ann%40x:p%3Aw@{where}"),
-        RegistryClient(registry.url, Login("ann@x", "p:w")),
+        RegistryClient(registry.url, HttpLogin("ann@x", "p:w")),
     ):
         assert client.by_id(number).text == LONG.text and "p:w" not in f"{client!r} {client.address}"
     with pytest.raises(SchemaRegistryError, match="refuses the user") as caught:
-        RegistryClient(registry.url, Login("ann@x", "s3cret")).by_id(number)
+        RegistryClient(registry.url, HttpLogin("ann@x", "s3cret")).by_id(number)
     assert "s3cret" not in str(caught.value)
 
 
