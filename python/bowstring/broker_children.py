@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 
-from bowstring.clients.errors import ClientError
 from bowstring.engine.configs import BrokerConfigs, ConfigError
 from bowstring.engine.requests.listeners import Listener
 from bowstring.supervised_child import (
@@ -92,6 +91,7 @@ class HttpPorts:
 
 
 def _check_origins(text: str) -> None:
+    from bowstring.clients.errors import ClientError
     from bowstring.web import listening
 
     try:
