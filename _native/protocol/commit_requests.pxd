@@ -9,7 +9,7 @@ cdef class CommitRequest:
     cdef readonly int32_t generation        # or the member epoch
     cdef readonly int version
     cdef readonly list topics               # a CommittedTopic for each, with different names or ids
-    cdef readonly int64_t size_bytes        # of the request's body: an upper bound of what its values add to records
+    cdef readonly int64_t size_bytes        # of the request's body: an upper bound of that of all metadata
 
 
 cdef class CommittedTopic:

@@ -27,6 +27,7 @@ cdef enum:
     TOPIC_ID_VERSION = 10
     MOST_PARTITIONS = 100
     VALUE_VERSION = 4
+    RECORD_MOST_BYTES = 96          # of a record beside group, topic and metadata
 
 cdef object EMPTY = ""
 cdef bytes ZERO_ID = bytes(UUID_BYTES)
@@ -230,6 +231,22 @@ cdef bytes value_of(int64_t offset, int32_t epoch, str metadata, int64_t now_ms,
         return PyBytes_FromStringAndSize(<char *>w.data, w.size)
     finally:
         writer_free(&w)
+
+
+def records_bytes(CommitRequest request):
+    """Returns an upper bound of the size of a commit's records in a batch: each has the names of group and topic.
+
+    Args:
+        request: One whose topics have names.
+    """
+    cdef CommittedTopic topic
+    cdef Py_ssize_t group_bytes, topic_bytes
+    cdef int64_t size = request.size_bytes
+    PyUnicode_AsUTF8AndSize(request.group_id, &group_bytes)
+    for topic in request.topics:
+        PyUnicode_AsUTF8AndSize(topic.name, &topic_bytes)
+        size += len(topic.partitions) * (RECORD_MOST_BYTES + group_bytes + topic_bytes)
+    return size
 
 
 def commit_rows(list requests, int64_t now_ms):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from bowstring._native.log.partition_log import PartitionLog
-from bowstring._native.protocol.commit_requests import CommitRequest, commit_rows
+from bowstring._native.protocol.commit_requests import CommitRequest, commit_rows, records_bytes
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine import event_log
 from bowstring.engine.coordinators.effects import Respond
@@ -76,6 +76,8 @@ _TOPIC: Final = InternalTopic(
 _FREED_AT_ONCE: Final = 2_000
 # Share partitions whose state is created together.
 _INITIALIZED_AT_ONCE: Final = 100
+# Records of commits that are gathered. Each has names, so that a small request may become megabytes.
+_GATHERED_MAX_BYTES: Final = 512 << 10
 Event = Callable[[GroupShard, "asyncio.Future[Any]", int], list[Effect]]
 
 
@@ -120,6 +122,7 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         self._alarm_ms = 0
         # those with commits that `write_gathered` writes
         self._gathering: list[HostedGroups] = []
+        self._gathered_bytes = 0
 
     # ------------------------------------------------------------ life
 
@@ -275,11 +278,17 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
 
     def gather_commit(self, request: CommitRequest, answer: AnswerCommit) -> bool:
         """Takes an OffsetCommit that needs no more than its records. Those of one pass of the control loop
-        are written together, by `write_gathered` at its end. False: `ask` instead.
+        are written together, by `write_gathered` at its end, or before if they are large. False: `ask`
+        instead.
 
         Args:
             answer: Called once, with the error of all its partitions.
         """
+        size_bytes = records_bytes(request)
+        if size_bytes > _GATHERED_MAX_BYTES:
+            return False
+        if self._gathered_bytes + size_bytes > _GATHERED_MAX_BYTES:
+            self.write_gathered()
         hosted = self._hosted.get(self.partition_of(request.group_id))
         if hosted is None or hosted.shard.loading or hosted.is_carrying or not self._leads(hosted):
             return False
@@ -293,15 +302,17 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         if not groups.commits:
             self._gathering.append(groups)
         groups.commits.append((request, answer))
+        self._gathered_bytes += size_bytes
         return True
 
     def write_gathered(self) -> None:
         """Writes the commits that were gathered, one batch for each partition of ``__consumer_offsets``."""
-        gathering, self._gathering = self._gathering, []
+        gathering, self._gathering, self._gathered_bytes = self._gathering, [], 0
         for hosted in gathering:
             commits, hosted.commits = hosted.commits, []
-            self._write_commits(hosted, commits)
-            self._schedule(hosted)
+            with self._guarded(hosted.partition):
+                self._write_commits(hosted, commits)
+                self._schedule(hosted)
 
     def _write_commits(self, hosted: HostedGroups, commits: list[GatheredCommit]) -> None:
         requests = [request for request, _ in commits]
@@ -317,6 +328,8 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             error = self._write(hosted, batch, most_bytes)
             if not error:
                 hosted.shard.committed(requests, now_ms, base_offset)
+        except MemoryError:  # the clients try again
+            error = Errors.COORDINATOR_NOT_AVAILABLE
         except Exception:
             self._tell_bug(partition=f"{self.topic.name}-{hosted.partition}")
             error = Errors.UNKNOWN_SERVER_ERROR

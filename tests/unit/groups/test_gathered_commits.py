@@ -4,6 +4,7 @@ import asyncio
 
 from bowstring._native.log.partition_log import LogError
 from bowstring._native.protocol.commit_requests import decode_commit
+from bowstring.engine.groups import service
 from bowstring.protocol import encode
 from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -222,5 +223,52 @@ def test_what_has_an_error_is_not_taken():
         broker.groups.write_gathered()
         assert not answers
         await finish(broker)
+
+    asyncio.run(main())
+
+
+def test_small_requests_with_large_records_are_written_before_the_pass_ends():
+    """Each record has the name of the group: what is gathered has a bound in bytes of records."""
+
+    async def main():
+        name = "g" * 8_000
+        broker = await started()
+        assert error_of(await commit(broker, name, 1)) == 0
+        before = len(broker.plane.appended)
+        answers = []
+
+        def large(count):
+            request = commit_request(name, 5)
+            request.topics[0].partitions *= count
+            decoded = decode_commit(VERSION, encode(request, VERSION))
+            decoded.topics[0].topic_id = bytes(16)
+            return broker.groups.gather_commit(decoded, answers.append)
+
+        assert not large(80), "it has 650 kB of records"
+        for _ in range(10):
+            assert large(40)
+        assert len(answers) >= 9
+        broker.groups.write_gathered()
+        assert answers == [Errors.NONE] * 10
+        written = [size for _, _, size in broker.plane.appended[before:]]
+        assert len(written) >= 8 and max(written) <= 512 << 10
+        await finish(broker)
+
+    asyncio.run(main())
+
+
+def test_without_memory_they_are_sent_again(monkeypatch):
+    async def main():
+        broker, groups = await with_groups()
+        monkeypatch.setattr(service, "commit_rows", out_of_memory)
+        answers = []
+        for each in groups:
+            assert gather(broker, each, 5, answers)
+        broker.groups.write_gathered()
+        assert answers == [(each, 5, Errors.COORDINATOR_NOT_AVAILABLE) for each in groups]
+        await finish(broker)
+
+    def out_of_memory(requests, now_ms):
+        raise MemoryError
 
     asyncio.run(main())

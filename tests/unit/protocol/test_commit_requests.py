@@ -11,7 +11,9 @@ from bowstring._native.protocol.commit_requests import (
     decode_commit,
     encode_commit_answer,
     put_commits,
+    records_bytes,
 )
+from bowstring._native.record.encode import encode_batch
 from bowstring.engine.groups import records
 from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetStore
 from bowstring.protocol import encode, encode_response
@@ -25,6 +27,7 @@ from bowstring.protocol.messages.offset_commit import (
 )
 
 TOPIC_ID_VERSION = 10
+BATCH_HEADER_BYTES = 61
 NOW_MS, BASE_OFFSET, CORRELATION_ID = 1_700_000_000_123, 40, 77
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
@@ -90,6 +93,7 @@ def test_the_codec_has_the_same_result(request, version, error):
             rows.append((*records.offset_commit(*key, offset), NOW_MS, ()))
             expected.put(*key, offset)
     assert commit_rows([found], NOW_MS) == rows
+    assert records_bytes(found) >= len(encode_batch(rows)) - BATCH_HEADER_BYTES
     assert dict(store) == dict(expected)
     assert all(type(each) is CommittedOffset for _, each_topic in store for each in _all(each_topic))
 
