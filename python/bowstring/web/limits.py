@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from bowstring.protocol.whole_numbers import whole_number
+from bowstring.web.body_memory import MEMORY, UNCOUNTED_BYTES, BodyMemory
 from bowstring.web.http_error import HttpError
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -45,7 +46,8 @@ async def read_body(scope: MutableMapping[str, Any], receive: Receive, bytes_max
         bytes_max: of the body; a larger one is refused before it is read where its length is given.
 
     Raises:
-        HttpError: 413, the body is larger; 408, it takes more than BODY_S; 400, its length is no number.
+        HttpError: 413, the body is larger; 408, it takes more than BODY_S; 400, its length is no number; 503,
+            the bodies of all requests are too large together.
         DisconnectedError: the client left.
     """
     length = header(scope["headers"], b"content-length")
@@ -57,15 +59,15 @@ async def read_body(scope: MutableMapping[str, Any], receive: Receive, bytes_max
             raise _too_large(bytes_max)
     cycle = scope.get(CYCLE)
     if cycle is not None and not cycle.more_body:
-        return await _read(receive, bytes_max)  # waits for nothing
+        return await _read(scope, receive, bytes_max)  # waits for nothing
     try:
         async with asyncio.timeout(BODY_S):
-            return await _read(receive, bytes_max)
+            return await _read(scope, receive, bytes_max)
     except TimeoutError:
         raise HttpError(408, 408, f"the body did not arrive in {BODY_S:g} s", (_CLOSE,)) from None
 
 
-async def _read(receive: Receive, bytes_max: int) -> bytes:
+async def _read(scope: MutableMapping[str, Any], receive: Receive, bytes_max: int) -> bytes:
     message = await receive()
     if message["type"] == "http.disconnect":
         raise DisconnectedError
@@ -74,6 +76,8 @@ async def _read(receive: Receive, bytes_max: int) -> bytes:
         if len(body) > bytes_max:
             raise _too_large(bytes_max)
         return body
+    memory: BodyMemory | None = scope.get(MEMORY)
+    counted = UNCOUNTED_BYTES
     parts, size = [body], len(body)
     while message.get("more_body", False):
         if size > bytes_max:
@@ -84,6 +88,9 @@ async def _read(receive: Receive, bytes_max: int) -> bytes:
         part = message.get("body", b"")
         parts.append(part)
         size += len(part)
+        if memory is not None and size > counted:
+            memory.take(scope, size - counted)
+            counted = size
     if size > bytes_max:
         raise _too_large(bytes_max)
     return b"".join(parts)

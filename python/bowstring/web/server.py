@@ -27,6 +27,8 @@ from bowstring.web.serving import CONNECTIONS_MAX, KEEP_ALIVE_S, STOP_S
 from bowstring.web.tls_server import TlsServer
 
 HEAD_BYTES_MAX = 64 << 10
+HEADERS_MAX = 200
+"""Of a request, with its trailers: each takes far more memory than it has bytes."""
 HEAD_S = 30.0
 """How long the head of a request may take; that of the first one counts from the begin of the connection."""
 STALLED_S = 300.0
@@ -56,7 +58,9 @@ _SHORT_NAMES = {
 
 
 class HeadTooLargeError(Exception):
-    """The head of a request exceeds HEAD_BYTES_MAX; the connection is answered with 400 and closed."""
+    """The head of a request exceeds HEAD_BYTES_MAX or HEADERS_MAX; the connection is answered with 400 and
+    closed.
+    """
 
 
 class TunnelError(Exception):
@@ -291,6 +295,8 @@ class _Protocol(HttpToolsProtocol):
             return
         self._count(len(name) + len(value) + 4)
         super().on_header(name, value)
+        if len(self.headers) > HEADERS_MAX:
+            raise HeadTooLargeError
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():

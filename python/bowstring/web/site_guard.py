@@ -1,4 +1,5 @@
-"""Refuses what pages of other sites send through a browser, but for those that are allowed (CORS).
+"""Refuses what pages of other sites send through a browser, but for those that are allowed (CORS). Counts the
+memory of bodies.
 
 A page may send simple requests to any address that its reader's browser reaches, this machine included; and
 its own name may resolve to this machine (DNS rebinding). Programs are not concerned: only browsers send
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from bowstring.web.body_memory import MEMORY, BodyMemory
 from bowstring.web.http_error import HttpError
 from bowstring.web.limits import header
 from bowstring.web.listening import is_loopback
@@ -25,6 +27,8 @@ HEADERS = b"accept, authorization, content-type, last-event-id"
 EXPOSED = b"location, retry-after"
 """Headers of answers that they may read."""
 PREFLIGHT_S = b"600"
+BODIES_BYTES_MAX = 256 << 20
+"""Of all requests that are not answered yet."""
 _OWN_SITE = (b"", b"same-origin", b"none")
 _READING = ("GET", "HEAD", "OPTIONS")
 _SIMPLE_TYPES = (b"", b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/plain")
@@ -45,9 +49,17 @@ class SiteGuard:
     def __init__(self, app: Any, *, is_local: bool, allowed_origins: Iterable[str] = ()) -> None:
         self._app, self._is_local = app, is_local
         self._allowed = frozenset(each.lower().encode() for each in allowed_origins)
+        self._bodies = BodyMemory(BODIES_BYTES_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one request."""
+        scope[MEMORY] = self._bodies
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            self._bodies.give_back(scope)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             host = origin = site = wanted = b""
             for name, value in scope["headers"]:

@@ -49,6 +49,16 @@ def test_a_head_that_is_too_large_is_refused():
         assert connection.recv(100).startswith(b"HTTP/1.1 400")
 
 
+@pytest.mark.parametrize("begin", [b"GET / HTTP/1.1\r\nhost: x\r\n", b"POST / HTTP/1.1\r\nhost: x\r\n"])
+def test_a_head_with_too_many_headers_is_refused(begin):
+    with served(echo) as site, socket.create_connection(("127.0.0.1", site.port), timeout=30) as connection:
+        connection.sendall(begin + b"xx:yy\r\n" * (server.HEADERS_MAX - 1) + b"\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    with served(echo) as site, socket.create_connection(("127.0.0.1", site.port), timeout=30) as connection:
+        connection.sendall(begin + b"xx:yy\r\n" * (server.HEADERS_MAX + 1))
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
+
+
 HEADS = {
     "a name": b"GET / HTTP/1.1\r\nhost: x\r\n",
     "a value": b"GET / HTTP/1.1\r\nhost: x\r\nx: ",
