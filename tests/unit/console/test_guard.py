@@ -1,11 +1,13 @@
 """What stands before every page: Host, Origin, cookies, headers. No cluster is contacted."""
 
+import asyncio
+
 import pytest
 from starlette.testclient import TestClient
 
 from bowstring.clients.errors import ConfigError
 from bowstring.console.app import create_app
-from bowstring.console.guard import HEADERS
+from bowstring.console.guard import HEADERS, SIGN_IN_BYTES_MAX
 from bowstring.console.options import ConsoleOptions
 
 NOWHERE = "127.0.0.1:1"
@@ -71,6 +73,60 @@ def test_forms_without_a_token_are_refused(client):
 
 def test_large_forms_are_refused(client):
     assert client.post("/theme", content=b"", headers={"content-length": str(1 << 30)}).status_code == 413
+
+
+def test_a_length_is_worth_nothing_beside_chunks(client):
+    headers = {"content-length": "5", "transfer-encoding": "chunked"}
+    assert client.post("/theme", content=b"", headers=headers).status_code == 413
+
+
+def test_who_has_not_signed_in_sends_small_forms_only():
+    headers = {"content-length": str(SIGN_IN_BYTES_MAX + 1)}
+    security = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    with client_of(sign_in=True, security=security) as client:
+        assert client.post("/sign-in", content=b"", headers=headers).status_code == 413
+        assert client.post("/sign-in", data={"name": "a"}).status_code == 403, "it has no token"
+
+
+def test_a_form_that_does_not_arrive_is_refused(monkeypatch):
+    monkeypatch.setattr("bowstring.console.guard.BODY_S", 0.01)
+    monkeypatch.setattr("bowstring.console.guard.BODIES_BYTES_MAX", 200)
+    app = create_app(ConsoleOptions(bootstrap_servers=NOWHERE))
+
+    def answered(*parts):
+        """Returns the status of the answer to a form of which only these parts come."""
+        left, sent = list(parts), []
+
+        async def receive():
+            if not left:
+                await asyncio.Event().wait()
+            return {"type": "http.request", "body": left.pop(0), "more_body": True}
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/theme",
+            "raw_path": b"/theme",
+            "query_string": b"",
+            "headers": [
+                (b"host", b"localhost:8080"),
+                (b"content-type", b"application/x-www-form-urlencoded"),
+                (b"content-length", b"2000"),
+            ],
+            "client": ("127.0.0.1", 1),
+            "server": ("localhost", 8080),
+            "scheme": "http",
+            "app": app,
+        }
+        asyncio.run(app(scope, receive, send))
+        return sent[0]["status"]
+
+    assert answered(b"theme=dark") == 408
+    assert answered(b"y" * 80, b"y" * 80) == 503
+    assert answered(b"y" * 80) == 408, "the others are over"
 
 
 @pytest.mark.parametrize(
