@@ -24,7 +24,7 @@ Row = tuple[bytes | None, bytes | None, int | None]
 RECORD_OVERHEAD_BYTES = 128
 WAITING_MAX = 1_000
 """Requests of a caller that wait for its producer's memory, for a topic, or for schemas; others are refused.
-Their bodies are together no larger than the memory."""
+Their bodies, or records, are together no larger than the memory."""
 
 
 class _Waiting:
@@ -106,13 +106,8 @@ class Deliveries:
         producer = await self._caller.ready_producer()
         room = min(size, self._buffer_memory // 2)
         while producer.would_block(topic, room):
-            if self._waiting >= WAITING_MAX:
-                raise HttpError(429, 42901, "the brokers are slower than the requests; send this again later")
-            self._waiting += 1
-            try:
+            with self._counted(size):
                 await self._caller.thread(self._caller.await_ready, topic, room)
-            finally:
-                self._waiting -= 1
         return producer
 
     async def send(self, producer: Producer, topic: str, rows: list[Row], size: int) -> list[Any]:
@@ -123,9 +118,13 @@ class Deliveries:
             topic: where records go.
             rows: key, value and partition of each.
             size: bytes of all of them.
+
+        Raises:
+            HttpError: 429, too many requests wait already.
         """
         if size > self._buffer_memory // 2:  # it may wait for room
-            sent = await self._caller.thread(_sent, producer, topic, rows)
+            with self._counted(size):
+                sent = await self._caller.thread(_sent, producer, topic, rows)
         else:
             sent = _sent(producer, topic, rows)
         pending = [each for each in sent if not isinstance(each, ClientError)]
