@@ -23,10 +23,13 @@ class BodyMemory:
 
     Args:
         bytes_max: of all bodies.
+
+    Attributes:
+        held: bytes that are counted.
     """
 
     def __init__(self, bytes_max: int) -> None:
-        self._bytes_max, self._held = bytes_max, 0
+        self._bytes_max, self.held = bytes_max, 0
         self._addresses: Counter[str] = Counter()
 
     def take(self, scope: MutableMapping[str, Any], count: int) -> None:
@@ -37,12 +40,12 @@ class BodyMemory:
         """
         address = _address(scope)
         of_address = self._addresses[address] + count
-        if self._held + count > self._bytes_max or of_address > self._bytes_max // ADDRESS_SHARE_MAX:
+        if self.held + count > self._bytes_max or of_address > self._bytes_max // ADDRESS_SHARE_MAX:
             raise HttpError(
                 *(503, 503, "the bodies of other requests take too much memory; send this again later"),
                 ((b"retry-after", b"1"), (b"connection", b"close")),
             )
-        self._held += count
+        self.held += count
         self._addresses[address] = of_address
         scope[_TAKEN] = scope.get(_TAKEN, 0) + count
 
@@ -51,7 +54,7 @@ class BodyMemory:
         count = scope.pop(_TAKEN, 0)
         if count:
             address = _address(scope)
-            self._held -= count
+            self.held -= count
             self._addresses[address] -= count
             if not self._addresses[address]:
                 del self._addresses[address]

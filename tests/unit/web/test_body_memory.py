@@ -36,7 +36,7 @@ def test_one_address_has_at_most_half():
     memory.take(third, 45)
     for each in (other, third):
         memory.give_back(each)
-    assert not memory._addresses and not memory._held
+    assert not memory.held
 
 
 def test_a_body_counts_as_it_arrives(monkeypatch):
@@ -46,7 +46,7 @@ def test_a_body_counts_as_it_arrives(monkeypatch):
     held = []
 
     async def receive():
-        held.append(memory._held)
+        held.append(memory.held)
         return {"type": "http.request", "body": b"0123456789", "more_body": len(held) < 7}
 
     with pytest.raises(HttpError) as refusal:
