@@ -2,16 +2,14 @@
 
 import asyncio
 import json
-import socket
-import time
 
 import pytest
 
 from bowstring.web.body_memory import MEMORY, BodyMemory
 from bowstring.web.http_error import HttpError
 from bowstring.web.limits import read_body
-from tests.support.served_site import served
-from tests.support.waiting import HANG_S
+from bowstring.web.site_guard import SiteGuard
+from tests.support.waiting import FOR_EVER_MS
 
 
 def scope_of(address):
@@ -55,48 +53,42 @@ def test_a_body_counts_as_it_arrives(monkeypatch):
     assert held == [0, 0, 10, 20, 30, 40, 50]
 
 
-def post(connection, body, size):
-    connection.sendall(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size + body)
-
-
 def test_bodies_that_do_not_end_leave_room_for_others(monkeypatch):
     """They are counted until they are answered; then there is room again."""
     monkeypatch.setattr("bowstring.web.site_guard.BODIES_BYTES_MAX", 4 << 20)
+    monkeypatch.setattr("bowstring.web.limits.BODY_S", FOR_EVER_MS / 1000)
 
-    async def count(scope, receive, send):
-        if scope["type"] != "http":
-            raise NotImplementedError
-        try:
-            status, body = 200, str(len(await read_body(scope, receive, 1 << 20))).encode()
-        except HttpError as error:
-            status, body = error.status, error.body()
-        await send(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [(b"content-length", str(len(body)).encode())],
-            }
-        )
-        await send({"type": "http.response.body", "body": body})
+    async def app(scope, receive, send):
+        scope["found"].append(len(await read_body(scope, receive, 1 << 20)))
 
-    def whole(port):
-        with socket.create_connection(("127.0.0.1", port), timeout=HANG_S) as connection:
-            post(connection, b"y" * 1_000_000, 1_000_000)
-            return connection.makefile("rb").readline()
+    async def program():
+        guard, may_end = SiteGuard(app, is_local=True), asyncio.Event()
 
-    with served(count) as site:
-        slow = [socket.create_connection(("127.0.0.1", site.port), timeout=HANG_S) for _ in range(2)]
-        for each in slow:
-            post(each, b"y" * 1_000_000, 1_000_001)
-        until = time.monotonic() + HANG_S
-        while b" 503 " not in whole(site.port):
-            assert time.monotonic() < until
-        for each in slow:
-            each.sendall(b"y")
-            assert b" 200 " in each.makefile("rb").readline()
-            each.close()
-        while b" 200 " not in whole(site.port):
-            assert time.monotonic() < until
+        async def ask(*, waits):
+            """Returns the size of a body that was read, or the status of the refusal."""
+            scope, parts = scope_of("a") | {"found": []}, [b"y" * 500_000] * 2
+
+            async def receive():
+                if not parts:
+                    await may_end.wait()
+                    return {"type": "http.request", "body": b"", "more_body": False}
+                return {"type": "http.request", "body": parts.pop(), "more_body": waits or bool(parts)}
+
+            try:
+                await guard(scope, receive, None)
+            except HttpError as error:
+                return error.status
+            return scope["found"][0]
+
+        slow = [asyncio.ensure_future(ask(waits=True)) for _ in range(2)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert await ask(waits=False) == 503
+        may_end.set()
+        assert await asyncio.gather(*slow) == [1_000_000] * 2
+        assert await ask(waits=False) == 1_000_000
+
+    asyncio.run(program())
 
 
 def test_the_refusal_says_when_to_come_back():
