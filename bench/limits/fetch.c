@@ -11,6 +11,8 @@ Option FETCH_OPTIONS[] = {
     COMMON_OPTIONS,
     {"piece_kib", 1024, "the most that one sendfile sends"},
     {"file_mib", 512, "size of the cached file, which is sent again and again"},
+    {"write_bytes", MIB, "of each write to that file: the page cache keeps small and uneven ones in smaller folios"},
+    {"receive_kib", 0, "the client's receive buffer, 64 of Java's consumer; 0: the system sizes it"},
 };
 const int FETCH_OPTIONS_COUNT = sizeof FETCH_OPTIONS / sizeof *FETCH_OPTIONS;
 
@@ -18,8 +20,11 @@ static const char *const CACHED = "cached";
 
 static void reader(int socket) {
     uint8_t *buffer = new_memory(MIB);
+    int receive_bytes = (int)(option("receive_kib") * KIB);
     uint32_t crc = 0;
     int64_t n;
+    if (receive_bytes > 0)
+        check(setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes), "SO_RCVBUF");
     while ((n = check(recv(socket, buffer, MIB, 0), "recv")) > 0)
         if (option("verify"))
             crc = crc32c(crc, buffer, n);
@@ -27,11 +32,13 @@ static void reader(int socket) {
 }
 
 static int cached_file(int64_t size_bytes) {
-    uint8_t *read_back = new_memory(MIB);
+    int64_t write_bytes = positive("write_bytes"), n;
+    uint8_t *read_back = new_memory(write_bytes);
     int fd = (int)check(open(CACHED, O_RDWR | O_CREAT | O_TRUNC, 0600), CACHED);
-    for (int64_t at = 0; at < size_bytes; at += MIB) {
-        check(pwrite(fd, pattern_at(at), MIB, at), "pwrite");
-        check(pread(fd, read_back, MIB, at), "pread");
+    for (int64_t at = 0; at < size_bytes; at += n) {
+        n = size_bytes - at < write_bytes ? size_bytes - at : write_bytes;
+        n = check(pwrite(fd, pattern_at(at), (size_t)n, at), "pwrite");
+        check(pread(fd, read_back, (size_t)n, at), "pread");
     }
     return fd;
 }
@@ -58,7 +65,7 @@ void fetch(void) {
     int64_t warm_bytes = option("warm_mib") * MIB, end = warm_bytes + positive("mib") * MIB;
     uint32_t received_crc32c;
     int fd, socket;
-    pattern_make(MIB);
+    pattern_make(positive("write_bytes") > MIB ? option("write_bytes") : MIB);
     fd = cached_file(file_bytes);
     socket = peer_start(reader);
     send_file(socket, fd, file_bytes, piece_bytes, 0, warm_bytes);

@@ -63,6 +63,8 @@ def test_they_compile_without_a_warning():
     [
         ("fetch", {"piece_kib": 256, "file_mib": 2}),
         ("fetch", {"piece_kib": 96, "file_mib": 3}),
+        ("fetch", {"file_mib": 2, "write_bytes": 16385, "receive_kib": 64}),
+        ("fetch", {"file_mib": 3, "write_bytes": 2_000_000}),
         ("fetch-sealed", {"piece_kib": 64, "file_mib": 2}),
         ("produce", {"piece_kib": 256}),
         ("produce", {"piece_kib": 8, "partitions": 1, "request_kib": 100}),
