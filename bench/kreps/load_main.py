@@ -23,6 +23,7 @@ from bench.kreps.loads import TELL_SECONDS, Order, Progress
 BATCH_BYTES = 4 << 20
 POLL_SECONDS = 30.0
 LATENCIES_MAX = 200_000
+SAMPLED = 4_096
 KIB = 1024
 CUTS = (50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99)
 
@@ -87,6 +88,41 @@ def native_produce(order: Order, progress: Progress) -> Iterator[None]:
         left -= count
     producer.flush()
     producer.close()
+
+
+def native_send(order: Order, progress: Progress) -> Iterator[None]:
+    """`send` for each record; every SAMPLED-th has a callback, and `flush` waits for all."""
+    import bowstring
+
+    producer = bowstring.Producer({"bootstrap.servers": order.bootstrap, **order.settings})
+    producer.partitions_for(order.topic)
+    value = b"x" * order.record_bytes
+    yield
+    send, topic = producer.send, order.topic
+
+    def sample(number: int) -> None:
+        handed = time.monotonic()
+
+        def done(future: Any) -> None:
+            if error := future.exception(0):
+                progress.errors.append(error)
+            progress.records = max(progress.records, number)
+            if len(progress.latencies_ms) < LATENCIES_MAX:
+                progress.latencies_ms.append((time.monotonic() - handed) * 1000)
+
+        send(topic, value, on_delivery=done)
+
+    for first in range(0, order.records, SAMPLED):
+        sample(first)
+        for _ in range(min(SAMPLED, order.records - first) - 1):
+            send(topic, value)
+        if progress.errors:
+            break
+    producer.flush()
+    refused = int(producer.metrics()["record-error-total"])
+    producer.close()
+    if not progress.errors:
+        progress.records = order.records - refused
 
 
 def native_consume(order: Order, progress: Progress) -> Iterator[None]:
@@ -222,6 +258,9 @@ CLIENTS = {
     ("native", "produce"): native_produce,
     ("native", "consume"): native_consume,
     ("native", "latency"): native_latency,
+    ("native-send", "produce"): native_send,
+    ("native-send", "consume"): native_consume,
+    ("native-send", "latency"): native_latency,
     ("librdkafka", "produce"): librdkafka_produce,
     ("librdkafka", "consume"): librdkafka_consume,
     ("librdkafka", "latency"): librdkafka_latency,

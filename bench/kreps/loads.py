@@ -32,8 +32,8 @@ from bench.peers.tools import (
 from bench.procfs import cpu_seconds, memory
 
 # "wire" is not a real client, but simulates many of them.
-Client = Literal["native", "java", "librdkafka", "wire"]
-CLIENTS: tuple[Client, ...] = ("native", "java", "librdkafka")
+Client = Literal["native", "native-send", "java", "librdkafka", "wire"]
+CLIENTS: tuple[Client, ...] = ("native", "native-send", "java", "librdkafka")
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 240.0
 # Timeout of a consumer without records; the first one of a new cluster waits for the offsets topic.

@@ -102,6 +102,16 @@ def test_replicas_on_other_machines(tmp_path):
     assert found["outcomes"]["producer-sync"]["bowstring"]["rounds"]
 
 
+def test_send_for_each_record(tmp_path):
+    tests = named(["producers-3-async", "consumer", "latency"])
+    assert smallest(tmp_path, "--client", "native-send", "--no-loops", *tests) == 0
+    _, found = report_of(tmp_path)
+    assert found["client"] == "native-send"
+    (one,) = found["outcomes"]["producers-3-async"]["bowstring"]["rounds"]
+    assert one["values"]["replicated_records_per_second"] > 0
+    assert one["values"]["ack_p50_ms"] > 0
+
+
 def test_librdkafka_as_the_client_without_bare_loops(tmp_path):
     tests = named(["both", "latency", "stored"])
     assert smallest(tmp_path, "--client", "librdkafka", "--no-loops", *tests) == 0
