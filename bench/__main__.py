@@ -178,6 +178,9 @@ GUARDED: dict[str, Case] = {
     "access": lambda lab, _, name: access.rules_and_quotas(
         lab, name, "10,000 rules and quotas that allow everything, against none"
     ),
+    "access-control-path": lambda lab, _, name: access.control_requests(
+        lab, name, "Small requests with 1,000 rules and quotas that allow everything, against none"
+    ),
     "schemas": lambda lab, _, name: schemas.validated(
         lab, name, "A topic that requires registered schemas, beside one that does not"
     ),

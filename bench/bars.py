@@ -217,6 +217,23 @@ BARS = (
         )
         for verb in ("produce", "fetch")
     ),
+    *(
+        Bar(
+            f"1,000 rules and a quota: {request} for each CPU second, share of that without",
+            "access-control-path",
+            f"{load}_share",
+            "×",
+            (at_least(0.9, "×"),),
+        )
+        for load, request in (
+            ("commits", "OffsetCommit"),
+            ("offset-fetches", "OffsetFetch"),
+            ("offset-listings", "ListOffsets"),
+            ("coordinator-lookups", "FindCoordinator"),
+            ("metadata-of-topics", "Metadata of 100 topics"),
+            ("session-heartbeats", "Heartbeat"),
+        )
+    ),
     Bar(
         "topic that requires registered schemas, 100 B: produce, share of that without",
         "schemas",

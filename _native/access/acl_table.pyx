@@ -2,7 +2,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcmp, memcpy, memmove, memset, strchr, strlen
+from libc.string cimport memcmp, memcpy, memmove, memset, strchr, strlen, strrchr
 
 cdef extern from *:
     """
@@ -11,6 +11,9 @@ cdef extern from *:
     int AF_INET
     int AF_INET6
     int inet_pton(int family, const char *text, void *address) nogil
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
 cdef enum:
     PATTERN_PREFIXED = 4            # Kafka's PatternType; LITERAL is 3
@@ -79,6 +82,22 @@ cdef AclPrincipal *find_principal(const AclRules *rules, uint64_t h, const uint8
     return NULL
 
 # ---------------------------------------------------------------- hosts
+
+
+cdef void host_of(const char *peer, char *host) noexcept nogil:
+    """Copies the address of a peer, ``host:port`` with or without brackets. One that is too long becomes empty."""
+    cdef const char *end = strrchr(peer, c':')
+    cdef const char *start = peer
+    host[0] = 0
+    if end == NULL:
+        return
+    if start < end and start[0] == c'[':
+        start += 1
+    if start < end and (end - 1)[0] == c']':
+        end -= 1
+    if end - start < HOST_BYTES_MAX:
+        memcpy(host, start, end - start)
+        host[end - start] = 0
 
 
 cdef void read_address(const char *text, int32_t length, uint8_t *address, int8_t *family) noexcept nogil:
@@ -611,6 +630,25 @@ cdef class AclTable:
                     PyBytes_AS_STRING(address), &subject)
         return bool(acl_decide(&self.rules, &subject, operation, type, <const uint8_t *>PyBytes_AS_STRING(name),
                                <int32_t>PyBytes_GET_SIZE(name)))
+
+    def allows_all(self, str principal not None, str peer not None, list asked not None):
+        """Returns whether a principal may do several operations, all of them, from the address of a peer.
+
+        Args:
+            peer: ``host:port``.
+            asked: ``[(operation, resource type, name)]``, the name as text.
+        """
+        cdef AclSubject subject
+        cdef char host[HOST_BYTES_MAX]
+        cdef Py_ssize_t length
+        cdef const char *text = PyUnicode_AsUTF8AndSize(principal, &length)
+        host_of(PyUnicode_AsUTF8AndSize(peer, NULL), host)
+        acl_subject(&self.rules, <const uint8_t *>text, <int32_t>length, host, &subject)
+        for operation, type, name in asked:
+            text = PyUnicode_AsUTF8AndSize(<str?>name, &length)
+            if not acl_decide(&self.rules, &subject, operation, type, <const uint8_t *>text, <int32_t>length):
+                return False
+        return True
 
     def allows_some(self, bytes principal, bytes address, int8_t operation, int8_t type):
         """Returns whether a principal may do an operation on any resource of a type from an address."""

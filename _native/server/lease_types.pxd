@@ -1,5 +1,5 @@
 """Leases: answers that a reactor may repeat by itself."""
-from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint8_t
+from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint32_t, uint8_t
 
 cdef enum:
     # APIs that leases are given for.
@@ -10,6 +10,9 @@ cdef enum:
 cdef struct Lease:
     # Given to one connection for one request: until the lease is withdrawn, the reactor answers the same bytes with the
     # same bytes. The control thread and the connection have a reference each; the last one frees it.
+    #
+    # It also ends with the rules of access control that were in force when it was given, and when another principal
+    # authenticates on the connection.
     #
     # The reactor stores `used_ms`, then a full fence, then loads `withdrawn`; the control thread does the reverse. So the
     # control thread sees the time of every request that the reactor has answered.
@@ -22,4 +25,6 @@ cdef struct Lease:
     int32_t client_id_length        # -1: null
     int32_t request_bytes           # of the body
     int32_t answer_bytes            # header and body, from the correlation id on
+    int32_t throttle_at             # where the answer has the time that the client waits; -1: nowhere
+    uint32_t access_generation      # of the rules, see PlaneAccess
     uint8_t data[1]                 # client id, request body, answer

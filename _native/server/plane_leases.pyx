@@ -27,15 +27,17 @@ cdef class SessionLease:
         plane: The data plane that the request came from.
         request: The heartbeat, with its body.
         answer: Header and body of its answer.
+        throttle_at: Where the answer has the time that the client waits (KIP-219); -1: nowhere.
 
     Raises:
-        ValueError: No lease is given for this API.
+        ValueError: No lease is given for this API, or the answer is too short for `throttle_at`.
         MemoryError: There is none left.
     """
 
     cdef Lease *lease
 
-    def __init__(self, DataPlane plane not None, ControlRequest request not None, bytes answer not None):
+    def __init__(self, DataPlane plane not None, ControlRequest request not None, bytes answer not None, *,
+                 int throttle_at=-1):
         cdef bytes body = request.body
         cdef bytes client_id = b"" if request.client_id is None else request.client_id.encode()
         cdef Py_ssize_t client_bytes = len(client_id), n = len(body), answer_bytes = len(answer)
@@ -43,6 +45,8 @@ cdef class SessionLease:
         cdef uint8_t *at
         if request.api_key not in LEASED_KEYS:
             raise ValueError(f"no lease is given for API {request.api_key}")
+        if throttle_at > answer_bytes - 4:
+            raise ValueError(f"an answer of {answer_bytes} bytes has no time at {throttle_at}")
         lease = <Lease *>malloc(sizeof(Lease) + client_bytes + n + answer_bytes)
         if lease == NULL:
             raise MemoryError
@@ -56,6 +60,8 @@ cdef class SessionLease:
         lease.client_id_length = -1 if request.client_id is None else <int>client_bytes
         lease.request_bytes = <int>n
         lease.answer_bytes = <int>answer_bytes
+        lease.throttle_at = throttle_at
+        lease.access_generation = plane.plane.access.generation
         at = lease.data
         memcpy(at, PyBytes_AS_STRING(client_id), client_bytes)
         memcpy(at + client_bytes, PyBytes_AS_STRING(body), n)

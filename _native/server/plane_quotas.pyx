@@ -1,6 +1,7 @@
 """PlaneQuotas, the control thread's interface to the client quotas of a data plane, see client_quotas.pxd."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from cython cimport no_gc_clear
 from bowstring._native.base.atomics cimport add_i64, load_i32, store_i32
 from bowstring._native.base.clock cimport monotonic_ms
 from bowstring._native.base.pthread cimport pthread_mutex_lock, pthread_mutex_unlock
@@ -19,6 +20,23 @@ FETCH = QUOTA_FETCH
 REQUEST = QUOTA_REQUEST
 
 
+cdef enum:
+    CLIENTS_MAX = 1024              # that are remembered
+    REMEMBERED_BYTES_MAX = 1024     # of both names
+    CLIENTS_MS = 60000              # after this they are looked up anew, so that idle ones are let go
+
+
+@no_gc_clear
+cdef class Client:
+    """What quotas apply to a user with a client id, for the control thread."""
+
+    cdef QuotaClient *client
+    cdef DataPlane owner                                 # has the table
+
+    def __dealloc__(self):
+        quota_client_release(self.client)
+
+
 cdef int name_is(str name):
     if name is None:
         return NAME_ABSENT
@@ -34,10 +52,13 @@ cdef class PlaneQuotas:
 
     cdef DataPlane owner
     cdef QuotaTable *table
+    cdef dict clients                                    # by user and client id
+    cdef int64_t clients_end_ms
 
     def __init__(self, DataPlane plane not None):
         self.owner = plane
         self.table = &plane.plane.quotas
+        self.clients = {}
 
     def set(self, list rules not None):
         """Replaces the rules. Rates that were measured stay; clients that wait now wait as long as before.
@@ -79,22 +100,36 @@ cdef class PlaneQuotas:
         """Whether a client's request time has a quota."""
         return load_i32(&self.table.kinds) & (1 << <int>QUOTA_REQUEST) != 0
 
-    cdef int64_t _use(self, str user, str client_id, QuotaKind kind, double value, bint waits) except -1:
-        cdef bytes user_text = user.encode("utf-8", "surrogatepass")
-        cdef bytes client_text = client_id.encode("utf-8", "surrogatepass")
-        cdef QuotaClient *q = quota_client_new(
+    cdef Client _client(self, tuple names, int64_t now_ms):
+        cdef Client found = self.clients.get(names)
+        cdef bytes user_text, client_text
+        if found is not None and now_ms < self.clients_end_ms:
+            return found
+        if now_ms >= self.clients_end_ms or len(self.clients) >= CLIENTS_MAX:
+            self.clients.clear()
+            self.clients_end_ms = now_ms + CLIENTS_MS
+        user_text = (<str?>names[0]).encode("utf-8", "surrogatepass")
+        client_text = (<str?>names[1]).encode("utf-8", "surrogatepass")
+        found = Client.__new__(Client)
+        found.owner = self.owner
+        found.client = quota_client_new(
             self.table, <uint8_t *>PyBytes_AS_STRING(user_text), <int32_t>PyBytes_GET_SIZE(user_text),
             <uint8_t *>PyBytes_AS_STRING(client_text), <int32_t>PyBytes_GET_SIZE(client_text))
-        cdef int64_t throttle_ms = 0
-        if q == NULL:
+        if found.client == NULL:
             raise MemoryError
+        if len(user_text) + len(client_text) <= REMEMBERED_BYTES_MAX:
+            self.clients[names] = found
+        return found
+
+    cdef int64_t _use(self, str user, str client_id, QuotaKind kind, double value, bint waits) except -1:
+        cdef int64_t now_ms = monotonic_ms(), throttle_ms = 0
+        cdef QuotaClient *q = self._client((user, client_id), now_ms).client
         if waits:
-            throttle_ms = quota_use(q, kind, value, monotonic_ms())
+            throttle_ms = quota_use(q, kind, value, now_ms)
             if throttle_ms > 0:
                 quota_throttled(q, kind, throttle_ms)
         else:
-            quota_record(q, kind, value, monotonic_ms())
-        quota_client_release(q)
+            quota_record(q, kind, value, now_ms)
         return throttle_ms
 
     def use_time(self, str user not None, str client_id not None, int64_t spent_ns):

@@ -168,6 +168,7 @@ cdef void admit(Reactor *r, Connection *c, int64_t lifetime_ms, Admission *whom)
         connection_condemn(c)
         return
     subject_release(&r.plane.subjects, c.subject)
+    lease_give(c, NULL)                                  # it was decided for the one before
     waits = c.phase == PHASE_CERTIFICATE
     c.subject = subject
     c.admitted_ms = r.now_ms

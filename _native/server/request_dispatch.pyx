@@ -191,7 +191,7 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         return False
     if load_i32(&plane.quotas.kinds) != 0:
         quota_identify(c, &header)
-    elif c.lease != NULL and r.slow_reserved == 0 and lease_answer(r, c, &header, &body):
+    if c.lease != NULL and r.slow_reserved == 0 and lease_answer(r, c, &header, &body):
         return True
     counted = r.slow_reserved
     slot = connection_open_slot(c)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from bench.cases.cluster import a_record
+from bench.cases.coordinators import COMMITTERS, INTERVALS_S, METADATA_TOPICS, PROTOCOL_CLIENT, run_load
 from bench.cases.native_load import fill
 from bench.cases.pairs import Pairs, new_topics, produced, records_of_a_run
 from bench.lab import PARTITIONS, RECORD_BYTES, Lab
@@ -22,7 +23,7 @@ from bench.results import CaseResult
 from bowstring import Admin, Consumer
 from bowstring.clients.admin.acls import AclBinding
 
-RULES = 10_000
+RULES, CONTROL_RULES = 10_000, 1_000
 _RULES_PER_REQUEST = 1_000
 _PACE_S = 0.001
 _TIMEOUT_S = 30.0
@@ -33,6 +34,18 @@ _SETTINGS = {
     # Until there are rules: they decide about the cluster and the topics of the bench.
     "allow.everyone.if.no.acl.found": "true",
 }
+
+
+# What clients repeat, with the figure of its load.
+CONTROL_LOADS = {
+    "commits": "commits_per_cpu_second",
+    "offset-fetches": "per_cpu_second",
+    "offset-listings": "per_cpu_second",
+    "coordinator-lookups": "per_cpu_second",
+    "metadata-of-topics": "per_cpu_second",
+    "session-heartbeats": "per_cpu_second",
+}
+CONTROL_PAIRS = 5
 
 
 def rules_and_quotas(lab: Lab, name: str, title: str) -> CaseResult:
@@ -50,7 +63,7 @@ def rules_and_quotas(lab: Lab, name: str, title: str) -> CaseResult:
 
     def measure(peer_name: str) -> dict[str, float]:
         with lab.new_peer(peer_name) as off, lab.new_peer(peer_name, _SETTINGS) as on:
-            _add_rules(on)
+            _add_rules(on, RULES)
             with Admin(on.bootstrap) as admin:
                 admin.alter_client_quotas({"user": "ANONYMOUS"}, _NOT_REACHED)
             peers = {"off": off, "on": on}
@@ -60,10 +73,53 @@ def rules_and_quotas(lab: Lab, name: str, title: str) -> CaseResult:
     return lab.alternate(CaseResult(name, title, facts), measure, peers=(Bowstring.name,))
 
 
-def _add_rules(peer: Peer) -> None:
+def control_requests(lab: Lab, name: str, title: str) -> CaseResult:
+    """Sends small requests of the control path, as quickly as two brokers in turn answer them."""
+    size = lab.size
+    seconds, warm_seconds = size.load_seconds / 5, size.load_warm_up_seconds / 10
+    facts = {
+        "rules": f"{CONTROL_RULES:,}: of other users, and those that allow the client",
+        "quotas": "of the user, with bytes and request time that it does not reach",
+        "connections": f"{COMMITTERS}, with one request in flight",
+        "requests": ", ".join(CONTROL_LOADS),
+        "measured": f"{seconds:g} s, {warm_seconds:g} s after the first, {CONTROL_PAIRS} times each",
+        "figures": "requests for each CPU second of the broker: medians; shares are of two runs, one after "
+        "the other",
+        "client": PROTOCOL_CLIENT,
+    }
+    numbers = {
+        **{"connections": COMMITTERS, "members": COMMITTERS, "groups": COMMITTERS, "partitions": 1},
+        **{"topics": METADATA_TOPICS, "interval_s": INTERVALS_S["classic"]},
+        **{"seconds": seconds, "warm_seconds": warm_seconds},
+    }
+
+    def measure(peer_name: str) -> dict[str, float]:
+        with lab.new_peer(peer_name) as off, lab.new_peer(peer_name, _SETTINGS) as on:
+            _add_rules(on, CONTROL_RULES)
+            with Admin(on.bootstrap) as admin:
+                admin.alter_client_quotas({"user": "ANONYMOUS"}, _NOT_REACHED)
+            peers = {"off": off, "on": on}
+            found: dict[str, float] = {}
+            for load, figure in CONTROL_LOADS.items():
+                rates: dict[str, list[float]] = {name: [] for name in peers}
+                for pair in range(CONTROL_PAIRS):
+                    for name in Pairs(peers).order(pair):
+                        topic = lab.new_topic(peers[name], 1)
+                        rates[name].append(run_load(load, peers[name], topic, **numbers)[figure])
+                        lab.delete_topic(peers[name], topic)
+                found |= {f"{name}_{load}": statistics.median(each) for name, each in rates.items()}
+                shares = [on / off for off, on in zip(rates["off"], rates["on"], strict=True)]
+                found[f"{load}_share"] = statistics.median(shares)
+            return found
+
+    return lab.alternate(CaseResult(name, title, facts), measure, peers=(Bowstring.name,))
+
+
+def _add_rules(peer: Peer, count: int) -> None:
     rules = [
         _rule("cluster", "kafka-cluster", "literal", _ANYONE, "all"),
         _rule("topic", "bench-", "prefixed", _ANYONE, "all"),
+        _rule("group", "bench-", "prefixed", _ANYONE, "all"),
         *(
             _rule(
                 "topic",
@@ -72,7 +128,7 @@ def _add_rules(peer: Peer) -> None:
                 f"User:u{n % 331}",
                 "read" if n % 2 else "write",
             )
-            for n in range(RULES - 2)
+            for n in range(count - 3)
         ),
     ]
     with Admin(peer.bootstrap) as admin:

@@ -29,6 +29,7 @@ from bowstring.protocol.errors import Errors
 from bowstring.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from bowstring.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from bowstring.protocol.messages.find_coordinator import FindCoordinatorRequest
+from bowstring.protocol.messages.heartbeat import HeartbeatRequest
 from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest
 from bowstring.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from bowstring.protocol.messages.list_offsets import (
@@ -52,7 +53,7 @@ from bowstring.protocol.records.consumer_protocol import ConsumerProtocolSubscri
 from bowstring.protocol.schema import Request
 
 # Versions of Kafka 4.4's clients.
-FIND_VERSION, METADATA_VERSION, LIST_VERSION, JOIN_VERSION = 6, 13, 10, 9
+FIND_VERSION, METADATA_VERSION, LIST_VERSION, JOIN_VERSION, HEARTBEAT_VERSION = 6, 13, 10, 9, 4
 SYNC_VERSION, CREATE_VERSION, DELETE_VERSION, INIT_VERSION = 5, 7, 6, 5
 LATEST = -1
 MARK = 0x11223344
@@ -340,6 +341,20 @@ def offset_listings(order: Order) -> dict[str, float]:
     return _storm(order, [Same(request, LIST_VERSION) for _ in range(order.count("connections"))])
 
 
+def session_heartbeats(order: Order) -> dict[str, float]:
+    """Heartbeat of members that are alone in their classic groups."""
+    conversations = []
+    with Loop(order.bootstrap) as loop:
+        wire = loop.connect()
+        for group in _groups(order):
+            find_coordinator(loop, wire, group)
+            member_id, generation = joined(loop, wire, group, order.topic)
+            synced(loop, wire, group, member_id, generation)
+            request = HeartbeatRequest(group_id=group, member_id=member_id, generation_id=generation)
+            conversations.append(Same(request, HEARTBEAT_VERSION))
+    return _storm(order, conversations)
+
+
 def rejoins(order: Order) -> dict[str, float]:
     """JoinGroup of members that are alone in their groups, and SyncGroup between two of them."""
     conversations = []
@@ -428,6 +443,7 @@ STORMS: dict[str, Callable[[Order], dict[str, float]]] = {
     "metadata-of-topics": metadata_of_topics,
     "offset-listings": offset_listings,
     "rejoins": rejoins,
+    "session-heartbeats": session_heartbeats,
     "topic-creations": topic_creations,
     "epoch-bumps": epoch_bumps,
 }

@@ -77,13 +77,13 @@ async def handle(
     keys: Sequence[str] = body.coordinator_keys if request.version >= _BATCH_VERSION else (body.key,)
     found_for = _coordinators(request, keys, leader_of, coordinators=coordinators, authorizer=authorizer)
     if request.version >= _BATCH_VERSION:
-        if authorizer.is_on or len(keys) > _KEPT_KEYS:
+        if len(keys) > _KEPT_KEYS:
             return FindCoordinatorResponse(coordinators=streamed(found_for))
         found_all = [each async for each in found_for]
         request.keeps = not any(each.error_code for each in found_all)
         return FindCoordinatorResponse(coordinators=found_all)
     found = await anext(found_for)
-    request.keeps = not authorizer.is_on and not found.error_code
+    request.keeps = not found.error_code
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message or Errors.of(found.error_code).name,

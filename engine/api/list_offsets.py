@@ -91,7 +91,9 @@ def at_once(
     led_logs: "LedLogs",
     authorizer: "Authorizer",
 ) -> ListOffsetsResponse | None:
-    """Answers for few partitions whose logs need not be searched, the usual case; None: call `handle`."""
+    """Answers for few partitions whose logs need not be searched and that the client may see, the usual case;
+    None: call `handle`.
+    """
     seen: set[tuple[str, int]] = set()
     count = 0
     for topic in body.topics:
@@ -100,8 +102,13 @@ def at_once(
             seen.add((topic.name, each.partition_index))
             if _is_searched_for(each.timestamp):
                 return None
-    if len(seen) < count or count > _FEW or authorizer.is_on:
+    if len(seen) < count or count > _FEW:
         return None
+    if authorizer.is_on:
+        asked = [(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name) for topic in body.topics]
+        if not authorizer.permits(message, asked):
+            return None
+        authorizer.note_permitted(message, asked)
     asked = _Asked(message.api_version, body)
     return ListOffsetsResponse(
         topics=[

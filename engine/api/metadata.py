@@ -109,7 +109,9 @@ async def handle(
         create = partial(_create, changes, coordinators, ask if knows_clients else None)
         response.topics = streamed(_made(metadata, describe, create, distinct, operations, refused=refused))
     else:
-        request.keeps = logs.all_online and not authorizer.is_on
+        # What is denied is counted each time.
+        counts = refused.denied or refused.uncreatable or body.include_cluster_authorized_operations
+        request.keeps = logs.all_online and not (authorizer.is_on and counts)
         response.topics = streamed(_of_names(metadata, describe, body, operations, refused))
     return response
 

@@ -46,6 +46,7 @@ def gather(
     *,
     metadata: "Metadata",
     groups: "GroupCoordinatorService",
+    authorizer: "Authorizer",
 ) -> bool:
     """Takes a commit that has no error and only writes offsets, the usual case; False: call `handle`."""
     request = decode_commit(message.api_version, message.body)
@@ -57,10 +58,18 @@ def gather(
         if found is None or not 0 <= topic.highest < len(found.partitions):
             return False
         topic.name, topic.topic_id = found.name, found.id
+    if authorizer.is_on:
+        asked = [(AclOperation.READ, AclResourceType.GROUP, request.group_id)]
+        asked += [(AclOperation.READ, AclResourceType.TOPIC, topic.name) for topic in request.topics]
+        if not authorizer.permits(message, asked):
+            return False
     correlation_id = message.correlation_id
-    return groups.gather_commit(
+    is_taken = groups.gather_commit(
         request, lambda error: reply(encode_commit_answer(request, correlation_id, error.code))
     )
+    if is_taken and authorizer.is_on:
+        authorizer.note_permitted(message, asked)
+    return is_taken
 
 
 def write(*, groups: "GroupCoordinatorService") -> None:

@@ -49,11 +49,11 @@ def at_once(
     groups: "GroupCoordinatorService",
     authorizer: "Authorizer",
 ) -> OffsetFetchResponse | None:
-    """Answers for one group and few partitions that exist, if nothing is about to change them, the usual
-    case; None: call `handle`.
+    """Answers for one group and few partitions that exist and the client may see, if nothing is about to
+    change them, the usual case; None: call `handle`.
     """
     version = message.api_version
-    if version < _BATCH_VERSION or authorizer.is_on or len(body.groups) != 1:
+    if version < _BATCH_VERSION or len(body.groups) != 1:
         return None
     (group,) = body.groups
     if group.topics is None or not _is_small(group.topics):
@@ -64,8 +64,17 @@ def at_once(
             if found is None:
                 return None
             topic.name = found.name
+    if authorizer.is_on:
+        asked = [(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id)]
+        asked += [(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name) for topic in group.topics]
+        if not authorizer.permits(message, asked):
+            return None
     answer = groups.fetch_at_once(group, require_stable=body.require_stable)
-    return None if answer is None else OffsetFetchResponse(groups=[answer])
+    if answer is None:
+        return None
+    if authorizer.is_on:
+        authorizer.note_permitted(message, asked)
+    return OffsetFetchResponse(groups=[answer])
 
 
 async def handle(

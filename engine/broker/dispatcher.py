@@ -6,6 +6,8 @@ scanned without the GIL and decoded while the handler iterates over them. Answer
 """
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,11 +17,12 @@ from bowstring._native.protocol.message_steps import Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring._native.server.plane_leases import LEASED_KEYS, SessionLease
 from bowstring.engine import event_log
+from bowstring.engine.api.permissions import Requirement
 from bowstring.engine.api.request_refusals import refusal
 from bowstring.engine.api.table import FORWARDED, TABLE, Served
-from bowstring.engine.broker.request_handlers import RequestHandlers
+from bowstring.engine.broker.request_handlers import Gather, RequestHandlers
 from bowstring.engine.coordinators.repeatable import Repeatable
-from bowstring.engine.requests.answers import encoded
+from bowstring.engine.requests.answers import encoded, throttle_time_at
 from bowstring.engine.requests.binding import bound
 from bowstring.engine.requests.kept_answers import ANSWER_MAX_BYTES, KeptAnswers, Stamp, stamp
 from bowstring.engine.requests.listeners import Listener
@@ -101,6 +104,8 @@ class Dispatcher(RequestHandlers):
         self._stamp: Callable[[], Stamp] | None = None
         # what writes the requests that were gathered in this pass, by API key
         self._gathered: dict[int, Callable[[], None]] = {}
+        # how many of them are of a principal and client id, if time has a quota
+        self._gathered_of: Counter[tuple[str, str | None]] = Counter()
         self._slow_batches: SlowBatches | None = None
         self._checks: TransactionChecks | None = None
         self._schema_checks: SchemaChecks | None = None
@@ -137,7 +142,7 @@ class Dispatcher(RequestHandlers):
                 self._drop(item)
         gathered, self._gathered = self._gathered, {}
         for write in gathered.values():
-            self._try(write)
+            self._try(partial(self._write, write))
         self._try(self._begin_slow_batches)
         self._try(self._log_events)
         self._try(self._take_replica_events)
@@ -189,7 +194,7 @@ class Dispatcher(RequestHandlers):
             event_log.error(
                 "bug: a step of the control loop failed; report the traceback",
                 traceback=True,
-                step=step.__name__,
+                step=getattr(step, "__name__", repr(step)),
             )
 
     def _begin_slow_batches(self) -> None:
@@ -256,39 +261,75 @@ class Dispatcher(RequestHandlers):
 
     # ------------------------------------------------------------ one request
 
+    def _limits_time(self, key: int) -> bool:
+        return self.throttle is not None and self.throttle.limits_time(key)
+
     def _answer_kept(self, message: ControlRequest) -> bool:
         """Answers like an equal request before, if nothing has changed since."""
-        if message.api_key not in _KEPT or not self._kept or message.body_bytes >= _LAZY_BYTES:
+        key = message.api_key
+        if key not in _KEPT or not self._kept or message.body_bytes >= _LAZY_BYTES or self._stamp is None:
             return False
-        if (
-            self._stamp is None
-            or self._authorizer.is_on
-            or (self.throttle is not None and self.throttle.limits_time(message.api_key))
-        ):
-            return False
-        found = self._kept.find(message, self._stamp())
+        began_ns = time.monotonic_ns() if self._limits_time(key) else None
+        found = self._kept.find(message, self._stamp(), self._authorizer.alike(message))
         if found is None:
             return False
-        self._reply(message, found)
+        self._reply(message, found, None if began_ns is None else time.monotonic_ns() - began_ns)
         return True
 
     def _gather(self, message: ControlRequest) -> bool:
-        """Takes a request together with others of this pass; permissions and quotas are for `_answer`."""
+        """Takes a request together with others of this pass."""
         key = message.api_key
         gathers = self._gathers.get(key)
-        if gathers is None or message.body_bytes >= _LAZY_BYTES or self._authorizer.is_on:
-            return False
-        if self.throttle is not None and self.throttle.limits_time(key):
+        if gathers is None or message.body_bytes >= _LAZY_BYTES:
             return False
         gather, write = gathers
-        if not gather(message, partial(self._reply, message)):
+        if not self._limits_time(key):
+            if not gather(message, partial(self._reply, message)):
+                return False
+        elif not self._gather_limited(message, gather):
             return False
         self._gathered[key] = write
         return True
 
-    def _reply(self, message: ControlRequest, payload: bytes) -> None:
-        self._plane.reply(message.connection_id, message.slot, payload)
-        self._count(message, failed=False)
+    def _gather_limited(self, message: ControlRequest, gather: Gather) -> bool:
+        """Takes a request whose time has a quota. Each has an equal share of the time to write them."""
+        spent_ns, began_ns = 0, time.monotonic_ns()
+        is_taken = gather(message, lambda payload: self._reply(message, payload, spent_ns))
+        spent_ns = time.monotonic_ns() - began_ns
+        if is_taken:
+            self._gathered_of[message.principal, message.client_id] += 1
+        else:
+            self._note_time(message, spent_ns)
+        return is_taken
+
+    def _write(self, write: Callable[[], None]) -> None:
+        limited, self._gathered_of = self._gathered_of, Counter()
+        began_ns = time.monotonic_ns()
+        try:
+            write()
+        finally:
+            if limited and self.throttle is not None:
+                each_ns = (time.monotonic_ns() - began_ns) // limited.total()
+                for (principal, client_id), count in limited.items():
+                    self.throttle.note(principal, client_id, count * each_ns)
+
+    def _note_time(self, message: ControlRequest, spent_ns: int) -> None:
+        if self.throttle is not None:
+            self.throttle.note(message.principal, message.client_id, spent_ns)
+
+    def _reply(
+        self, message: ControlRequest, payload: bytes, spent_ns: int | None = None, *, failed: bool = False
+    ) -> None:
+        """Sends an encoded answer.
+
+        Args:
+            spent_ns: Time of the control thread that counts for the client's quota; None: it has none.
+        """
+        throttle_ms = 0
+        if spent_ns is not None and self.throttle is not None:
+            payload, throttle_ms = self.throttle.applied_to(message, payload, spent_ns)
+        self._plane.reply(message.connection_id, message.slot, payload, throttle_ms=throttle_ms)
+        self._count(message, failed=failed)
 
     def _answer_at_once(self, message: ControlRequest) -> bool:
         """Answers a request that waits for nothing, without a task, which would cost more than the answer."""
@@ -296,22 +337,27 @@ class Dispatcher(RequestHandlers):
         at_once = self._at_once.get(key)
         if at_once is None or message.body_bytes >= _LAZY_BYTES:
             return False
-        if self.throttle is not None and self.throttle.limits_time(key):
-            return False
+        needs = self._needs.get(key)  # without an authorizer none
+        if needs and not self._authorizer.may_repeat:
+            return False  # `handle` may have to decide again, and both would be audited
+        began_ns = time.monotonic_ns() if self._limits_time(key) else None
         failed = False
         try:
             body = decode_request(key, version, message.body)
-            refused = self._refused_at_once(message, body) if self._authorizer.is_on else None
+            refused = self._refused_at_once(message, body, needs) if needs else None
             failed = refused is not None
             answer = refused or at_once(body, message, self._advertised[message.listener])
             if answer is None:
+                if began_ns is not None:
+                    self._note_time(message, time.monotonic_ns() - began_ns)
                 return False
             repeatable = None
             if isinstance(answer, Repeatable):
                 answer, repeatable = answer
             payload = encode_response(key, version, message.correlation_id, answer)
-            if repeatable is not None and not self._authorizer.is_on and key in LEASED_KEYS:
-                repeatable(SessionLease(self._plane, message, payload))
+            if repeatable is not None and self._authorizer.may_repeat and key in LEASED_KEYS:
+                at = throttle_time_at(key, version)
+                repeatable(SessionLease(self._plane, message, payload, throttle_at=at))
         except ProtocolError:
             return False  # `handle` finds the same error, and reports it
         except Exception:
@@ -322,17 +368,19 @@ class Dispatcher(RequestHandlers):
                 version=version,
             )
             return False
-        self._plane.reply(message.connection_id, message.slot, payload)
-        self._count(message, failed=failed)
+        spent_ns = None if began_ns is None else time.monotonic_ns() - began_ns
+        self._reply(message, payload, spent_ns, failed=failed)
         return True
 
-    def _refused_at_once(self, message: ControlRequest, body: Any) -> Response | None:
+    def _refused_at_once(
+        self, message: ControlRequest, body: Any, needs: tuple[Requirement, ...]
+    ) -> Response | None:
         """Returns the answer to a small request whose sender lacks a permission."""
         from bowstring.engine.api.request_permissions import Checked, check_at_once
 
         key, version = message.api_key, message.api_version
         try:
-            check_at_once(Checked(self._authorizer, message, version, body), self._needs[key])
+            check_at_once(Checked(self._authorizer, message, version, body), needs)
         except KafkaError as error:
             return refusal(key, version, body, error)
         return None
@@ -415,10 +463,11 @@ class Dispatcher(RequestHandlers):
                 answer, throttle_ms = self.throttle.applied(request, answer)
             refused = await encoded(key, version, message.correlation_id, answer, self._time_slices)
             return refused, True, throttle_ms
-        keeps = request.keeps and self.throttle is None and encoding.size_bytes <= ANSWER_MAX_BYTES
-        if keeps and isinstance(small, bytes) and before is not None:
+        keeps = request.keeps and throttle_ms == 0 and encoding.size_bytes <= ANSWER_MAX_BYTES
+        if keeps and isinstance(small, bytes) and before is not None and self._authorizer.may_repeat:
             payload = encoding.take()
-            self._kept.keep(message, small, payload, before, self._stamp_now())
+            rights = self._authorizer.alike(message)
+            self._kept.keep(message, small, rights, payload, before=before, now=self._stamp_now())
             return payload, False, throttle_ms
         return encoding, False, throttle_ms
 

@@ -9,16 +9,20 @@ from collections.abc import Awaitable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from bowstring.engine.api.table import TABLE
+from bowstring.engine.requests.answers import with_throttle_time
 from bowstring.protocol.messages import ApiKeys
 from bowstring.protocol.schema import Response
 
 if TYPE_CHECKING:
     from bowstring._native.server.plane_quotas import PlaneQuotas
-    from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.request import Received, Request
 
 T = TypeVar("T")
 
 _EXEMPT: Final = frozenset({ApiKeys.SASL_HANDSHAKE, ApiKeys.SASL_AUTHENTICATE, ApiKeys.WRITE_TXN_MARKERS})
+_LIMITED: Final = frozenset(
+    key for key, row in TABLE.items() if key not in _EXEMPT and not row.is_between_nodes
+)
 
 
 class RequestThrottle:
@@ -33,7 +37,7 @@ class RequestThrottle:
 
     def limits_time(self, api_key: int) -> bool:
         """Whether time for requests of an API counts: as in Kafka, not for those between nodes."""
-        return self._quotas.limits_time and not (api_key in _EXEMPT or TABLE[api_key].is_between_nodes)
+        return self._quotas.limits_time and api_key in _LIMITED
 
     def timed(self, request: "Request", work: Coroutine[Any, Any, T]) -> Awaitable[T]:
         """Returns an awaitable that has the same result, and adds its time to the request."""
@@ -55,13 +59,26 @@ class RequestThrottle:
             cast(Any, response).throttle_time_ms = throttle_ms
         return response, throttle_ms
 
+    def applied_to(self, message: "Received", payload: bytes, spent_ns: int) -> tuple[bytes, int]:
+        """Counts a request whose answer is encoded. Returns the answer with the time that the client waits,
+        and that time.
+        """
+        throttle_ms = self._quotas.use_time(*_names(message), spent_ns)
+        if throttle_ms:
+            payload = with_throttle_time(message.api_key, message.api_version, payload, throttle_ms)
+        return payload, throttle_ms
+
+    def note(self, principal: str, client_id: str | None, spent_ns: int) -> None:
+        """Counts time for requests whose answers do not depend on it."""
+        self._quotas.note_time(principal.partition(":")[2], client_id or "", spent_ns)
+
     def note_rest(self, request: "Request") -> None:
         """Counts the time since `applied`: that of encoding the answer."""
         if request.spent_ns:
             self._quotas.note_time(*_names(request), request.spent_ns)
 
 
-def _names(request: "Request") -> tuple[str, str]:
+def _names(request: "Request | Received") -> tuple[str, str]:
     return request.principal.partition(":")[2], request.client_id or ""
 
 

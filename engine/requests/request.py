@@ -25,6 +25,10 @@ class Received(Protocol):
         """The client's name for itself; None when it sent none."""
 
     @property
+    def principal(self) -> str:
+        """The sender, such as ``User:ANONYMOUS``."""
+
+    @property
     def peer(self) -> str:
         """The sender's address, ``host:port``."""
 
@@ -53,7 +57,8 @@ class Request:
         listener: The listener it came through, with the advertised address.
         connection_id: Id of its connection while that is open.
         keeps: Set by a handler whose answer is right for every request with the same body, version and
-            listener, until the image of the cluster or what this broker coordinates changes.
+            listener from those who may do the same, until the image of the cluster, what this broker
+            coordinates or the rules of access control change. Not if it counts a denial.
         received_ns: Time of arrival, CLOCK_MONOTONIC.
         spent_ns: Time of the control thread for it that its client's quota does not have yet.
     """

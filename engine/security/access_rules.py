@@ -32,6 +32,7 @@ _ANEW_FROM: Final = 1000
 """So many changes go to a new table, which then replaces the other one: reactors do not wait for them."""
 
 
+_ANY_HOST: Final = "*"
 _RECHECK_S: Final = 0.02
 _KINDS: Final = (
     (AclOperation.WRITE, AclResourceType.TOPIC, ApiKeys.PRODUCE),
@@ -114,6 +115,8 @@ class AccessRules:
         audit_log: Writes decisions to a file; None: it is off.
         audit_topic: Writes them to a topic; None: it is off.
         table: The rules. Changed in place or replaced.
+        version: Goes up before a decision may differ from an earlier one.
+        look_at_hosts: Whether a rule is for some hosts only.
     """
 
     def __init__(self, configs: BrokerConfigs) -> None:
@@ -131,6 +134,8 @@ class AccessRules:
         self._super_users = super_users(configs)
         self._is_open_without_rules = bool(configs.value("allow.everyone.if.no.acl.found"))
         self._applied: dict[bytes, Acl] = {}
+        self._for_some_hosts = 0
+        self.version = 0
         self._plane: Plane | None = None
         self._recheck: asyncio.TimerHandle | None = None
         self._is_complete: Callable[[], bool] = lambda: False
@@ -152,6 +157,10 @@ class AccessRules:
     def is_super_user(self, principal: str) -> bool:
         """Returns whether super.users has the principal."""
         return principal in self._super_users
+
+    @property
+    def look_at_hosts(self) -> bool:  # noqa: D102
+        return self._for_some_hosts > 0
 
     def __len__(self) -> int:
         return len(self._applied)
@@ -200,9 +209,14 @@ class AccessRules:
             if old is not None:
                 removed.append(_native(old))
                 del self._applied[id]
+                self._for_some_hosts -= old.host != _ANY_HOST
             if new is not None:
                 added.append(_native(new))
                 self._applied[id] = new
+                self._for_some_hosts += new.host != _ANY_HOST
+        if not added and not removed:
+            return
+        self.version += 1
         if len(added) + len(removed) >= _ANEW_FROM:
             self._replace()
         elif self._plane is not None:
@@ -310,6 +324,7 @@ class AccessRules:
 
     def loaded(self) -> None:
         """Notes that all rules are here."""
+        self.version += 1
         self.table.is_loaded = True
 
     def _check_loaded(self) -> bool:

@@ -30,15 +30,15 @@ _OPERATIONS: Final = {
 
 
 class Sender(Protocol):
-    """What the authorizer reads of a request.
+    """What the authorizer reads of a request."""
 
-    Attributes:
-        principal: Who sent it, such as ``User:alice``.
-        peer: The address that it came from, ``host:port``.
-    """
+    @property
+    def principal(self) -> str:
+        """Who sent it, such as ``User:alice``."""
 
-    principal: str
-    peer: str
+    @property
+    def peer(self) -> str:
+        """The address that it came from, ``host:port``."""
 
 
 class Authorizer:
@@ -150,6 +150,47 @@ class Authorizer:
         return {
             name for name in distinct if self.allows(request, operation, resource_type, name, counts=counts)
         }
+
+    @property
+    def version(self) -> int:
+        """Goes up before a decision may differ from an earlier one about the same."""
+        return 0 if self.rules is None else self.rules.version
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether answers may be repeated without a decision, while the version stays: not if each decision
+        is audited.
+        """
+        return self.rules is None or not self.rules.reports.audits_allowed
+
+    def alike(self, request: Sender) -> str:
+        """Returns a text that senders share only if all decisions of this version about them are the same."""
+        if self.rules is None:
+            return ""
+        if self.rules.look_at_hosts:
+            return f"{host_of(request.peer)} {request.principal}"  # no host has a space
+        return request.principal
+
+    def permits(self, request: Sender, asked: list[tuple[AclOperation, AclResourceType, str]]) -> bool:
+        """Returns whether the sender may do several operations, all of them, without a report: call
+        `note_permitted` if that is the last word, and otherwise ask about each one.
+        """
+        rules = self.rules
+        if rules is None:
+            return True
+        table = rules.table
+        return table.is_loaded and table.allows_all(request.principal, request.peer, asked)
+
+    def note_permitted(self, request: Sender, asked: list[tuple[AclOperation, AclResourceType, str]]) -> None:
+        """Reports what was permitted, if each decision is audited."""
+        rules = self.rules
+        if rules is None or not rules.reports.audits_allowed:
+            return
+        host, api = host_of(request.peer), getattr(request, "api_key", -1)
+        for operation, resource_type, name in dict.fromkeys(asked):
+            rules.reports.note(
+                Decided(request.principal, host, operation, resource_type, name, allowed=True, api=api)
+            )
 
     def allows_some(self, request: Sender, operation: AclOperation, resource_type: AclResourceType) -> bool:
         """Returns whether the sender may do an operation on any resource of a type, whichever it is (Kafka's

@@ -40,6 +40,13 @@ class FakeAuthorizer(Authorizer):
         asked = (request, operation, resource_type)
         return {name for name in set(names) if self.allows(*asked, name, counts=counts)}
 
+    @property
+    def may_repeat(self):
+        return False  # what is denied changes without a version
+
+    def permits(self, request, asked):
+        return all(self.allows(request, *each, counts=False) for each in asked)
+
     def allows_some(self, request, operation, resource_type):
         return self.allows(request, operation, resource_type, ANY)
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bowstring._native.access.acl_table import AclTable
+from bowstring.engine.security.authorizer import host_of
 from bowstring.protocol.acls import AclOperation as Op
 from bowstring.protocol.acls import AclPermissionType, AclResourceType, ResourcePatternType
 
@@ -127,6 +128,30 @@ def ask(table, model, question):
     assert one == model.allows(*question), question
     some = table.allows_some(principal.encode(), address.encode(), operation, resource_type)
     assert some == model.allows_some(principal, address, operation, resource_type), question
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rules=st.lists(RULES, max_size=8),
+    principal=st.sampled_from(PRINCIPALS),
+    peer=st.sampled_from(
+        ["127.0.0.1:9", "[::1]:9", "::1:9", "[2001:db8::7]:9", "10.1.2.3", "", "x" * 70 + ":1"]
+    ),
+    asked=st.lists(
+        st.tuples(
+            st.sampled_from([Op.READ, Op.DESCRIBE]), st.sampled_from([TOPIC, GROUP]), st.sampled_from(NAMES)
+        ),
+        max_size=4,
+    ),
+)
+def test_several_are_allowed_if_each_is(rules, principal, peer, asked):
+    table = AclTable()
+    table.is_loaded = table.allows_without_rules = True
+    for rule in rules:
+        table.add(native(rule))
+    who = principal.encode(), host_of(peer).encode()
+    each = [table.allows(*who, operation, kind, name.encode()) for operation, kind, name in asked]
+    assert table.allows_all(principal, peer, asked) == all(each)
 
 
 @settings(max_examples=300, deadline=None)

@@ -18,46 +18,56 @@ def message(body=b"body", key=3, version=13, listener=0, correlation_id=7):
 
 ANSWER = b"\0\0\0\7answer"
 IMAGE = object()
-NOW = (IMAGE, 10, 2, True)
+NOW = (IMAGE, 10, 2, True, 5)
+WHO = "User:alice"
 
 
 def test_only_an_equal_request_in_the_same_state_gets_it():
     kept = KeptAnswers()
-    assert kept.find(message(), NOW) is None
-    kept.keep(message(), b"body", ANSWER, NOW, NOW)
-    assert kept.find(message(correlation_id=-2), NOW) == b"\xff\xff\xff\xfeanswer"
+    assert kept.find(message(), NOW, WHO) is None
+    kept.keep(message(), b"body", WHO, ANSWER, before=NOW, now=NOW)
+    assert kept.find(message(correlation_id=-2), NOW, WHO) == b"\xff\xff\xff\xfeanswer"
     for other in (message(b"bodY"), message(key=10), message(version=12), message(listener=1)):
-        assert kept.find(other, NOW) is None
-    for later in ((object(), *NOW[1:]), (IMAGE, 11, 2, True), (IMAGE, 10, 3, True), (IMAGE, 10, 2, False)):
-        assert kept.find(message(), later) is None
+        assert kept.find(other, NOW, WHO) is None
+    assert kept.find(message(), NOW, "User:bob") is None
+    laters = [
+        (IMAGE, 11, 2, True, 5),
+        (IMAGE, 10, 3, True, 5),
+        (IMAGE, 10, 2, False, 5),
+        (IMAGE, 10, 2, True, 6),
+    ]
+    for later in [(object(), *NOW[1:]), *laters]:
+        assert kept.find(message(), later, WHO) is None
 
 
 def test_an_answer_of_a_state_that_has_passed_is_not_kept():
     kept = KeptAnswers()
-    kept.keep(message(), b"body", ANSWER, (IMAGE, 9, 2, True), NOW)
+    kept.keep(message(), b"body", WHO, ANSWER, before=(IMAGE, 9, 2, True, 5), now=NOW)
     assert len(kept) == 0
-    kept.keep(message(), b"body", ANSWER, NOW, NOW)
-    kept.keep(message(b"new"), b"new", ANSWER, (IMAGE, 11, 2, True), (IMAGE, 11, 2, True))
+    kept.keep(message(), b"body", WHO, ANSWER, before=NOW, now=NOW)
+    kept.keep(
+        message(b"new"), b"new", WHO, ANSWER, before=(IMAGE, 11, 2, True, 5), now=(IMAGE, 11, 2, True, 5)
+    )
     assert len(kept) == 1, "those of the former state are gone"
-    assert kept.find(message(), NOW) is None
+    assert kept.find(message(), NOW, WHO) is None
 
 
 def test_memory_is_bounded():
     kept = KeptAnswers()
-    kept.keep(message(), b"body", bytes(1 << 20), NOW, NOW)
+    kept.keep(message(), b"body", WHO, bytes(1 << 20), before=NOW, now=NOW)
     assert len(kept) == 0
     for number in range(200):
         body = number.to_bytes(2, "big")
-        kept.keep(message(body), body, bytes(100 << 10), NOW, NOW)
+        kept.keep(message(body), body, WHO, bytes(100 << 10), before=NOW, now=NOW)
         assert len(kept) * (100 << 10) <= 4 << 20
-        assert kept.find(message(body), NOW)
+        assert kept.find(message(body), NOW, WHO)
 
 
 def test_many_small_answers_count_with_what_holds_them():
     kept, most = KeptAnswers(), 0
     for number in range(20_000):
         body = number.to_bytes(3, "big")
-        kept.keep(message(body), body, ANSWER, NOW, NOW)
+        kept.keep(message(body), body, WHO, ANSWER, before=NOW, now=NOW)
         most = max(most, len(kept))
     assert 1_000 < most <= (4 << 20) // 256
 

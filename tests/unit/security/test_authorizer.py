@@ -89,6 +89,58 @@ def test_rules_of_the_image_are_followed(authorizer, source):
     assert not authorizer.allows_some(ALICE, WRITE, TOPIC)
 
 
+def test_the_version_rises_with_each_change(authorizer, source):
+    versions = [authorizer.version]
+    for records in ([acl(1)], [acl(2, "u")], [removal(1)], [acl(2, "v")]):
+        source.append(*records)
+        versions.append(authorizer.version)
+    source.replace(ClusterImage())
+    versions.append(authorizer.version)
+    authorizer.loaded()
+    versions.append(authorizer.version)
+    assert versions == sorted(set(versions))
+    source.append(removal(9))  # of a rule that is unknown
+    assert authorizer.version == versions[-1]
+
+
+def test_senders_are_alike_by_principal_unless_rules_look_at_hosts(authorizer, source):
+    others = Sender("User:bob"), Sender("User:alice", "10.0.0.1:1"), Sender("User:alice", "[::1]:1")
+    alike = [authorizer.alike(each) == authorizer.alike(ALICE) for each in others]
+    assert alike == [False, True, True]
+    for_a_host = Acl(2, 3, "t", "User:alice", "10.0.0.1", READ, 3)
+    source.append(acl_record(b"h" * 16, for_a_host))
+    alike = [authorizer.alike(each) == authorizer.alike(ALICE) for each in others]
+    assert alike == [False, False, False]
+    assert authorizer.alike(Sender("User:alice", "127.0.0.1:99")) == authorizer.alike(ALICE)
+    source.append(RemoveAccessControlEntryRecord(id=b"h" * 16))
+    assert authorizer.alike(others[1]) == authorizer.alike(ALICE)
+
+
+def test_several_are_permitted_together_and_reported_if_all_is_audited(authorizer, source):
+    noted = []
+    source.append(acl(1), acl(2, "u"))
+    authorizer.allows(ALICE, READ, TOPIC, "t")  # loads the rules
+    authorizer.rules.reports.audit = noted.append
+    assert authorizer.may_repeat
+    assert authorizer.permits(ALICE, [(READ, TOPIC, "t"), (READ, TOPIC, "u")])
+    authorizer.note_permitted(ALICE, [(READ, TOPIC, "t")])
+    authorizer.rules.reports.audits_allowed = True
+    assert not authorizer.may_repeat
+    authorizer.note_permitted(ALICE, [(READ, TOPIC, "t"), (READ, TOPIC, "u"), (READ, TOPIC, "t")])
+    assert [(each.name, each.allowed, each.host) for each in noted] == [
+        ("t", True, "127.0.0.1"),
+        ("u", True, "127.0.0.1"),
+    ]
+    assert not authorizer.permits(ALICE, [(READ, TOPIC, "t"), (WRITE, TOPIC, "t")])
+    assert len(noted) == 2 and authorizer.rules.denied() == {}
+
+
+def test_nothing_is_permitted_at_once_before_the_rules_are_loaded(source):
+    authorizer = Authorizer(BrokerConfigs(STANDARD | {"super.users": "User:admin"}))
+    authorizer.follow(source, lambda: False)
+    assert not authorizer.permits(Sender("User:admin"), [])
+
+
 def test_rules_of_a_metadata_transaction_count_at_its_end(authorizer, source):
     source.append(BeginTransactionRecord(), acl(1))
     assert not authorizer.allows(ALICE, READ, TOPIC, "t")

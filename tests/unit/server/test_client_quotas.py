@@ -333,6 +333,23 @@ def test_control_threads_uses_count_for_the_same_entities(served):
     assert set(use_of(served)) == {(REQUEST, USER, ""), (FETCH, USER, "")}
 
 
+def test_a_remembered_client_follows_the_rules(served):
+    def waits(client_id="app"):
+        return served.quotas.use_time(USER, client_id, 20_000_000) > 0
+
+    assert not waits()
+    served.quotas.set([(REQUEST, None, "app", 1.0)])
+    assert waits() and not waits("other")
+    served.quotas.set([(REQUEST, None, "app", 1e6)])
+    assert not waits()
+    for number in range(2000):  # more than are remembered
+        served.quotas.note_time(USER, f"client-{number}", 1)
+    served.quotas.set([(REQUEST, USER, None, 1.0)])
+    assert waits() and waits("other")
+    served.quotas.set([])
+    assert not waits()
+
+
 def test_a_stop_ends_muted_connections(tmp_path):
     served = Served(tmp_path)
     PlaneQuotas(served.plane).set([(PRODUCE, DEFAULT, None, 1.0)])
