@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from bowstring.engine.security.authorizer import Authorizer
     from bowstring.engine.storage.disk_reads import DiskReads
 
+# Looking up members of an enumeration takes longer than a decision.
+_DESCRIBE: Final = AclOperation.DESCRIBE
+_TOPIC: Final = AclResourceType.TOPIC
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
@@ -105,10 +108,10 @@ def at_once(
     if len(seen) < count or count > _FEW:
         return None
     if authorizer.is_on:
-        asked = [(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name) for topic in body.topics]
-        if not authorizer.permits(message, asked):
+        wanted = [(_DESCRIBE, _TOPIC, topic.name) for topic in body.topics]
+        if not authorizer.permits(message, wanted):
             return None
-        authorizer.note_permitted(message, asked)
+        authorizer.note_permitted(message, wanted)
     asked = _Asked(message.api_version, body)
     return ListOffsetsResponse(
         topics=[

@@ -6,7 +6,7 @@ topic ids instead of names.
 
 from collections.abc import Callable, Iterator, Set
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bowstring._native.protocol.commit_requests import decode_commit, encode_commit_answer
 from bowstring.engine.api.denials import denied_among, names_of
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
 
+# Looking up members of an enumeration takes longer than a decision.
+_READ: Final = AclOperation.READ
+_GROUP: Final = AclResourceType.GROUP
+_TOPIC: Final = AclResourceType.TOPIC
 _TOPIC_ID_VERSION = 10
 _AT_ONCE = 500
 # Minimum size of the record of one committed offset, beyond group, topic and metadata.
@@ -59,8 +63,8 @@ def gather(
             return False
         topic.name, topic.topic_id = found.name, found.id
     if authorizer.is_on:
-        asked = [(AclOperation.READ, AclResourceType.GROUP, request.group_id)]
-        asked += [(AclOperation.READ, AclResourceType.TOPIC, topic.name) for topic in request.topics]
+        asked = [(_READ, _GROUP, request.group_id)]
+        asked += [(_READ, _TOPIC, topic.name) for topic in request.topics]
         if not authorizer.permits(message, asked):
             return False
     correlation_id = message.correlation_id

@@ -6,7 +6,7 @@ Versions: 2 all topics of the group, and a top-level error; 7 stable offsets onl
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Set
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bowstring.engine.api.denials import NONE_DENIED, denied_among, denies, hides, names_of
 from bowstring.engine.requests.time_slices import portions, streamed
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
 
+# Looking up members of an enumeration takes longer than a decision.
+_DESCRIBE: Final = AclOperation.DESCRIBE
+_GROUP: Final = AclResourceType.GROUP
+_TOPIC: Final = AclResourceType.TOPIC
 _GROUP_ERROR_VERSION = 2
 _BATCH_VERSION = 8
 _TOPIC_ID_VERSION = 10
@@ -65,8 +69,8 @@ def at_once(
                 return None
             topic.name = found.name
     if authorizer.is_on:
-        asked = [(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id)]
-        asked += [(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name) for topic in group.topics]
+        asked = [(_DESCRIBE, _GROUP, group.group_id)]
+        asked += [(_DESCRIBE, _TOPIC, topic.name) for topic in group.topics]
         if not authorizer.permits(message, asked):
             return None
     answer = groups.fetch_at_once(group, require_stable=body.require_stable)
