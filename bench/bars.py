@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.results import CaseResult
 
+_SMALL = "commits offset-fetches offset-listings coordinator-lookups metadata-of-topics session-heartbeats"
 KAFKA, BOWSTRING = "kafka", "bowstring"
 
 
@@ -208,31 +209,12 @@ BARS = (
         (above_in_the_clear("plain_records_per_second"),),
     ),
     *(
-        Bar(
-            f"10,000 rules and quotas: {verb}, share of that without",
-            "access",
-            f"{verb}_share",
-            "×",
-            (at_least(0.97, "×"),),
+        Bar(f"{rules}: {verb}, share of that without", case, f"{verb}_share", "×", (at_least(least, "×"),))
+        for rules, case, least, verbs in (
+            ("10,000 rules and quotas", "access", 0.97, ("produce", "fetch")),
+            ("1,000 rules and quotas", "access-control-path", 0.9, _SMALL.split()),
         )
-        for verb in ("produce", "fetch")
-    ),
-    *(
-        Bar(
-            f"1,000 rules and a quota: {request} for each CPU second, share of that without",
-            "access-control-path",
-            f"{load}_share",
-            "×",
-            (at_least(0.9, "×"),),
-        )
-        for load, request in (
-            ("commits", "OffsetCommit"),
-            ("offset-fetches", "OffsetFetch"),
-            ("offset-listings", "ListOffsets"),
-            ("coordinator-lookups", "FindCoordinator"),
-            ("metadata-of-topics", "Metadata of 100 topics"),
-            ("session-heartbeats", "Heartbeat"),
-        )
+        for verb in verbs
     ),
     Bar(
         "topic that requires registered schemas, 100 B: produce, share of that without",

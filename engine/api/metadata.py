@@ -109,9 +109,7 @@ async def handle(
         create = partial(_create, changes, coordinators, ask if knows_clients else None)
         response.topics = streamed(_made(metadata, describe, create, distinct, operations, refused=refused))
     else:
-        # What is denied is counted each time.
-        counts = refused.denied or refused.uncreatable or body.include_cluster_authorized_operations
-        request.keeps = logs.all_online and not (authorizer.is_on and counts)
+        request.keeps = logs.all_online and not (authorizer.is_on and refused.may_count(body))
         response.topics = streamed(_of_names(metadata, describe, body, operations, refused))
     return response
 
@@ -149,6 +147,10 @@ class _Refused(NamedTuple):
 
     denied: Set[str]
     uncreatable: Set[str]
+
+    def may_count(self, body: MetadataRequest) -> bool:
+        """Returns whether a denial was counted, which it is for each request."""
+        return bool(self.denied or self.uncreatable or body.include_cluster_authorized_operations)
 
     def answers(self, names: Iterable[str]) -> Iterator[MetadataResponseTopic]:
         """Yields the answers for those of the names that are refused, with the error alone."""
