@@ -1,11 +1,12 @@
 """Runs `python -m bench.silence [alone] [cluster]`: prints how long others waited during each large request.
 
-The longest wait counts, so run nothing beside it. `--small` is a size for tests of this module.
+The longest wait counts, so run nothing beside it. `--out DIR` writes a report with the bars. `--small` is a
+size for tests of this module.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,9 +14,11 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bench.machine import facts
 from bench.peers.bowstring import Bowstring
 from bench.silence.loads import Client
 from bench.silence.probe import Probe
+from bench.silence.report import ALONE, HEAD, Row, line, written
 from bowstring.cluster.cluster import Cluster
 
 SERVER: Final = {"broker.session.timeout.ms": "9000", "controller.quorum.fetch.timeout.ms": "2000"}
@@ -29,26 +32,6 @@ class Size(NamedTuple):
     topics: int = 2000
     partitions: int = 4000
     large: int = 9000
-
-
-class Row(NamedTuple):
-    """The waits of another client during one load, in ms."""
-
-    where: str
-    load: str
-    took_s: float
-    question: str
-    answers: int
-    median_ms: float
-    longest_ms: float
-
-
-def line(row: Row) -> str:
-    """Returns a row as a line of a Markdown table."""
-    return (
-        f"| {row.where} | {row.load} | {row.took_s:.2f} s | {row.question} | {row.answers:,} | "
-        f"{row.median_ms:.2f} ms | {row.longest_ms:.1f} ms |"
-    )
 
 
 class Bench:
@@ -83,7 +66,7 @@ class Bench:
 
 def loads(bench: Bench, client: Client, size: Size) -> None:
     """Sends each of the large requests."""
-    bench.measure("nothing", lambda: time.sleep(1))
+    bench.measure(ALONE, lambda: time.sleep(1))
     client.create(["fresh"], size.partitions)
     topic = client.wait_for("fresh", size.partitions)
     here = client.broker_id()
@@ -131,18 +114,31 @@ def cluster(work: Path, size: Size) -> list[Row]:
     return bench.rows
 
 
-def main(arguments: list[str]) -> list[Row]:
-    """Measures what the arguments name, or all."""
-    size = Size(20, 40, 90) if "--small" in arguments else Size()
-    wanted = [each for each in arguments if not each.startswith("-")] or ["alone", "cluster"]
-    print(
-        "| where | load | took | question | answers | median | longest |\n| - | - | -: | - | -: | -: | -: |"
-    )
-    with tempfile.TemporaryDirectory(prefix="bowstring-silence-") as work:
-        return [
-            row for each in wanted for row in {"alone": alone, "cluster": cluster}[each](Path(work), size)
-        ]
+def main(arguments: list[str] | None = None) -> list[list[Row]]:
+    """Measures what the arguments name, or all; returns the rows of each round."""
+    options = _options(arguments)
+    size = Size(20, 40, 90) if options.small else Size()
+    measures = {"alone": alone, "cluster": cluster}
+    print(HEAD)
+    rounds: list[list[Row]] = []
+    for _ in range(options.rounds):
+        with tempfile.TemporaryDirectory(prefix="bowstring-silence-") as work:
+            rounds.append(
+                [row for each in options.wanted or measures for row in measures[each](Path(work), size)]
+            )
+    if options.out is not None:
+        written(options.out, rounds, facts())
+    return rounds
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.silence")
+    parser.add_argument("wanted", nargs="*", metavar="alone|cluster", help="default: both")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes")
+    parser.add_argument("--small", action="store_true")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
