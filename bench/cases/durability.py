@@ -5,8 +5,10 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 
-from bench.cases.produce import COMMIT, MODERN_DEFAULTS, limit_seconds
+from bench.affinity import apart, can_be_apart
+from bench.cases.produce import COMMIT, MODERN_DEFAULTS, PINNED, limit_seconds, pinned
 from bench.lab import PARTITIONS, Lab
 from bench.limits import catalogue
 from bench.peers.peer import Peer
@@ -41,21 +43,33 @@ def _alternate(lab: Lab, name: str, title: str, kafka: Mapping[str, str], record
         "Kafka's topic": str(kafka) if kafka else "default",
         "client": "ProducerPerformance in a warm JVM",
     }
+    if not kafka:
+        facts["pinned"] = PINNED
 
     def measure(name: str) -> dict[str, float]:
         peer = lab.peer(name)
-        return _produce(lab, peer, PARTITIONS, COMMIT if name == "bowstring" else kafka, records)
+        configs = COMMIT if name == "bowstring" else kafka
+        values = _produce(lab, peer, PARTITIONS, configs, records)
+        if kafka or not can_be_apart():
+            return values
+        return values | pinned(_produce(lab, peer, PARTITIONS, configs, records, apart_from_clients=True))
 
     limits = catalogue.commit(catalogue.throughput(RECORD_BYTES))
     return lab.alternate(CaseResult(name, title, facts), measure, limits=limits)
 
 
 def _produce(
-    lab: Lab, peer: Peer, partitions: int, configs: Mapping[str, str], records: int
+    lab: Lab,
+    peer: Peer,
+    partitions: int,
+    configs: Mapping[str, str],
+    records: int,
+    apart_from_clients: bool = False,
 ) -> dict[str, float]:
     topic = lab.new_topic(peer, partitions, configs)
     (host,) = lab.hosts(1)
-    with Meter(peer.pid) as meter:
+    place = apart(peer.pid, [host.pid]) if apart_from_clients else nullcontext()
+    with place, Meter(peer.pid) as meter:
         host.begin(
             PRODUCER, producer_arguments(peer.bootstrap, topic, records, RECORD_BYTES, MODERN_DEFAULTS)
         )

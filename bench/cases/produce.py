@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
+from bench.affinity import apart, can_be_apart
 from bench.lab import PARTITIONS, RECORD_BYTES, Lab, log
 from bench.limits import catalogue
 from bench.peers.peer import Peer
@@ -18,6 +20,9 @@ MIB = 1 << 20
 SMALL_BATCHES = {"acks": "1", "batch.size": "8196"}
 MODERN_DEFAULTS = {"acks": "all", "enable.idempotence": "true", "batch.size": "16384", "linger.ms": "5"}
 COMMIT = {"bowstring.durability": "commit"}
+PINNED = "the broker on the last processor, the client on the others"
+# What is also measured with broker and clients on processors of their own.
+PINNED_FIGURES = ("records_per_second", "cpu_seconds_per_gb", "send_p50_ms", "send_p99_ms")
 LARGE_BATCHES = {"acks": "1", "batch.size": "65536"}
 
 
@@ -36,7 +41,9 @@ def produce(lab: Lab, name: str, title: str, settings: dict[str, str], producers
 
 
 def produce_durably(lab: Lab, name: str, title: str, settings: dict[str, str]) -> CaseResult:
-    """One producer. Bowstring is measured in commit mode and in os mode, Kafka with its defaults."""
+    """One producer, on all processors and apart from the broker. Bowstring is measured in commit mode, and on
+    all processors in os mode, too; Kafka with its defaults.
+    """
     facts = settings | {
         "records": f"{lab.size.produce_records:,}",
         "record": f"{RECORD_BYTES} B value, no key",
@@ -44,13 +51,17 @@ def produce_durably(lab: Lab, name: str, title: str, settings: dict[str, str]) -
         "Bowstring's topic": str(COMMIT),
         "Kafka's topic": "default",
         "client": "ProducerPerformance in a warm JVM",
+        "pinned": PINNED,
     }
 
     def measure(name: str) -> dict[str, float]:
         peer = lab.peer(name)
+        configs = COMMIT if name == "bowstring" else None
+        values = _measure(lab, peer, settings, 1, configs)
+        if can_be_apart():
+            values |= pinned(_measure(lab, peer, settings, 1, configs, apart_from_clients=True))
         if name != "bowstring":
-            return _measure(lab, peer, settings, 1)
-        values = _measure(lab, peer, settings, 1, COMMIT)
+            return values
         os_mode = _measure(lab, peer, settings, 1)
         for figure in ("records_per_second", "cpu_seconds_per_gb"):
             values[f"os_{figure}"] = os_mode[figure]
@@ -58,6 +69,11 @@ def produce_durably(lab: Lab, name: str, title: str, settings: dict[str, str]) -
 
     limits = catalogue.commit(catalogue.throughput(RECORD_BYTES))
     return lab.alternate(CaseResult(name, title, facts), measure, limits=limits)
+
+
+def pinned(values: Mapping[str, float]) -> dict[str, float]:
+    """Returns figures of a run with broker and clients apart, with names of their own."""
+    return {f"pinned_{figure}": values[figure] for figure in PINNED_FIGURES}
 
 
 def fill(lab: Lab, peer: Peer, topic: str, records: int) -> None:
@@ -78,11 +94,13 @@ def _measure(
     settings: dict[str, str],
     producers: int,
     configs: Mapping[str, str] | None = None,
+    apart_from_clients: bool = False,
 ) -> dict[str, float]:
     records = lab.size.produce_records
     topic = lab.new_topic(peer, configs=configs)
     hosts = lab.hosts(producers)
-    with Meter(peer.pid) as meter:
+    place = apart(peer.pid, [host.pid for host in hosts]) if apart_from_clients else nullcontext()
+    with place, Meter(peer.pid) as meter:
         for host in hosts:
             host.begin(PRODUCER, producer_arguments(peer.bootstrap, topic, records, RECORD_BYTES, settings))
         outcomes = [finish_producer(host, records, limit_seconds(records * producers)) for host in hosts]

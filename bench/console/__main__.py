@@ -16,7 +16,7 @@ from html import unescape
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.bars import at_most
+from bench.bar_limits import at_most
 from bench.console.pages import Console, running_console
 from bench.console.views import views
 from bench.peers.bowstring import Bowstring

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bench.bars import BARS, Bar, above, at_most, at_most_share, judge, times_loop
+from bench.bar_limits import above, at_most, at_most_share, times_loop
+from bench.bars import BARS, Bar, judge
 from bench.results import CaseResult, Failure, Sample
 
 
