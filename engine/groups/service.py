@@ -167,7 +167,16 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         return GroupShard(self._config, lambda: str(uuid.uuid4()), self._cluster, self.rebalances)
 
     def _host(self, partition: int, log: PartitionLog, leader_epoch: int) -> HostedGroups:
-        return HostedGroups(partition, self._new_shard(), log, leader_epoch)
+        hosted = HostedGroups(partition, self._new_shard(), log, leader_epoch)
+        hosted.shard.state.session_left_ms = partial(self._session_left_ms, hosted.timers)
+        return hosted
+
+    def _session_left_ms(self, timers: TimerQueue[TimerKey], group_id: str, member_id: str) -> int | None:
+        """Returns for how long a member's session lasts without a heartbeat; None if it has none. The leases
+        of its group must be withdrawn.
+        """
+        deadline_ms = timers.deadline_ms(session_timer(group_id, member_id))
+        return None if deadline_ms is None else deadline_ms - self._steady_ms()
 
     def _replay(self, log: PartitionLog, shard: GroupShard, go_on: Callable[[], bool]) -> None:
         replay_log(log, shard.replay, go_on, self._read_bytes)

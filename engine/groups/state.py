@@ -75,6 +75,8 @@ class ShardState:
     # by group type, as Kafka counts them: assignments of classic groups, and epochs of others that heartbeats
     # or regular expressions raised
     rebalances: Counter[str] = field(default_factory=Counter)
+    # for how long a session lasts without a heartbeat, by group and member; None: unknown
+    session_left_ms: Callable[[str, str], int | None] = lambda group_id, member_id: None
 
     def classic(self, group_id: str) -> ClassicGroup | None:
         """Returns the group if it exists and is a classic one."""

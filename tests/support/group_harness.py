@@ -72,7 +72,13 @@ class Shell:
         self._carry(self.shard.loaded(self.now_ms))
 
     def _new_shard(self) -> GroupShard:
-        return GroupShard(self.config, lambda: f"id{next(self._uuids)}", ClusterView(self))
+        shard = GroupShard(self.config, lambda: f"id{next(self._uuids)}", ClusterView(self))
+        shard.state.session_left_ms = self._session_left_ms
+        return shard
+
+    def _session_left_ms(self, group_id: str, member_id: str) -> int | None:
+        deadline_ms = self.timers.deadline_ms(session_timer(group_id, member_id))
+        return None if deadline_ms is None else deadline_ms - self.now_ms
 
     # ---- the contract
 

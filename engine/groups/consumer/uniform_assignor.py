@@ -17,8 +17,8 @@ def assign(members: Mapping[str, MemberSpec], partitions: Mapping[bytes, int]) -
     """Assigns every partition of a subscribed topic to one subscriber.
 
     If all members subscribe to the same topics, their numbers of partitions differ by one at most. Otherwise
-    that is so as far as subscriptions allow, after a limited number of rounds. As Kafka 4.4, it does not look
-    at racks.
+    that is so as far as subscriptions allow, after a limited number of rounds. Where several members could
+    get a partition more, the last ones do. As Kafka 4.4, it does not look at racks.
     """
     subscriptions = {spec.topics for spec in members.values()}
     if len(subscriptions) == 1:
@@ -139,13 +139,13 @@ class _Balance:
         if not free:
             return
         loads = self._loads
-        heap = [(loads[number], number) for number in self._subscribers[topic_id]]
+        heap = [(loads[number], -number) for number in self._subscribers[topic_id]]
         heapify(heap)
         for index in free:
-            load, number = heap[0]
-            owners[index] = number
-            loads[number] = load + 1
-            heapreplace(heap, (load + 1, number))
+            load, negative = heap[0]
+            owners[index] = -negative
+            loads[-negative] = load + 1
+            heapreplace(heap, (load + 1, negative))
 
     def _balance(self, topic_id: bytes) -> int:
         """Moves partitions of a topic from members with most to members with fewest partitions; returns how

@@ -8,7 +8,11 @@ from bowstring.engine.groups.consumer.assignors import ASSIGNORS, enabled_assign
 from bowstring.engine.groups.consumer.group import ConsumerGroup, counts_with
 from bowstring.engine.groups.consumer.member import Member, MemberState
 from bowstring.engine.groups.consumer.reconciliation import Owned, Reconciliation
-from bowstring.engine.groups.consumer.settings import assignment_interval_ms
+from bowstring.engine.groups.consumer.settings import (
+    assignment_interval_ms,
+    heartbeat_interval_ms,
+    session_timeout_ms,
+)
 from bowstring.engine.groups.consumer.timers import rebalance_timer
 from bowstring.engine.groups.modern.assignor import MemberSpec
 from bowstring.engine.groups.modern.changes import Changes
@@ -192,17 +196,33 @@ class MemberUpdate:
         return last_ms == 0 or interval_ms == 0 or self._now_ms >= last_ms + interval_ms
 
     def _specs(self, updated: Member) -> dict[str, MemberSpec]:
-        """Returns all members for the assignor; a static member stands for the one that it replaces."""
+        """Returns all members for the assignor; a static member stands for the one that it replaces.
+
+        Assignors give what is free to the last ones, and take from them: the member that sends this request,
+        and before it those whose next heartbeats come soonest, because a member learns of its assignment by a
+        heartbeat. Members whose heartbeat is overdue come first: they may be dead, too.
+        """
         group = self._group
         replaced = self._replaced(updated)
+        others = [
+            each for each in group.members.values() if each.member_id not in (updated.member_id, replaced)
+        ]
+        interval_ms = heartbeat_interval_ms(self._state, group.group_id)
+        timeout_ms = session_timeout_ms(self._state, group.group_id)
+
+        def delay(each: Member) -> tuple[bool, int]:
+            left_ms = self._state.session_left_ms(group.group_id, each.member_id)
+            wait_ms = 0 if left_ms is None else left_ms - timeout_ms + interval_ms
+            return wait_ms < 0, abs(wait_ms)
+
+        others.sort(key=delay, reverse=True)
         specs = {
             each.member_id: MemberSpec(
                 each.instance_id,
                 self._topic_ids(group.topics_of(each)),
                 group.target.get(each.member_id, NO_ASSIGNMENT),
             )
-            for each in group.members.values()
-            if each.member_id not in (updated.member_id, replaced)
+            for each in others
         }
         specs[updated.member_id] = MemberSpec(
             updated.instance_id, self._topic_ids(group.topics_of(updated)), group.target_of(updated)

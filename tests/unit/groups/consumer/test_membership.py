@@ -29,6 +29,25 @@ def test_a_silent_member_is_removed_after_its_session(shell):
     assert first.step().error_code == Errors.UNKNOWN_MEMBER_ID.code
 
 
+@pytest.mark.parametrize(("silent_ms", "gets"), [(4_500, "c"), (20_000, "b")])
+def test_what_is_free_goes_to_those_whose_heartbeats_come_soonest(shell, silent_ms, gets):
+    """Partitions of a member that dies are read again soon, also if `c` has died with it."""
+    shell.create("u", 4)
+    members = {name: Member(shell, name, "t", "u") for name in "abcd"}
+    settle(*members.values())
+    members["c"].step()
+    shell.advance(silent_ms - 2_000)
+    members["b"].step()
+    shell.advance(1_000)
+    members["a"].step()
+    shell.advance(1_000)
+    members.pop("d").leave()
+    given = {name for name, each in members.items() if each.step().assignment is not None}
+    assert given == {"a", gets}
+    sizes = {name: sum(map(len, each.owned.values())) for name, each in members.items()}
+    assert sizes == {"a": 2, "b": 2, "c": 2} | {"a": 3, gets: 3}
+
+
 def test_sessions_follow_the_config_of_the_group(shell):
     shell.configure("consumer.session.timeout.ms", "50000")
     shell.configure("consumer.heartbeat.interval.ms", "7000")
