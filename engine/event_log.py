@@ -23,14 +23,24 @@ _LOGGERS: Final[dict[str, logging.Logger]] = {}
 class TextFormatter(logging.Formatter):
     """``2026-01-31 12:00:00,123 INFO message key=value``."""
 
+    _latest = (-1, "")
+
+    def line(self, created: float, level: str, message: str, facts: dict[str, object]) -> str:
+        """Returns the line of an event, which happened `created` seconds after 1970."""
+        second = int(created)
+        latest, stamp = self._latest
+        if second != latest:
+            stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
+            self._latest = second, stamp
+        line = f"{stamp},{int((created - second) * 1000):03d} {level} {printable(message)}"
+        for name, value in facts.items():
+            line += f" {name}={_quoted(value)}"
+        return line
+
     def format(self, record: logging.LogRecord) -> str:
         """Formats one line; a traceback follows on separate lines, which are indented."""
-        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
-        message = printable(record.getMessage())
-        line = f"{stamp},{int(record.msecs):03d} {record.levelname} {message}"
-        facts = getattr(record, "facts", None)
-        if facts:
-            line += "".join(f" {name}={_quoted(value)}" for name, value in facts.items())
+        facts = getattr(record, "facts", None) or {}
+        line = self.line(record.created, record.levelname, record.getMessage(), facts)
         if record.exc_info:
             # Indented: what an error quotes may look like a line of the log.
             trace = printable_lines(self.formatException(record.exc_info))
@@ -87,6 +97,31 @@ def _of_caller() -> logging.Logger:
     return logger_of(sys._getframe(2).f_globals.get("__name__", ""))
 
 
+def _is_written_at_once(logger: logging.Logger, message: str, facts: dict[str, object]) -> bool:
+    """Writes a line to standard error without a record of the logging package, which would take three times
+    as long: a coordinator writes two lines for each rebalance. False: others look at records, or the line
+    cannot be written.
+    """
+    handlers = LOGGER.handlers
+    if len(handlers) != 1 or LOGGER.propagate or logger.filters or LOGGER.filters:
+        return False
+    (handler,) = handlers
+    if type(handler) is not logging.StreamHandler or type(handler.formatter) is not TextFormatter:
+        return False
+    if logger is not LOGGER and (logger.handlers or logger.parent is not LOGGER or not logger.propagate):
+        return False
+    if handler.filters or handler.level > logging.INFO:
+        return False
+    try:
+        line = handler.formatter.line(time.time(), "INFO", message, facts) + handler.terminator
+        with handler.lock or contextlib.nullcontext():
+            handler.stream.write(line)
+            handler.flush()
+    except (OSError, ValueError):  # the handler reports it
+        return False
+    return True
+
+
 def log(level: int, message: str, /, **facts: object) -> None:
     """Writes one line with its fields."""
     _of_caller().log(level, message, extra={"facts": facts})
@@ -94,7 +129,9 @@ def log(level: int, message: str, /, **facts: object) -> None:
 
 def info(message: str, /, **facts: object) -> None:
     """Logs normal progress."""
-    _of_caller().info(message, extra={"facts": facts})
+    logger = _of_caller()
+    if logger.isEnabledFor(logging.INFO) and not _is_written_at_once(logger, message, facts):
+        logger.info(message, extra={"facts": facts})
 
 
 def warning(message: str, /, **facts: object) -> None:

@@ -1,12 +1,14 @@
 """Lines of the broker's log: what a client sends ends neither a field nor a line."""
 
+import io
 import json
 import logging
 import sys
 
 import pytest
 
-from bowstring.engine.event_log import JsonFormatter, TextFormatter
+from bowstring.engine import event_log
+from bowstring.engine.event_log import LOGGER, JsonFormatter, TextFormatter
 
 
 def record(value):
@@ -47,6 +49,42 @@ def test_all_else_is_quoted_on_one_line(value):
 
 
 HOSTILE = "x\x1b[2J\x9b1m\u202e\n2026-01-31 12:00:00,123 ERROR all is lost"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_lines_are_the_same_without_a_record(monkeypatch, form):
+    """Most lines are written without a record of the logging package; what a filter sees needs one."""
+    monkeypatch.setattr(LOGGER, "handlers", [])
+    monkeypatch.setattr(LOGGER, "propagate", True)
+    monkeypatch.setattr(LOGGER, "level", LOGGER.level)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr("time.time", lambda: 1_800_000_000.25)
+    monkeypatch.setattr("time.time_ns", lambda: 1_800_000_000_250_000_000)
+    event_log.log_to_stderr(form, "info")
+    event_log.info("a group rebalances", group="g\n1", members=3)
+    seen = []
+    LOGGER.handlers[0].addFilter(lambda record: seen.append(record) or True)
+    event_log.info("a group rebalances", group="g\n1", members=3)
+    first, second = sys.stderr.getvalue().splitlines()
+    assert first == second and len(seen) == 1
+    LOGGER.setLevel("WARNING")
+    LOGGER.handlers[0].filters.clear()
+    event_log.info("not seen")
+    assert len(sys.stderr.getvalue().splitlines()) == 2
+
+
+def test_a_terminal_that_is_gone_stops_nobody(monkeypatch):
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(LOGGER, "handlers", [])
+    monkeypatch.setattr(LOGGER, "propagate", True)
+    monkeypatch.setattr(LOGGER, "level", LOGGER.level)
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    monkeypatch.setattr(sys, "stderr", Gone())
+    event_log.log_to_stderr("text", "info")
+    event_log.info("nobody reads this")
 
 
 def failure(message="a bug"):
