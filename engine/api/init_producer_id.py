@@ -10,11 +10,30 @@ from bowstring.protocol.messages.init_producer_id import InitProducerIdRequest, 
 if TYPE_CHECKING:
     from bowstring.engine.configs import BrokerConfigs
     from bowstring.engine.coordinators.coordinators import Coordinators
+    from bowstring.engine.coordinators.effects import Token
     from bowstring.engine.coordinators.producer_ids import ProducerIds
-    from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.request import Received, Request
     from bowstring.engine.transactions.service import TransactionCoordinatorService
 
 _FENCED_VERSION: Final = 4
+
+
+def begin(
+    body: InitProducerIdRequest, message: "Received", token: "Token", *, coordinators: "Coordinators"
+) -> bool:
+    """Raises the epoch of a transactional id without a task; False: call `handle`."""
+    transactional_id, expected = body.transactional_id, _expected(body)
+    if (
+        not transactional_id
+        or message.api_version < _FENCED_VERSION
+        or (expected is not None and -1 in expected)
+        or body.enable2_pc
+        or body.keep_prepared_txn
+    ):
+        return False
+    transactions: TransactionCoordinatorService = coordinators.of(TRANSACTIONS_TOPIC)
+    wanted = InitRequest(transactional_id, body.transaction_timeout_ms, expected)
+    return transactions.begin_producer(wanted, token)
 
 
 async def handle(
@@ -43,9 +62,8 @@ async def handle(
     refusal = _refusal(configs, body)
     if refusal:
         return init_error(refusal)
-    expected = None if body.producer_id == -1 else (body.producer_id, body.producer_epoch)
     wanted = InitRequest(
-        body.transactional_id, body.transaction_timeout_ms, expected, is_two_phase=body.enable2_pc
+        body.transactional_id, body.transaction_timeout_ms, _expected(body), is_two_phase=body.enable2_pc
     )
     # Begins only here: most producers are idempotent without transactions.
     transactions: TransactionCoordinatorService = coordinators.of(TRANSACTIONS_TOPIC)
@@ -56,6 +74,11 @@ async def handle(
     if answer.error_code == Errors.PRODUCER_FENCED.code and request.version < _FENCED_VERSION:
         answer.error_code = Errors.INVALID_PRODUCER_EPOCH.code
     return answer
+
+
+def _expected(body: InitProducerIdRequest) -> tuple[int, int] | None:
+    none = body.producer_id == -1 and body.producer_epoch == -1
+    return None if none else (body.producer_id, body.producer_epoch)
 
 
 def _refusal(configs: "BrokerConfigs", body: InitProducerIdRequest) -> Error:

@@ -7,7 +7,7 @@ from bowstring.engine.groups.state import RequestContext
 from bowstring.protocol.acls import AclOperation, AclResourceType
 
 if TYPE_CHECKING:
-    from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.request import Received, Request
     from bowstring.engine.security.authorizer import Authorizer
 
 
@@ -31,10 +31,21 @@ def request_context(request: "Request", authorizer: "Authorizer | None" = None) 
     Args:
         authorizer: With it, regular expressions match only topics that the sender may describe.
     """
+    return _context(request, request.version, authorizer)
+
+
+def received_context(message: "Received", authorizer: "Authorizer | None" = None) -> RequestContext:
+    """Returns the same for a request that has no task."""
+    return _context(message, message.api_version, authorizer)
+
+
+def _context(
+    sender: "Request | Received", api_version: int, authorizer: "Authorizer | None"
+) -> RequestContext:
     sees = None
     if authorizer is not None and authorizer.is_on:
-        sees = _Viewer(authorizer, request.principal, request.peer).sees
-    return RequestContext(request.version, request.client_id or "", client_host(request.peer), sees)
+        sees = _Viewer(authorizer, sender.principal, sender.peer).sees
+    return RequestContext(api_version, sender.client_id or "", client_host(sender.peer), sees)
 
 
 def client_host(peer: str) -> str:

@@ -6,15 +6,29 @@ Versions: 3 static members; 5 the protocol's type and name, which must then be g
 from typing import TYPE_CHECKING
 
 from bowstring.engine.requests.time_slices import is_large
-from bowstring.protocol.errors import Errors
+from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
+    from bowstring.engine.coordinators.effects import Token
     from bowstring.engine.groups.service import GroupCoordinatorService
-    from bowstring.engine.requests.request import Request
+    from bowstring.engine.requests.request import Received, Request
     from bowstring.engine.requests.time_slices import TimeSlices
 
 _PROTOCOL_REQUIRED_VERSION = 5
+
+
+def begin(
+    body: SyncGroupRequest, message: "Received", token: "Token", *, groups: "GroupCoordinatorService"
+) -> bool:
+    """Begins without a task; False: call `handle`."""
+    if message.api_version >= _PROTOCOL_REQUIRED_VERSION and None in (body.protocol_type, body.protocol_name):
+        return False
+    try:
+        groups.tell(body.group_id, lambda shard, token, now_ms: shard.sync(body, token, now_ms), token)
+    except KafkaError as error:
+        token.set_exception(error)
+    return True
 
 
 async def handle(

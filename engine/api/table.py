@@ -70,6 +70,7 @@ class ServedApi(NamedTuple):
         is_accepted_in_envelope: Controllers accept it inside Envelope although these brokers answer it:
             Kafka's brokers send it on.
         at_once: The module's `at_once` answers what waits for nothing, without a task of its own.
+        begins: The module's `begin` takes a small request without a task of its own; False: it did not.
         gathers: The module's `gather` takes small requests of one pass of the control loop, without tasks;
             its `write` writes and answers them together at the end.
         keeps: Its handler may set `Request.keeps`: a broker then answers equal requests alike for a while.
@@ -86,6 +87,7 @@ class ServedApi(NamedTuple):
     controller_needs: tuple[Requirement, ...] | None = None
     is_accepted_in_envelope: bool = False
     at_once: bool = False
+    begins: bool = False
     gathers: bool = False
     keeps: bool = False
     never_guessed: bool = False
@@ -219,10 +221,10 @@ _ROWS: Final = (
         broker="find_coordinator",
         keeps=True,
     ),
-    ServedApi(ApiKeys.JOIN_GROUP, needs=_JOIN_GROUP, broker="join_group"),
+    ServedApi(ApiKeys.JOIN_GROUP, needs=_JOIN_GROUP, broker="join_group", begins=True),
     ServedApi(ApiKeys.HEARTBEAT, needs=_JOIN_GROUP, broker="heartbeat", at_once=True),
     ServedApi(ApiKeys.LEAVE_GROUP, needs=_JOIN_GROUP, broker="leave_group"),
-    ServedApi(ApiKeys.SYNC_GROUP, needs=_JOIN_GROUP, broker="sync_group"),
+    ServedApi(ApiKeys.SYNC_GROUP, needs=_JOIN_GROUP, broker="sync_group", begins=True),
     ServedApi(
         ApiKeys.DESCRIBE_GROUPS, needs=(for_each(on_groups(_DESCRIBE, "groups")),), broker="describe_groups"
     ),
@@ -277,6 +279,7 @@ _ROWS: Final = (
             ),
         ),
         broker="init_producer_id",
+        begins=True,
         refused_with=(("producer_epoch", -1),),
         never_guessed=True,
     ),

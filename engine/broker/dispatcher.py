@@ -8,12 +8,12 @@ scanned without the GIL and decoded while the handler iterates over them. Answer
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from bowstring._native.protocol.message_steps import Encoding, TooLargeError
+from bowstring._native.protocol.message_steps import DONE, Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
 from bowstring._native.server.plane_leases import LEASED_KEYS, SessionLease
 from bowstring.engine import event_log
@@ -32,6 +32,7 @@ from bowstring.engine.security.authorizer import Authorizer
 from bowstring.protocol import (
     API_VERSIONS,
     ProtocolError,
+    begin_response,
     decode_large_request,
     decode_request,
     encode_response,
@@ -53,6 +54,50 @@ _LAZY_BYTES: Final = 16 << 10
 _KEPT: Final = frozenset(key for key, row in TABLE.items() if row.keeps)
 # Requests of at least this size are scanned on another thread first.
 _LOOKED_OVER_ELSEWHERE_BYTES: Final = 256 << 10
+
+
+# An answer that takes longer to encode is encoded between other work.
+_ENCODED_AT_ONCE_NS: Final = 1_000_000
+
+Payload = Callable[[], Awaitable[tuple[bytes | Encoding | None, bool, int]]]
+"""Returns the encoded answer, whether the request failed, and how long its connection waits then."""
+
+
+class BegunRequest:
+    """A request without a task: what begins it is given this, and answers it once, at any time.
+
+    Its API has an error code for the whole answer. An answer to a connection that has ended is dropped.
+    """
+
+    __slots__ = ("_dispatcher", "_is_done", "_message")
+
+    def __init__(self, dispatcher: "Dispatcher", message: ControlRequest) -> None:
+        self._dispatcher = dispatcher
+        self._message = message
+        self._is_done = False
+
+    def done(self) -> bool:
+        """Whether it is answered."""
+        return self._is_done
+
+    def set_result(self, answer: Response) -> None:
+        """Answers it."""
+        self._is_done = True
+        self._dispatcher.end(self._message, answer, failed=False)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Answers it with a KafkaError."""
+        assert isinstance(error, KafkaError), error
+        self._is_done = True
+        message = self._message
+        refused = refusal(message.api_key, message.api_version, None, error)
+        assert refused is not None, message
+        self._dispatcher.end(message, refused, failed=True)
+
+    def drop(self, payload: bytes | None) -> None:
+        """Ends it after a bug."""
+        self._is_done = True
+        self._dispatcher.send(self._message, payload, failed=True)
 
 
 class Dispatcher(RequestHandlers):
@@ -150,11 +195,11 @@ class Dispatcher(RequestHandlers):
             self._try(self.when_access_decided)
         if ended := self._plane.take_ended():
             # Later: an earlier request may only now be taken up.
-            asyncio.get_running_loop().call_soon(self._ended, ended)
+            asyncio.get_running_loop().call_soon(self._connections_ended, ended)
         for topic, partition in self._plane.take_advanced():
             self._advanced(topic, partition)
 
-    def _ended(self, connection_ids: list[int]) -> None:
+    def _connections_ended(self, connection_ids: list[int]) -> None:
         if self.authentication is not None:
             self.authentication.ended(connection_ids)
         self.when_ended(connection_ids)
@@ -168,7 +213,9 @@ class Dispatcher(RequestHandlers):
             self.authentication.take(item)
             if item.api_key in API_VERSIONS:  # not a certificate
                 self._count(item, failed=False)
-        elif not (self._answer_kept(item) or self._gather(item) or self._answer_at_once(item)):
+        elif not (
+            self._answer_kept(item) or self._gather(item) or self._answer_at_once(item) or self._begin(item)
+        ):
             self._spawn(self._answer(item))
 
     def _drop(self, item: ControlRequest | SlowBatch) -> None:
@@ -372,6 +419,57 @@ class Dispatcher(RequestHandlers):
         self._reply(message, payload, spent_ns, failed=failed)
         return True
 
+    def _begin(self, message: ControlRequest) -> bool:
+        """Takes a request whose answer may have to wait, without a task."""
+        key, version = message.api_key, message.api_version
+        begin = self._begins.get(key)
+        if begin is None or message.body_bytes >= _LAZY_BYTES:
+            return False
+        needs = self._needs.get(key)  # without an authorizer none
+        if (needs and not self._authorizer.may_repeat) or self._limits_time(key):
+            return False  # `handle` may have to decide again, and both would be audited
+        try:
+            body = decode_request(key, version, message.body)
+        except ProtocolError:
+            return False  # `handle` finds the same error, and reports it
+        begun = BegunRequest(self, message)
+        try:
+            refused = self._refused_at_once(message, body, needs) if needs else None
+            if refused is not None:
+                self.end(message, refused, failed=True)
+                return True
+            if not begin(body, message, begun):
+                return False
+        except Exception:
+            if not begun.done():
+                begun.drop(self._payload_of_bug(message))
+        message.drop_body()
+        return True
+
+    def end(self, message: ControlRequest, answer: Response, *, failed: bool) -> None:
+        """Answers a request that `_begin` took."""
+        work = message.api_key, message.api_version, message.correlation_id, answer
+        try:
+            encoding = begin_response(*work)
+            is_whole = encoding.step(time.monotonic_ns() + _ENCODED_AT_ONCE_NS) == DONE
+        except Exception:
+            is_whole = False  # the task finds the same, and reports it
+        if is_whole:
+            self.send(message, encoding, failed=failed)
+        else:
+            self._spawn(self._answer(message, partial(self._ended, message, answer, failed=failed)))
+
+    async def _ended(
+        self, message: ControlRequest, answer: Response, *, failed: bool
+    ) -> tuple[bytes | Encoding | None, bool, int]:
+        work = message.api_key, message.api_version, message.correlation_id, answer
+        return await encoded(*work, self._time_slices), failed, 0
+
+    def send(self, message: ControlRequest, payload: bytes | Encoding | None, *, failed: bool) -> None:
+        """Sends an encoded answer. None closes the connection."""
+        self._plane.reply(message.connection_id, message.slot, payload)
+        self._count(message, failed=failed)
+
     def _refused_at_once(
         self, message: ControlRequest, body: Any, needs: tuple[Requirement, ...]
     ) -> Response | None:
@@ -385,11 +483,11 @@ class Dispatcher(RequestHandlers):
             return refusal(key, version, body, error)
         return None
 
-    async def _answer(self, message: ControlRequest) -> None:
+    async def _answer(self, message: ControlRequest, work: "Payload | None" = None) -> None:
         failed, throttle_ms = True, 0
         payload: bytes | Encoding | None = None
         try:
-            payload, failed, throttle_ms = await self._payload(message)
+            payload, failed, throttle_ms = await (self._payload(message) if work is None else work())
         except TooLargeError as error:
             self._refuse(
                 message,

@@ -5,7 +5,7 @@ process itself. Counts them.
 import time
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bowstring._native.server.control_request import ControlRequest
 from bowstring.engine import event_log
@@ -26,9 +26,14 @@ from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.schema import Request as AnyRequest
 from bowstring.protocol.schema import Response
 
+if TYPE_CHECKING:
+    from bowstring.engine.coordinators.effects import Token
+
 AtOnce = Callable[[Any, ControlRequest, Listener], Response | Repeatable | None]
 """Answers a decoded request that came through a listener; None: it has to wait, or there is an error."""
 
+Begin = Callable[[Any, ControlRequest, "Token"], bool]
+"""Takes a decoded request, and answers it through the token; False: it has to be handled by itself."""
 
 Gather = Callable[[ControlRequest, Callable[[bytes], None]], bool]
 """Takes a request, whose answer it passes on later; False: it has to be handled by itself."""
@@ -64,6 +69,7 @@ class RequestHandlers:
         self._time_slices = time_slices
         self._handlers: dict[int, Handler] = {}
         self._at_once: dict[int, AtOnce | None] = {}
+        self._begins: dict[int, Begin] = {}
         # with what writes those that were taken, at the end of the pass
         self._gathers: dict[int, tuple[Gather, Callable[[], None]]] = {}
         self._needs: dict[int, tuple[Requirement, ...]] = {}
@@ -74,6 +80,8 @@ class RequestHandlers:
         if handler is None:
             module = import_module(f"bowstring.engine.api.{self._modules[key]}")
             self._at_once[key] = bound(module.at_once, self._part) if TABLE[key].at_once else None
+            if TABLE[key].begins:
+                self._begins[key] = bound(module.begin, self._part)
             if TABLE[key].gathers:
                 self._gathers[key] = bound(module.gather, self._part), bound(module.write, self._part)
             handler = self._handlers[key] = self._checking(key, bound(module.handle, self._part))

@@ -7,7 +7,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 # key and value bytes; a value of None is a tombstone
 Record = tuple[bytes, bytes | None]
@@ -41,6 +41,19 @@ class AppendMarker:
     batch: bytes
     # the transaction version of the coordinator (KIP-1228)
     version: int
+
+
+class Token(Protocol):
+    """What a request gets its answer through, such as a future that its handler awaits."""
+
+    def done(self) -> bool:
+        """Whether it is answered, or nobody waits any more."""
+
+    def set_result(self, result: Any, /) -> None:
+        """Answers it."""
+
+    def set_exception(self, exception: BaseException, /) -> None:
+        """Answers it with an error."""
 
 
 @dataclass(slots=True)

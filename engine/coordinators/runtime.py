@@ -10,14 +10,14 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, cast
 
 from bowstring._native.log.partition_log import LogError, PartitionLog
 from bowstring._native.record.compression import CompressionError
 from bowstring._native.record.encode import encode_batch
 from bowstring._native.record.types import CorruptBatch
 from bowstring.engine import background, event_log
-from bowstring.engine.coordinators.effects import AppendMarker, AppendRecords, Note, Record, Respond
+from bowstring.engine.coordinators.effects import AppendMarker, AppendRecords, Note, Record, Respond, Token
 from bowstring.engine.coordinators.hosted import HostedShard, S, Waiting, WrittenTogether
 from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.protocol.errors import Error, Errors, KafkaError
@@ -45,6 +45,7 @@ _REFUSED: Final = frozenset(
     }
 )
 """Errors of writes in which nothing has failed."""
+_TOO_FEW: Final = "too few replicas have the record"
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 30.0
 
@@ -67,8 +68,7 @@ class CoordinatorRuntime(Generic[S]):
     """The coordinator of the keys whose partitions of an internal topic this broker leads.
 
     The data plane determines the leader: call `role_changed` after it got a partition's role. A shard answers
-    nothing while the data plane has another role than the one in which its log was read. A request's token is
-    the future that its handler awaits.
+    nothing while the data plane has another role than the one in which its log was read.
 
     Attributes:
         topic: The internal topic.
@@ -103,6 +103,9 @@ class CoordinatorRuntime(Generic[S]):
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._creating = asyncio.Lock()
+        # when they are late, on the loop's clock, all after the same time; those in front wait
+        self._in_time_until: deque[tuple[float, Token]] = deque()
+        self._late_timer: asyncio.TimerHandle | None = None
         # id of the topic, and its number of partitions when it was first seen
         self._hashed: tuple[bytes, int] | None = None
 
@@ -152,6 +155,8 @@ class CoordinatorRuntime(Generic[S]):
             self._resign(partition)
         for partition in list(self._failed_loads):
             self._forget_failure(partition)
+        if self._late_timer is not None:
+            self._late_timer.cancel()
         for task in list(self._tasks):
             if task is not self._loading:
                 task.cancel()
@@ -536,7 +541,36 @@ class CoordinatorRuntime(Generic[S]):
             async with asyncio.timeout(timeout_s):
                 return await answer
         except TimeoutError as error:
-            raise KafkaError(Errors.COORDINATOR_NOT_AVAILABLE, "too few replicas have the record") from error
+            raise KafkaError(Errors.COORDINATOR_NOT_AVAILABLE, _TOO_FEW) from error
+
+    def _answer_in_time(self, token: Token, timeout_s: float) -> None:
+        """Answers a request with COORDINATOR_NOT_AVAILABLE if it has no answer in time.
+
+        Args:
+            timeout_s: The same for all requests of this coordinator.
+        """
+        waiting = self._in_time_until
+        while waiting and waiting[0][1].done():
+            waiting.popleft()
+        if token.done():
+            return
+        loop = asyncio.get_running_loop()
+        waiting.append((loop.time() + timeout_s, token))
+        if self._late_timer is None:
+            self._late_timer = loop.call_later(timeout_s, self._refuse_late)
+
+    def _refuse_late(self) -> None:
+        self._late_timer = None
+        loop, waiting = asyncio.get_running_loop(), self._in_time_until
+        now_s = loop.time()
+        while waiting:
+            until_s, token = waiting[0]
+            if not token.done():
+                if until_s > now_s:
+                    self._late_timer = loop.call_at(until_s, self._refuse_late)
+                    return
+                token.set_exception(KafkaError(Errors.COORDINATOR_NOT_AVAILABLE, _TOO_FEW))
+            waiting.popleft()
 
     def ready(self) -> Iterator[HostedShard[S]]:
         """Yields every shard that has read its log and may write."""
@@ -604,6 +638,9 @@ class CoordinatorRuntime(Generic[S]):
             return
         now_ms = wall_ms()
         producer = effect.producer
+        if producer is None and (effect.atomic or len(effect.records) == 1):
+            yield encode_batch([(key, value, now_ms, ()) for key, value in effect.records])
+            return
         for records in self._batches(effect, most_bytes):
             rows = [(key, value, now_ms, ()) for key, value in records]
             if producer is None:
@@ -735,16 +772,14 @@ def write_options(effect: AppendRecords | AppendMarker) -> dict[str, int]:
 
 def refuse_request(effect: Respond, error: Error) -> None:
     """Answers a request with an error, if it still waits."""
-    token = effect.token
-    assert isinstance(token, asyncio.Future), token
+    token = cast(Token, effect.token)
     if not token.done():
         token.set_exception(KafkaError(error))
 
 
 def answer_request(effect: Respond) -> None:
     """Answers a request, if it still waits."""
-    token = effect.token
-    assert isinstance(token, asyncio.Future), token
+    token = cast(Token, effect.token)
     # a handler whose connection has closed was cancelled and no longer waits
     if not token.done():
         token.set_result(effect.body)

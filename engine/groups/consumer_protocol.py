@@ -1,6 +1,8 @@
 """Decodes and encodes what classic consumers put into JoinGroup and SyncGroup."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final
 
 from bowstring._native.protocol.message_codec import ProtocolError, decode_prefix, encode
 from bowstring.protocol.records.consumer_protocol import (
@@ -10,22 +12,32 @@ from bowstring.protocol.records.consumer_protocol import (
 )
 
 _HIGHEST = 3
+# Of subscriptions that are decoded once: the members of a group have the same, again and again.
+_KEPT: Final = 200
+_KEPT_MAX_BYTES: Final = 1000
 
 
-def subscribed_topics(metadata: bytes) -> list[str] | None:
+def subscribed_topics(metadata: bytes) -> tuple[str, ...] | None:
     """Returns the topics in a ConsumerProtocolSubscription of any version, or None when the bytes are
     malformed.
 
     A two-byte version comes first. Every later version starts with the fields of version 0, so version 0
     is decoded.
     """
+    return _kept_topics(metadata) if len(metadata) <= _KEPT_MAX_BYTES else _topics(metadata)
+
+
+def _topics(metadata: bytes) -> tuple[str, ...] | None:
     if len(metadata) < 2:
         return None
     try:
         subscription, _ = decode_prefix(ConsumerProtocolSubscription, 0, metadata, 2)
     except ProtocolError:
         return None
-    return subscription.topics
+    return tuple(subscription.topics)
+
+
+_kept_topics = lru_cache(_KEPT)(_topics)
 
 
 def protocol_version(data: bytes) -> int:

@@ -15,7 +15,7 @@ from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.protocol.commit_requests import CommitRequest, commit_rows, records_bytes
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine import event_log
-from bowstring.engine.coordinators.effects import Respond
+from bowstring.engine.coordinators.effects import Respond, Token
 from bowstring.engine.coordinators.hosted import HostedShard, WrittenTogether
 from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.engine.coordinators.repeatable import Repeatable
@@ -78,14 +78,13 @@ _FREED_AT_ONCE: Final = 2_000
 _INITIALIZED_AT_ONCE: Final = 100
 # Records of commits that are gathered. Each has names, so that a small request may become megabytes.
 _GATHERED_MAX_BYTES: Final = 512 << 10
-Event = Callable[[GroupShard, "asyncio.Future[Any]", int], list[Effect]]
+Event = Callable[[GroupShard, Token, int], list[Effect]]
 
 
 class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
     """The coordinator of the groups whose partitions of ``__consumer_offsets`` this broker leads.
 
-    Handlers call `ask` for one group and `shards` for all groups. A request's token is the future that its
-    handler awaits.
+    Handlers call `ask` or `tell` for one group and `shards` for all groups.
 
     The data plane determines the leader: call `role_changed` after it got a partition's role. A shard answers
     nothing while the data plane has another role than the one in which its log was read.
@@ -220,9 +219,19 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             KafkaError: NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the log is read. The answer
                 itself may raise COORDINATOR_NOT_AVAILABLE when what it says is not committed in time.
         """
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.tell(group_id, event, answer)
+        return answer
+
+    def tell(self, group_id: str, event: Event, token: Token) -> None:
+        """Passes `event` to the group's shard, which answers through `token`.
+
+        Raises:
+            KafkaError: As for `ask`. Then there is no other answer.
+        """
         hosted = self._asked(self.partition_of(group_id))
         _groups(hosted).leases.withdraw(group_id)
-        return self._answer(hosted, event)
+        self._carry(hosted, event(hosted.shard, token, wall_ms()))
 
     def ask_partition(self, partition: int, event: Event, *, changes_groups: bool = True) -> Awaitable[Any]:
         """Like `ask`, for answers of a shard about several groups.
@@ -233,18 +242,15 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         hosted = self._asked(partition)
         if changes_groups:
             _groups(hosted).leases.withdraw_all()
-        return self._answer(hosted, event)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._carry(hosted, event(hosted.shard, answer, wall_ms()))
+        return answer
 
     def _asked(self, partition: int) -> HostedShard[GroupShard]:
         """Returns the shard of a partition, as `_loaded`. What was gathered before is written."""
         if self._gathering:
             self.write_gathered()
         return self._loaded(partition)
-
-    def _answer(self, hosted: HostedShard[GroupShard], event: Event) -> Awaitable[Any]:
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._carry(hosted, event(hosted.shard, answer, wall_ms()))
-        return answer
 
     def heartbeat_at_once(
         self, group_id: str, member_id: str, only_kept_alive: Callable[[ShardState], KeptAlive | None]

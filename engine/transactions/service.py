@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring.engine import event_log
+from bowstring.engine.coordinators.effects import Token
 from bowstring.engine.coordinators.internal_topic import InternalTopic
 from bowstring.engine.coordinators.log_replay import batches_of
 from bowstring.engine.coordinators.runtime import CoordinatorRuntime, wall_ms
@@ -193,6 +194,21 @@ class TransactionCoordinatorService(CoordinatorRuntime[TransactionShard]):
             lambda shard, token, new_id, now_ms: shard.init_producer_id(request, new_id, token, now_ms),
         )
         return answer
+
+    def begin_producer(self, request: InitRequest, token: Token) -> bool:
+        """Handles InitProducerId with a transactional id, and answers through the token. False: call
+        `init_producer_id`, which can wait for a new producer id, and raises errors.
+        """
+        hosted = self._hosted.get(self.partition_of(request.transactional_id))
+        if hosted is None or hosted.shard.loading or not self._leads(hosted):
+            return False
+        try:
+            effects = hosted.shard.init_producer_id(request, None, token, wall_ms())
+        except NewProducerIdNeededError:
+            return False
+        self._carry(hosted, effects)
+        self._answer_in_time(token, self._timeout_s)
+        return True
 
     async def end(self, request: EndRequest) -> EndTxnResponse:
         """Handles EndTxn.

@@ -162,6 +162,9 @@ class ClassicGroup:
     def select_protocol(self) -> str:
         """Returns the protocol with most votes among those that every member supports."""
         size = len(self.members)
+        if size == 1:
+            (member,) = self.members.values()
+            return member.protocols[0][0]
         candidates = {name for name, count in self.protocol_counts.items() if count == size}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -305,9 +308,10 @@ class ClassicGroup:
         join_token: object | None,
     ) -> None:
         """Updates a member from its new JoinGroup."""
-        self._forget_protocols(member)
-        self.protocol_counts.update({name for name, _ in protocols})
-        member.protocols = protocols
+        if member.protocols != protocols:
+            self._forget_protocols(member)
+            self.protocol_counts.update({name for name, _ in protocols})
+            member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
         self.set_join_token(member, join_token)

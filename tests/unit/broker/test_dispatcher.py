@@ -15,6 +15,8 @@ from bowstring.protocol import API_VERSIONS, decode_request_header, decode_respo
 from bowstring.protocol.errors import Errors, KafkaError
 from bowstring.protocol.messages import consumer_group_heartbeat as cgh
 from bowstring.protocol.messages import find_coordinator as fc
+from bowstring.protocol.messages import init_producer_id as ipi
+from bowstring.protocol.messages import join_group as jg
 from bowstring.protocol.messages import list_config_resources as lcr
 from bowstring.protocol.messages import list_offsets as lo
 from bowstring.protocol.messages import metadata as md
@@ -69,6 +71,80 @@ def test_a_bug_in_an_api_without_a_place_for_an_error_closes_the_connection(serv
     monkeypatch.setattr(list_offsets, "handle", broken)
     served.client.send(encode_request(lo.ListOffsetsRequest(replica_id=-1), 11, 1, None))
     assert served.client.is_closed()
+
+
+JOIN = jg.JoinGroupRequest(group_id="g", protocol_type="consumer", session_timeout_ms=10_000)
+
+
+@pytest.fixture
+def begins(served, monkeypatch):
+    """Replaces how a request begins without a task. The first one of an API has a task."""
+
+    def replace(request, begin):
+        served.ask(request)
+        monkeypatch.setitem(served.engine.dispatcher._begins, request.api_key, begin)
+
+    return replace
+
+
+def test_a_bug_in_a_request_without_a_task_is_answered_once(served, begins, caplog):
+    def broken(body, message, token):
+        raise ZeroDivisionError("on purpose")
+
+    begins(JOIN, broken)
+    assert Errors.of(served.ask(JOIN).error_code) is Errors.UNKNOWN_SERVER_ERROR
+    (line,) = lines(caplog, "bug")
+    assert "on purpose" in str(line.exc_info[1])
+
+    def broken_later(body, message, token):
+        token.set_result(jg.JoinGroupResponse(error_code=5, protocol_name=None))
+        raise ZeroDivisionError("on purpose")
+
+    begins(JOIN, broken_later)
+    assert served.ask(JOIN).error_code == 5
+    init = ipi.InitProducerIdRequest(transactional_id="")
+    begins(init, broken)
+    served.client.send(encode_request(init, 5, 1, None))
+    assert served.client.is_closed(), "an error that is made up would mislead a producer"
+
+
+def test_a_request_without_a_task_waits_for_its_answer_and_gets_its_error(served, begins):
+    tokens = []
+    begins(JOIN, lambda body, message, token: tokens.append(token) or True)
+    served.client.send(encode_request(JOIN, 9, 1, None))
+    wait_until(lambda: tokens)
+    assert not tokens[0].done()
+    error = KafkaError(Errors.NOT_COORDINATOR)
+    served.broker._loop.call_soon_threadsafe(tokens[0].set_exception, error)
+    answer = decode_response(JOIN.api_key, 9, served.client.receive())[1]
+    assert (answer.error_code, answer.member_id) == (Errors.NOT_COORDINATOR.code, "")
+    assert tokens[0].done()
+
+
+def test_an_answer_that_is_large_or_cannot_be_encoded(served, begins, caplog):
+    members = [jg.JoinGroupResponseMember(member_id=f"m{n}", metadata=bytes(100)) for n in range(50_000)]
+    answers = [
+        jg.JoinGroupResponse(members=members, protocol_name="range"),
+        jg.JoinGroupResponse(protocol_name=5),
+    ]
+    begins(JOIN, lambda body, message, token: token.set_result(answers.pop(0)) or True)
+    assert len(served.ask(JOIN).members) == len(members)
+    served.client.send(encode_request(JOIN, 9, 1, None))
+    assert served.client.is_closed() or lines(caplog, "bug")
+
+
+def test_a_malformed_join_closes_the_connection_with_one_line(served, caplog):
+    served.ask(JOIN)
+    served.client.send(encode_request(JOIN, 9, 1, "me")[:-3] + b"\xff\xff\xff\xff\xff")
+    assert served.client.is_closed()
+    assert len(lines(caplog, "malformed request")) == 1
+
+
+def test_apis_whose_requests_begin_without_a_task_have_one_error_code():
+    for key, row in table.TABLE.items():
+        if row.begins:
+            assert error_response(key, API_VERSIONS[key].highest, KafkaError(Errors.NOT_COORDINATOR))
+            assert not row.refused, "results for each element would need the request"
 
 
 def test_an_error_response_has_the_error_where_the_version_has_a_place_for_it():

@@ -90,4 +90,4 @@ def test_coordinator_partition():
     ],
 )
 def test_subscribed_topics(metadata, topics):
-    assert subscribed_topics(metadata) == topics
+    assert subscribed_topics(metadata) == (None if topics is None else tuple(topics))

@@ -5,10 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from bowstring._native.log.partition_log import LogError
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine.configs import BrokerConfigs
 from bowstring.engine.metadata.image import PartitionImage
 from bowstring.engine.metadata.names import TRANSACTIONS_TOPIC as TOPIC
+from bowstring.engine.transactions.init import InitRequest
 from bowstring.engine.transactions.marker_writer import Marker
 from bowstring.engine.transactions.records import transaction_record
 from bowstring.engine.transactions.service import TransactionCoordinatorService
@@ -121,6 +123,116 @@ def test_who_leads_no_more_does_not_begin(log):
         assert broker.plane.appended == []
         broker.coordinator.role_changed(0)
         assert not broker.coordinator.coordinates("x")
+        await broker.coordinator.stop()
+
+    asyncio.run(run())
+
+
+# ---------------------------------------------------------------- without a task
+
+
+class Answer:
+    """The token of a request, with the answer that it got."""
+
+    def __init__(self):
+        self.got = None
+
+    def done(self):
+        return self.got is not None
+
+    def set_result(self, result):
+        assert self.got is None
+        self.got = (Errors.of(result.error_code), result.producer_id, result.producer_epoch)
+
+    def set_exception(self, exception):
+        assert self.got is None
+        self.got = (exception.error, -1, -1)
+
+
+def resting(**settings):
+    """Returns a broker that has begun, with a transactional id whose producer is 7 in epoch 1."""
+    log = MemoryLog()
+    key, value = transaction_record(Transaction("x", 7, 1, 60_000), 2)
+    log.append(encode_batch([(key, value, 0, ())]), 3, 0)
+    log.advance_high_watermark(1)
+    log.held = True
+    broker = FakeBroker(log, settings=settings)
+    broker.coordinator.start()
+    return broker, log
+
+
+BUMP = InitRequest("x", 60_000, None)
+
+
+def resigns(broker, log):
+    broker.plane.led = {}
+    broker.coordinator.role_changed(0)
+
+
+def commits(broker, log):
+    broker.coordinator.advanced(0)  # not yet
+    log.held = False
+    log.advance_high_watermark(log.log_end_offset)
+    broker.coordinator.advanced(0)
+
+
+@pytest.mark.parametrize(
+    ("happens", "answer"),
+    [(commits, (Errors.NONE, 7, 2)), (resigns, (Errors.NOT_COORDINATOR, -1, -1))],
+)
+def test_a_producer_gets_its_epoch_when_it_is_committed(happens, answer):
+    async def run():
+        broker, log = resting()
+        first, second = Answer(), Answer()
+        assert broker.coordinator.begin_producer(BUMP, first)
+        assert broker.coordinator.begin_producer(BUMP, second)
+        assert (first.got, second.got) == (None, (Errors.CONCURRENT_TRANSACTIONS, -1, -1))
+        happens(broker, log)
+        assert first.got == answer
+        await broker.coordinator.stop()
+
+    asyncio.run(run())
+
+
+def test_a_producer_whose_epoch_cannot_be_written():
+    async def run():
+        broker, log = resting()
+        log.error = LogError(Errors.NOT_ENOUGH_REPLICAS.code, "too few")
+        refused, again = Answer(), Answer()
+        assert broker.coordinator.begin_producer(BUMP, refused)
+        assert refused.got == (Errors.COORDINATOR_NOT_AVAILABLE, -1, -1)
+        log.error, log.held = None, False
+        assert broker.coordinator.begin_producer(BUMP, again)
+        assert again.got == (Errors.NONE, 7, 2), "the failed one has raised nothing"
+        await broker.coordinator.stop()
+
+    asyncio.run(run())
+
+
+def test_a_producer_whose_epoch_is_not_committed_in_time():
+    async def run():
+        broker, log = resting(**{"request.timeout.ms": "50"})
+        late, answered, behind = Answer(), Answer(), Answer()
+        assert broker.coordinator.begin_producer(BUMP, late)
+        assert broker.coordinator.begin_producer(BUMP, answered)  # refused at once
+        await asyncio.sleep(0.02)
+        broker.coordinator._answer_in_time(behind, broker.coordinator._timeout_s)
+        await wait_until_async(lambda: late.done() and behind.done())
+        assert late.got == behind.got == (Errors.COORDINATOR_NOT_AVAILABLE, -1, -1)
+        commits(broker, log)  # nobody is answered twice
+        await broker.coordinator.stop()
+
+    asyncio.run(run())
+
+
+def test_what_has_to_wait_for_more_than_a_write_is_not_begun():
+    async def run():
+        broker, _ = resting()
+        answer = Answer()
+        assert not broker.coordinator.begin_producer(InitRequest("new", 60_000, None), answer), "needs an id"
+        broker.plane.led = {}
+        assert not broker.coordinator.begin_producer(BUMP, answer), "the other way has the error"
+        assert broker.plane.appended == [] and not answer.done()
         await broker.coordinator.stop()
 
     asyncio.run(run())
