@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> Figures:
             rests.append(partial(karapace_rest, options.karapace))
         with Admin(servers) as admin:
             admin.create_topic("posts", 3)
-        for _ in range(options.rounds):
+        for _ in range(options.rounds if options.posts else 0):
             for program in rests:
                 with program(servers) as running:
                     _post_tens(figures, running, options.posts, options.connections)
@@ -86,7 +86,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--schemas", type=int, default=100_000, help="of the topic that is loaded; 0: none")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the REST proxy; 0: none")
-    parser.add_argument("--posts", type=int, default=1_000, help="requests of ten records to the REST proxy")
+    parser.add_argument("--posts", type=int, default=1_000, help="of ten records, to the REST proxy; 0: none")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes")
     parser.add_argument("--small", action="store_true")

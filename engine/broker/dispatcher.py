@@ -308,7 +308,8 @@ class Dispatcher(RequestHandlers):
 
     # ------------------------------------------------------------ one request
 
-    def _limits_time(self, key: int) -> bool:
+    def limits_time(self, key: int) -> bool:
+        """Returns whether quotas count the time of requests of this API."""
         return self.throttle is not None and self.throttle.limits_time(key)
 
     def _answer_kept(self, message: ControlRequest) -> bool:
@@ -316,7 +317,7 @@ class Dispatcher(RequestHandlers):
         key = message.api_key
         if key not in _KEPT or not self._kept or message.body_bytes >= _LAZY_BYTES or self._stamp is None:
             return False
-        began_ns = time.monotonic_ns() if self._limits_time(key) else None
+        began_ns = time.monotonic_ns() if self.limits_time(key) else None
         found = self._kept.find(message, self._stamp(), self._authorizer.alike(message))
         if found is None:
             return False
@@ -330,7 +331,7 @@ class Dispatcher(RequestHandlers):
         if gathers is None or message.body_bytes >= _LAZY_BYTES:
             return False
         gather, write = gathers
-        if not self._limits_time(key):
+        if not self.limits_time(key):
             if not gather(message, partial(self._reply, message)):
                 return False
         elif not self._gather_limited(message, gather):
@@ -387,7 +388,7 @@ class Dispatcher(RequestHandlers):
         needs = self._needs.get(key)  # without an authorizer none
         if needs and not self._authorizer.may_repeat:
             return False  # `handle` may have to decide again, and both would be audited
-        began_ns = time.monotonic_ns() if self._limits_time(key) else None
+        began_ns = time.monotonic_ns() if self.limits_time(key) else None
         failed = False
         try:
             body = decode_request(key, version, message.body)

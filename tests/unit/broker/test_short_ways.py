@@ -22,7 +22,7 @@ from bowstring.protocol.messages import offset_commit as oc
 from bowstring.protocol.messages import offset_fetch as of
 from tests.support.access import created, deleted, rule, wanted
 from tests.support.short_ways import CONFIG, WAYS, SecuredServed
-from tests.support.waiting import wait_until
+from tests.support.waiting import pause, wait_until
 
 TOPICS = ["t0", "t1", "t2", "u0"]
 PARTITIONS = 2
@@ -61,7 +61,7 @@ def limit(served, percentage):
     answer = served.ask(acq.AlterClientQuotasRequest(entries=[entry]), 1)
     assert answer.entries[0].error_code == 0
     limits = percentage is not None
-    wait_until(lambda: served.engine.dispatcher._limits_time(hb.HeartbeatRequest.api_key) == limits)
+    wait_until(lambda: served.engine.dispatcher.limits_time(hb.HeartbeatRequest.api_key) == limits)
 
 
 def allow_all(served, *principals):
@@ -353,7 +353,7 @@ def test_who_authenticates_again_begins_without_a_lease(served):
     allow_all(served)
     client = served.log_in("alice")
     await_lease(client, served)
-    time.sleep(1.1)  # an earlier SaslHandshake does not begin it
+    pause(1.1, "an earlier SaslHandshake does not begin it")
     client.log_in("alice")
     before = served.leased()
     assert beat(client, served).error_code == 0

@@ -92,7 +92,7 @@ class KeptConnections(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
                 each = self._rested.pop()
             except IndexError:
                 break
-            if time.monotonic() - each.since >= KEPT_S or not _is_at_rest(each.connection):
+            if time.monotonic() - each.since >= KEPT_S or not is_at_rest(each.connection):
                 each.connection.close()
             elif each.origin == origin:
                 found = each.connection
@@ -125,7 +125,7 @@ class KeptConnections(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
         return answer
 
 
-def _is_at_rest(connection: http.client.HTTPConnection) -> bool:
+def is_at_rest(connection: http.client.HTTPConnection) -> bool:
     """Returns whether a connection is open: what comes before a request is its end."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)

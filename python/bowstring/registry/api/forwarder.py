@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
-import select
 import socket
 import ssl
 import threading
@@ -15,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from bowstring.clients.registry.kept_connections import is_at_rest
 from bowstring.registry.registry_error import RegistryError
 from bowstring.registry.schema_work import REQUEST_S
 
@@ -165,7 +165,7 @@ class Forwarder:
         if found is None:
             return None
         is_fresh = time.monotonic() - found.since < KEPT_S
-        if found.leader_url == leader_url and is_fresh and _is_at_rest(found.connection):
+        if found.leader_url == leader_url and is_fresh and is_at_rest(found.connection):
             return found.connection
         found.connection.close()
         return None
@@ -235,13 +235,6 @@ def _overloaded(reason: str) -> RegistryError:
 
 class _NotTaken(ConnectionError):
     """The leader ended the connection, and the request may be sent again."""
-
-
-def _is_at_rest(connection: http.client.HTTPConnection) -> bool:
-    """Returns whether a kept connection is open: what comes before a request is its end."""
-    poll = select.poll()
-    poll.register(connection.sock, select.POLLIN)
-    return not poll.poll(0)
 
 
 def headers_to_forward(headers: Iterable[tuple[bytes, bytes]], address: str) -> dict[str, str]:

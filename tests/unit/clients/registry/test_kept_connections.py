@@ -102,7 +102,7 @@ def test_a_connection_that_ended_is_made_anew(server, monkeypatch):
         client.by_id(schema_id)
         wait_until(lambda: server.open_connections == 0)
     # Also if its end comes while the request is sent.
-    monkeypatch.setattr(kept_connections, "_is_at_rest", lambda connection: True)
+    monkeypatch.setattr(kept_connections, "is_at_rest", lambda connection: True)
     client.by_id(3)
     assert client.register("s", RegisteredSchema("AVRO", '"int"')).schema_id == 1
     assert server.connections == 4
