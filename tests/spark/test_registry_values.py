@@ -6,11 +6,13 @@ import base64
 import datetime
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import bowstring
+from bowstring.values.protobuf_schema import descriptor_of
 from tests.support.protobuf_messages import M, first_of_its_file, person_classes, wrapped_class
 from tests.support.schema_registry_double import SchemaRegistryDouble, basic, schema_registry
 from tests.support.waiting import HANG_S
@@ -362,6 +364,117 @@ def test_a_sink_writes_protobuf_as_clients_do(
     same_as_ours(spark.sql(messages()), broker.bootstrap_servers, engine, topic, form, **more)
 
 
+SALE = """
+// message No { }
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+option java_package = "message Neither {";
+message Sale {
+  int64 id = 1;
+  string note = 2;
+  google.protobuf.Timestamp at = 3;
+  repeated string tags = 4;
+  Size size = 5;
+  message Size { float w = 1; }
+}
+message Other { int32 x = 1; }
+"""
+BUYER = {"type": "record", "name": "Buyer", "namespace": "shop", "fields": [{"name": "id", "type": "long"}]}
+SALES = """
+    SELECT if(id = 2, null, struct(id)) key, if(id = 3, null, named_struct(
+        'id', id - 1, 'note', concat('n', id), 'at', timestamp '2026-01-02 03:04:05 UTC',
+        'tags', array('a', ''), 'size', struct(cast(0.5 as float) w))) value
+    FROM range(4)"""
+
+
+@pytest.fixture(scope="module")
+def own_registry() -> Iterator[str]:
+    """The address of Bowstring's own registry, which parses .proto texts."""
+    with bowstring.Broker(registry=True) as running:
+        yield str(running.registry_url)
+
+
+@pytest.mark.parametrize("wire", ["prefix", "headers"])
+@pytest.mark.parametrize("engine", ["auto", "python"])
+def test_a_sink_writes_keys_and_given_protobuf(
+    spark: SparkSession,
+    broker: bowstring.Broker,
+    own_registry: str,
+    engine: str,
+    wire: Any,
+    tmp_path: Path,
+) -> None:
+    """Keys of Avro use the registry of values; a .proto text or its file is registered."""
+    topic = f"sales-{wire}-{engine}"
+    file = tmp_path / "sale.proto"
+    file.write_text(SALE)
+    more = {"value.schema": SALE if wire == "prefix" else str(file), "value.strategy": "topic_record"}
+    more |= {"value.wire": wire, "key.wire": wire, "key.format": "registry", "key.schema": json.dumps(BUYER)}
+    frame = spark.sql(SALES)
+    write(frame, broker.bootstrap_servers, own_registry, engine, topic, **more)
+
+    table = frame.where("key is not null and value is not null").toArrow()
+    keys = bowstring.Registry(own_registry, schema=BUYER, wire=wire)
+    values = bowstring.Registry(own_registry, schema=SALE, wire=wire, strategy="topic_record")
+    expected: list[Any] = []
+    columns, headers = [], []
+    for field, form in (("key", keys), ("value", values)):
+        bound = form.for_topic(topic, field)
+        columns.append(bound.encode(table.column(field).combine_chunks()).to_pylist())
+        header = bound.prepare().header
+        headers.append([] if header is None else [(f"__{field}_schema_id", header)])
+    expected = [(key, value, headers[0] + headers[1]) for key, value in zip(*columns, strict=True)]
+    with bowstring.Consumer(broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(topic, 0)])
+        found: list[Any] = []
+        while len(found) < 4:
+            found += [(each.key, each.value, list(each.headers or ())) for each in consumer.poll(HANG_S)]
+    assert found[:2] == expected
+    assert [(key is None, value is None) for key, value, _ in found[2:]] == [(True, False), (False, True)]
+    assert [each for _, _, each in found[2:]] == [headers[1], headers[0]]
+    subjects = values.client.subjects()
+    assert f"{topic}-key" in subjects and f"{topic}-shop.Sale" in subjects
+    read_again = read(spark, broker, own_registry, engine, topic, **{"value.subject": f"{topic}-shop.Sale"})
+    assert [row.id for row in read_again.orderBy("offset").limit(2).select("value.id").collect()] == [-1, 0]
+
+
+@pytest.mark.parametrize("engine", ["auto", "python"])
+def test_a_sink_writes_a_message_of_a_set_of_descriptors(
+    spark: SparkSession, broker: bowstring.Broker, own_registry: str, engine: str, tmp_path: Path
+) -> None:
+    """The files that its file imports are registered before it."""
+    from google.protobuf import descriptor_pb2
+
+    files = descriptor_pb2.FileDescriptorSet()
+    size = files.file.add(name=f"{engine}/size.proto", package="shop", syntax="proto3")
+    size.message_type.add(name="Size").field.add(name="w", number=1, type=5, label=1)
+    box = files.file.add(name=f"{engine}/box.proto", package="shop.box", syntax="proto3")
+    box.dependency.append(size.name)
+    box.message_type.add(name="Other").field.add(name="x", number=1, type=5, label=1)
+    outer = box.message_type.add(name="Outer")
+    outer.field.add(name="y", number=1, type=5, label=1)
+    inner = outer.nested_type.add(name="Inner")
+    inner.field.add(name="id", number=1, type=3, label=1)
+    inner.field.add(name="size", number=2, type=11, label=1, type_name=".shop.Size")
+    path = tmp_path / "box.desc"
+    path.write_bytes(files.SerializeToString())
+    more = {"value.schema": str(path), "value.message": "shop.box.Outer.Inner"}
+    topic = f"boxes-{engine}"
+    frame = spark.sql("""
+        SELECT if(id = 3, null, named_struct('id', id - 1, 'size', struct(cast(id as int) w))) value
+        FROM range(4)""")
+    message = descriptor_of((path.read_bytes(), "shop.box.Outer.Inner"))
+    write(frame, broker.bootstrap_servers, own_registry, engine, topic, **more)
+    form = bowstring.Registry(own_registry, schema=message, auto_register=False)
+    values = frame.where("value is not null").toArrow().column("value").combine_chunks()
+    expected: list[Any] = [(each, []) for each in form.for_topic(topic, "value").encode(values).to_pylist()]
+    assert written(broker.bootstrap_servers, topic) == [*expected, (None, [])]
+    assert form.client.versions(size.name) == [1]
+    with pytest.raises(Exception, match=r"value\.message needs value\.schema"):
+        write(frame, broker.bootstrap_servers, own_registry, engine, topic, **{"value.message": "shop.Size"})
+
+
 @pytest.mark.parametrize("engine", ["auto", "python"])
 def test_a_sink_that_cannot_write(
     spark: SparkSession, broker: bowstring.Broker, registry: SchemaRegistryDouble, engine: str
@@ -377,6 +490,8 @@ def test_a_sink_that_cannot_write(
             ("unsold", user, "unsold-value"),
             ("unsold", {**schema, **user, "value.strategy": "best"}, "value.strategy"),
             ("unsold", {**schema, **user, "value.framing": "none"}, "value.framing"),
+            ("unsold", {**schema, **user, "key.format": "registry", "key.wire": "best"}, "key.wire"),
+            ("unsold", {**schema, **user, "key.format": "registry", "key.framing": "none"}, "key.framing"),
         ):
             with pytest.raises(Exception, match=words):
                 write(frame, broker.bootstrap_servers, registry.url, engine, topic, **more)

@@ -21,7 +21,7 @@ from bowstring.clients.records import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Topi
 from bowstring.spark.avro_schemas import directory, is_registry
 from bowstring.spark.kafka_configs import consumer_configs, producer_configs
 from bowstring.spark.option_names import check_names
-from bowstring.spark.registry_format import registry_options, writing_options
+from bowstring.spark.registry_format import ENCODED, registry_options, writing_options
 
 STRATEGIES = ("subscribe", "subscribepattern", "assign")
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -127,8 +127,8 @@ class WriteOptions:
     """Options of a sink.
 
     Attributes:
-        value_options: how structs in the column `value` are encoded, by the name after `value.`; empty: the
-            column has bytes.
+        encoded: how structs in the columns `key` and `value` are encoded, by the name after `key.` or
+            `value.`; without an entry the column has bytes.
         exactly_once: tasks write in transactions, which the driver commits.
         audit: how records are counted; None: they are not.
     """
@@ -136,7 +136,7 @@ class WriteOptions:
     bootstrap_servers: str
     topic: str | None = None
     configs: dict[str, Any] = field(default_factory=dict)
-    value_options: dict[str, str] = field(default_factory=dict)
+    encoded: dict[str, dict[str, str]] = field(default_factory=dict)
     exactly_once: bool = False
     audit: Audit | None = None
 
@@ -228,7 +228,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         bootstrap_servers(options),
         topic or None,
         configs,
-        writing_options(options),
+        {column: found for column in ENCODED if (found := writing_options(options, column))},
         exactly_once,
         _audit(options),
     )

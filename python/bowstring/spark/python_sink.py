@@ -107,14 +107,15 @@ def _checked(options: Mapping[str, str], schema: StructType) -> WriteOptions:
     if "value" not in fields:
         raise ConfigError("there is no column `value`; create it, for example with to_json(struct(*))")
     for name, types in TYPES.items():
-        if name == "value" and parsed.value_options and isinstance(fields[name], StructType):
+        if name in parsed.encoded and isinstance(fields.get(name), StructType):
             continue
         if name in fields and not any(_same(fields[name], each) for each in types):
             takes = " or ".join(each.simpleString() for each in types)
             raise ConfigError(f"column {name} is {fields[name].simpleString()}, it must be {takes}")
     reach(parsed)
-    if parsed.value_options and isinstance(fields["value"], StructType) and parsed.topic is not None:
-        written_format(parsed.value_options, parsed.topic).prepare()
+    for column, given in parsed.encoded.items():
+        if parsed.topic is not None and isinstance(fields.get(column), StructType):
+            written_format(given, parsed.topic, column).prepare()
     return parsed
 
 
@@ -316,7 +317,7 @@ class Sending:
     def __init__(self, producer: Producer, options: WriteOptions):
         self._producer = producer
         self._topic = options.topic
-        self._value_options = options.value_options
+        self._encoded_columns = options.encoded
         self.topics: set[str] = set()
         self._unchecked: deque[Any] = deque()
 
@@ -333,32 +334,37 @@ class Sending:
 
     def _send(self, topic: str, rows: pyarrow.RecordBatch) -> None:
         self.topics.add(topic)
-        if self._value_options:
-            rows = self._encoded(topic, rows)
+        for column, given in self._encoded_columns.items():
+            rows = _encoded(topic, rows, column, given)
         self._unchecked.append(self._producer.send_arrow(topic, rows))
         while len(self._unchecked) > UNCHECKED_MAX:
             self._unchecked.popleft().result()
-
-    def _encoded(self, topic: str, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-        """Returns the rows with structs in the column `value` as bytes, and with their schema's header."""
-        import pyarrow as pa
-
-        values = rows.column("value")
-        if not pa.types.is_struct(values.type):
-            return rows
-        form = written_format(self._value_options, topic)
-        columns = {name: rows.column(name) for name in rows.schema.names}
-        columns["value"] = form.encode(values)
-        headers = form.add_headers(columns.get("headers"), columns["value"])
-        if headers is not None:
-            columns["headers"] = headers
-        return pa.RecordBatch.from_pydict(columns)
 
     def finish(self) -> None:
         """Waits for every acknowledgement."""
         self._producer.flush()
         while self._unchecked:
             self._unchecked.popleft().result()
+
+
+def _encoded(
+    topic: str, rows: pyarrow.RecordBatch, column: str, given: Mapping[str, str]
+) -> pyarrow.RecordBatch:
+    """Returns the rows with structs in a column as bytes, and with their schema's header."""
+    import pyarrow as pa
+
+    if column not in rows.schema.names:
+        return rows
+    structs = rows.column(column)
+    if not pa.types.is_struct(structs.type):
+        return rows
+    form = written_format(given, topic, column)
+    columns = {name: rows.column(name) for name in rows.schema.names}
+    columns[column] = form.encode(structs)
+    headers = form.add_headers(columns.get("headers"), columns[column])
+    if headers is not None:
+        columns["headers"] = headers
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _by_topic(topics: pyarrow.Array, rows: pyarrow.RecordBatch) -> Iterator[tuple[str, pyarrow.RecordBatch]]:

@@ -1,4 +1,5 @@
-"""Finds and registers the schema of values in a schema registry: the option `value.format=registry`.
+"""Finds and registers schemas in a schema registry: the options `value.format=registry` and, of a sink,
+`key.format=registry`.
 
 The driver gets the subject's newest schema and names it to the tasks, so that all have the same columns. A
 sink registers its schema on the driver, before there are tasks.
@@ -6,9 +7,11 @@ sink registers its schema on the driver, before there are tasks.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bowstring.clients.errors import ConfigError
@@ -31,15 +34,19 @@ LOGIN = {
 FLAGS = {"autoregister": "auto_register", "uselatest": "use_latest", "normalize": "normalize"}
 STRATEGIES = ("topic", "record", "topic_record")
 WIRES = ("prefix", "headers")
+ENCODED = ("key", "value")
+"""Columns that a sink encodes."""
 _COMMON = frozenset({"format", "registry", "subject", *LOGIN})
 READING = _COMMON | {"mode", "on_error"}
-WRITING = frozenset({"schema", "kind", "references", "strategy", "wire", *FLAGS})
-_KINDS = ("AVRO", "JSON")
+WRITING = frozenset({"schema", "message", "kind", "references", "strategy", "wire", *FLAGS})
+_KINDS = ("AVRO", "JSON", "PROTOBUF")
 
 
-def _client(value: Mapping[str, str]) -> RegistryClient:
+def _client(value: Mapping[str, str], column: str = "value") -> RegistryClient:
     if "registry" not in value:
-        raise ConfigError("option value.format=registry needs value.registry, such as http://registry:8081")
+        raise ConfigError(
+            f"option {column}.format=registry needs {column}.registry, such as http://registry:8081"
+        )
     return RegistryClient(value["registry"], HttpLogin(**_login(value)))
 
 
@@ -95,49 +102,90 @@ def registry_format(value: Mapping[str, str]) -> TopicFormat:
 # ---------------------------------------------------------------- writing
 
 
-def writing_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Returns how a sink encodes values, by the name after `value.`; empty: values are bytes.
+def writing_options(options: Mapping[str, str], column: str) -> dict[str, str]:
+    """Returns how a sink encodes a column, by the name after `value.` or `key.`; empty: it has bytes.
+
+    Keys without a registry of their own use that of values.
 
     Args:
         options: of the sink, by their names in lower case.
+        column: "key" or "value".
 
     Raises:
         ConfigError: an option is missing, unknown or makes no sense.
     """
-    value = {name.removeprefix("value."): text for name, text in options.items() if name.startswith("value.")}
+    value = _of_column(options, column)
     if value.get("format", "").strip().lower() != "registry":
         return {}
-    _client(value)
     wrong = sorted(set(value) - READING - WRITING)
     if wrong:
-        raise ConfigError(f"option value.{wrong[0]} is not for value.format=registry")
+        raise ConfigError(f"option {column}.{wrong[0]} is not for {column}.format=registry")
+    if "registry" not in value:
+        of_values = _of_column(options, "value")
+        value |= {name: of_values[name] for name in ("registry", *LOGIN) if name in of_values}
+    _client(value, column)
     for name, words in (
         ("strategy", STRATEGIES),
         ("wire", WIRES),
         *((each, ("true", "false")) for each in FLAGS),
     ):
         if value.get(name, words[0]).strip().lower() not in words:
-            raise ConfigError(f"option value.{name} is {value[name]!r}, it must be {' or '.join(words)}")
+            raise ConfigError(f"option {column}.{name} is {value[name]!r}, it must be {' or '.join(words)}")
     if "kind" in value and value["kind"].strip().upper() not in _KINDS:
-        raise ConfigError(f"option value.kind is {value['kind']!r}, it must be {' or '.join(_KINDS)}")
-    return value
+        raise ConfigError(f"option {column}.kind is {value['kind']!r}, it must be {' or '.join(_KINDS)}")
+    if "message" in value:
+        return value | {"schema": _descriptors(value, column)}
+    kind = value["kind"].strip().upper() if "kind" in value else None
+    return value | ({"schema": _inline(value["schema"].strip(), kind)} if "schema" in value else {})
 
 
-def written_format(value: Mapping[str, str], topic: str) -> TopicFormat:
-    """Returns the format of values that are written to a topic, created once in each process.
+def _of_column(options: Mapping[str, str], column: str) -> dict[str, str]:
+    prefix = f"{column}."
+    return {name.removeprefix(prefix): text for name, text in options.items() if name.startswith(prefix)}
+
+
+def _descriptors(value: Mapping[str, str], column: str) -> str:
+    """Returns a file with descriptors in Base64."""
+    given = value.get("schema", "").strip()
+    try:
+        return base64.b64encode(Path(given).read_bytes()).decode()
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"option {column}.message needs {column}.schema, the file of protoc --include_imports "
+            f"--descriptor_set_out, which is readable: {given} ({error})"
+        ) from None
+
+
+def _inline(given: str, kind: str | None) -> str:
+    """Returns the given schema; of a file its text, because executors may not have the file."""
+    from bowstring.clients.registry.proto_text import proto_text
+
+    found = proto_text(given, kind)
+    if found is not None or not given.endswith((".avsc", ".json")):
+        return given if found is None else found
+    try:
+        return Path(given).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the schema {given} cannot be read: {error}") from None
+
+
+def written_format(value: Mapping[str, str], topic: str, column: str) -> TopicFormat:
+    """Returns the format of a column that is written to a topic, created once in each process.
 
     Args:
         value: of `writing_options`.
+        column: "key" or "value".
 
     Raises:
         ConfigError, ValueSchemaError: an option is wrong.
     """
-    return _registry(json.dumps(dict(value), sort_keys=True)).for_topic(topic, "value")
+    return _registry(json.dumps(dict(value), sort_keys=True)).for_topic(topic, column)
 
 
 @lru_cache(16)
 def _registry(text: str) -> Registry:
     from bowstring.clients.registry import Registry
+    from bowstring.values.protobuf_schema import descriptor_of
 
     value: dict[str, str] = json.loads(text)
     more: dict[str, Any] = dict(_login(value))
@@ -147,7 +195,10 @@ def _registry(text: str) -> Registry:
         more["kind"] = value["kind"].strip().upper()
     if "references" in value:
         more["references"] = _references(value["references"])
-    return Registry(value["registry"], schema=value.get("schema"), subject=value.get("subject"), **more)
+    schema: Any = value.get("schema")
+    if "message" in value:
+        schema = descriptor_of((base64.b64decode(value["schema"]), value["message"].strip()))
+    return Registry(value["registry"], schema=schema, subject=value.get("subject"), **more)
 
 
 def _references(text: str) -> list[tuple[str, str, int]]:

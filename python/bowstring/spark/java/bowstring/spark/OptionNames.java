@@ -18,15 +18,18 @@ public final class OptionNames {
   private static final List<String> OURS = List.of(
       "assign", "audit.bootstrap.servers", "audit.report.interval.ms", "audit.tier", "audit.topic", "audit.window.ms",
       "columns", "delivery", "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "engine",
-      "failOnDataLoss", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "fused", "groupIdPrefix", "includeHeaders",
-      "kafkaConsumer.pollTimeoutMs", "local", "maxOffsetsPerTrigger", "maxRecordsPerPartition", "maxTriggerDelay",
-      "minOffsetsPerTrigger", "minPartitions", "mode", "pushDownAggregate", "startingOffsets",
-      "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "startingTimestamp", "subscribe",
-      "subscribePattern", "topic", "value.autoRegister", "value.format", "value.framing", "value.kind", "value.message",
-      "value.mode", "value.normalize", "value.references", "value.registry", "value.registry.caFile",
-      "value.registry.certFile", "value.registry.keyFile", "value.registry.password", "value.registry.token",
-      "value.registry.user", "value.schema", "value.schemas", "value.strategy", "value.subject", "value.useLatest",
-      "value.wire");
+      "failOnDataLoss", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "fused", "groupIdPrefix",
+      "includeHeaders", "kafkaConsumer.pollTimeoutMs", "key.autoRegister", "key.format", "key.kind", "key.message",
+      "key.normalize", "key.references", "key.registry", "key.registry.caFile", "key.registry.certFile",
+      "key.registry.keyFile", "key.registry.password", "key.registry.token", "key.registry.user", "key.schema",
+      "key.strategy", "key.subject", "key.useLatest", "key.wire", "local", "maxOffsetsPerTrigger",
+      "maxRecordsPerPartition", "maxTriggerDelay", "minOffsetsPerTrigger", "minPartitions", "mode",
+      "pushDownAggregate", "startingOffsets", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
+      "startingTimestamp", "subscribe", "subscribePattern", "topic", "value.autoRegister", "value.format",
+      "value.framing", "value.kind", "value.message", "value.mode", "value.normalize", "value.references",
+      "value.registry", "value.registry.caFile", "value.registry.certFile", "value.registry.keyFile",
+      "value.registry.password", "value.registry.token", "value.registry.user", "value.schema", "value.schemas",
+      "value.strategy", "value.subject", "value.useLatest", "value.wire");
 
   /** Options that Spark's readers, writers and catalogs add; names with a leading underscore are also Spark's. */
   private static final Set<String> SPARKS = Set.of(

@@ -43,6 +43,28 @@ final class ProtobufTypes {
 
   /** A message: its fields in the order of their declaration. */
   record Message(String name, List<Field> fields, boolean isEntry, boolean proto2, int[] indexes) {
+    /** The place of the message in its file, as it stands before values: the first message is a single zero. */
+    byte[] indexBytes() {
+      if (indexes.length == 1 && indexes[0] == 0) {
+        return new byte[1];
+      }
+      ByteBuffer out = ByteBuffer.allocate(5 * (indexes.length + 1));
+      putZigzag(out, indexes.length);
+      for (int each : indexes) {
+        putZigzag(out, each);
+      }
+      return java.util.Arrays.copyOf(out.array(), out.position());
+    }
+
+    private static void putZigzag(ByteBuffer out, int number) {
+      int rest = number << 1;
+      while (rest >= 0x80) {
+        out.put((byte) (rest | 0x80));
+        rest >>>= 7;
+      }
+      out.put((byte) rest);
+    }
+
     Field field(int number) {
       return fields.stream().filter(each -> each.number == number).findFirst().orElseThrow();
     }
@@ -67,6 +89,23 @@ final class ProtobufTypes {
     }
     files.forEach(this::file);
     addKnown();
+    messages.forEach((scope, message) -> message.fields.forEach(field -> field.typeName = whole(field.typeName, scope)));
+  }
+
+  /** The full name of a type: registries that parse .proto texts write names as they stand there. */
+  private String whole(String name, String from) {
+    if (name.isEmpty() || name.startsWith(".")) {
+      return name;
+    }
+    for (String scope = from; ; scope = scope.substring(0, scope.lastIndexOf('.'))) {
+      String found = scope + "." + name;
+      if (messages.containsKey(found) || enums.containsKey(found)) {
+        return found;
+      }
+      if (scope.isEmpty()) {
+        return "." + name;
+      }
+    }
   }
 
   /** Adds the files that schemas import without bringing them along, as far as their messages become columns. */
@@ -227,7 +266,7 @@ final class ProtobufTypes {
   }
 
   /** A message of which only the wire format is known. */
-  private static final class Parsed {
+  static final class Parsed {
     private final Map<Integer, List<byte[]>> bytes = new HashMap<>();
     private final Map<Integer, Long> numbers = new HashMap<>();
 

@@ -19,12 +19,11 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * The address of a schema registry and how to log in: the options {@code value.registry} and {@code value.registry.*}.
- * The address may have a user and a password.
+ * The address of a schema registry and how to log in: the options {@code value.registry} and {@code value.registry.*},
+ * or {@code key.*}. The address may have a user and a password.
  */
 final class RegistryLogin implements Serializable {
   private static final long serialVersionUID = 1L;
-  private static final String PREFIX = "value.registry.";
 
   /** Those that are tried in turn, without a user and a password. */
   final List<String> addresses = new ArrayList<>();
@@ -36,13 +35,20 @@ final class RegistryLogin implements Serializable {
 
   private transient HttpClient client;
 
+  /** A login for the registry of values. */
+  RegistryLogin(String given, Map<String, String> options) {
+    this(given, options, "value");
+  }
+
   /**
    * A login.
    *
    * @param options by their names, in any case
+   * @param column whose options count: {@code key} or {@code value}
    * @throws IllegalArgumentException if the address is not one of HTTP
    */
-  RegistryLogin(String given, Map<String, String> options) {
+  RegistryLogin(String given, Map<String, String> options, String column) {
+    String prefix = column + ".registry.";
     String user = null;
     for (String each : given.split(",")) {
       URI uri = parsed(each.trim().replaceAll("/+$", ""));
@@ -56,8 +62,8 @@ final class RegistryLogin implements Serializable {
     }
     TreeMap<String, String> more = new TreeMap<>();
     options.forEach((name, value) -> {
-      if (name.toLowerCase(Locale.ROOT).startsWith(PREFIX)) {
-        more.put(name.toLowerCase(Locale.ROOT).substring(PREFIX.length()), value.trim());
+      if (name.toLowerCase(Locale.ROOT).startsWith(prefix)) {
+        more.put(name.toLowerCase(Locale.ROOT).substring(prefix.length()), value.trim());
       }
     });
     authorization = authorization(more, user);

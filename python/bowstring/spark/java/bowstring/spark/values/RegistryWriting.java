@@ -9,6 +9,7 @@ import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
@@ -17,85 +18,119 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * How a sink encodes structs in the column {@code value} by a schema of a registry: the options {@code value.*} of
- * {@code value.format=registry}, which are the arguments of {@code bowstring.Registry}.
+ * How a sink encodes structs in the column {@code key} or {@code value} by a schema of a registry: the options
+ * {@code value.*} of {@code value.format=registry}, or {@code key.*}, which are the arguments of
+ * {@code bowstring.Registry}.
  *
  * <p>The driver registers the schema of the topic that the option {@code topic} names; of other topics, tasks do.
  */
 public final class RegistryWriting implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final ObjectMapper JSON = new ObjectMapper();
-  private static final String PREFIX = "value.";
+  private static final String FORMAT = "registry";
+  private static final String PROTOBUF = "PROTOBUF";
 
-  /** By the name after the prefix, in lower case. The last four are for reading. */
+  /** By the name after the prefix, in lower case. */
   private static final Set<String> NAMES = Set.of("format", "registry", "subject", "schema", "kind", "references",
       "strategy", "wire", "autoregister", "uselatest", "normalize", "registry.user", "registry.password",
-      "registry.token", "registry.cafile", "registry.certfile", "registry.keyfile", "mode");
+      "registry.token", "registry.cafile", "registry.certfile", "registry.keyfile", "message", "mode");
+
+  /** A line of a .proto text that other schemas do not have. */
+  private static final Pattern PROTO = Pattern.compile(
+      "^\\s*(?:syntax\\s*=|edition\\s*=|package\\s+[\\w.]+\\s*;|message\\s+\\w+\\s*\\{)", Pattern.MULTILINE);
+  private static final Pattern PROTO_SKIPPED = Pattern.compile(
+      "//[^\\n]*|/\\*.*?\\*/|\"(?:\\\\.|[^\"\\\\])*\"|'(?:\\\\.|[^'\\\\])*'", Pattern.DOTALL);
+  private static final Pattern PROTO_PACKAGE = Pattern.compile("(?:^|[;}])\\s*package\\s+([\\w.]+)\\s*;");
+  private static final Pattern PROTO_MESSAGE = Pattern.compile("\\bmessage\\s+(\\w+)\\s*\\{");
 
   private static final Set<String> JSON_MARKS = Set.of("$schema", "properties", "$ref", "oneOf", "anyOf", "allOf");
 
-  /** A schema that registry and sink agree on. */
-  private record Agreed(String kind, byte[] definition, int id, UUID guid) implements Serializable {}
+  /** A schema that registry and sink agree on; of Protobuf with the message's name. */
+  private record Agreed(String kind, byte[] definition, String message, int id, UUID guid) implements Serializable {}
 
+  private final String column;
   private final TreeMap<String, String> value;
   private final RegistryLogin login;
   private final StructType type;
   private final String given;
+
+  /** A FileDescriptorSet; null unless the option {@code message} names one of its messages. */
+  private final byte[] set;
+
   private final String kind;
   private final HashMap<String, Agreed> agreed = new HashMap<>();
 
-  private RegistryWriting(TreeMap<String, String> value, RegistryLogin login, StructType type) {
+  private RegistryWriting(String column, TreeMap<String, String> value, RegistryLogin login, StructType type) {
+    this.column = column;
     this.value = value;
     this.login = login;
     this.type = type;
-    this.given = value.get("schema") == null ? null : inline(value.get("schema"));
-    this.kind = given == null ? null : kindOf(given);
+    this.set = value.get("message") == null ? null : descriptors();
+    this.given = value.get("schema") == null || set != null ? null : inline(value.get("schema"));
+    this.kind = set != null ? PROTOBUF : given == null ? null : kindOf(given);
+  }
+
+  /** Whether structs in a column, {@code key} or {@code value}, are encoded. */
+  public static boolean encodes(Map<String, String> options, String column) {
+    return of(options, column).getOrDefault("format", "").equalsIgnoreCase(FORMAT);
+  }
+
+  /** The options of a column, by the name after its prefix, in lower case. */
+  private static TreeMap<String, String> of(Map<String, String> options, String column) {
+    TreeMap<String, String> found = new TreeMap<>();
+    options.forEach((name, text) -> {
+      String lower = name.toLowerCase(Locale.ROOT);
+      if (lower.startsWith(column + ".")) {
+        found.put(lower.substring(column.length() + 1), text.trim());
+      }
+    });
+    return found;
   }
 
   /**
-   * Returns how values are encoded; null if the option {@code value.format} is not registry.
+   * Returns how a column is encoded; null if its option {@code format} is not registry. Keys without a registry of their
+   * own use that of values.
    *
    * @param options of the sink
+   * @param column {@code key} or {@code value}
    * @param type of the column
    * @throws IllegalArgumentException naming the option that is missing or wrong
    */
-  public static RegistryWriting of(Map<String, String> options, StructType type) {
-    TreeMap<String, String> value = new TreeMap<>();
-    options.forEach((name, text) -> {
-      String lower = name.toLowerCase(Locale.ROOT);
-      if (lower.startsWith(PREFIX)) {
-        value.put(lower.substring(PREFIX.length()), text.trim());
-      }
-    });
-    if (!value.getOrDefault("format", "").equalsIgnoreCase("registry")) {
+  public static RegistryWriting of(Map<String, String> options, String column, StructType type) {
+    if (!encodes(options, column)) {
       return null;
     }
-    if (value.get("registry") == null) {
-      throw new IllegalArgumentException(
-          "option value.format=registry needs value.registry, such as http://registry:8081");
-    }
+    TreeMap<String, String> value = of(options, column);
     for (String name : value.keySet()) {
       if (!NAMES.contains(name)) {
-        throw new IllegalArgumentException("option value." + name + " is not for value.format=registry");
+        throw new IllegalArgumentException("option " + column + "." + name + " is not for " + column + ".format=registry");
       }
     }
-    check(value, "strategy", "topic", "record", "topic_record");
-    check(value, "wire", "prefix", "headers");
-    check(value, "kind", "avro", "json");
-    for (String flag : List.of("autoregister", "uselatest", "normalize")) {
-      check(value, flag, "true", "false");
+    String at = value.get("registry") == null ? "value" : column;
+    String address = of(options, at).get("registry");
+    if (address == null) {
+      throw new IllegalArgumentException(
+          "option " + column + ".format=registry needs " + column + ".registry, such as http://registry:8081");
     }
-    return new RegistryWriting(value, new RegistryLogin(value.get("registry"), options), type);
+    check(column, value, "strategy", "topic", "record", "topic_record");
+    check(column, value, "wire", "prefix", "headers");
+    check(column, value, "kind", "avro", "json", "protobuf");
+    for (String flag : List.of("autoregister", "uselatest", "normalize")) {
+      check(column, value, flag, "true", "false");
+    }
+    return new RegistryWriting(column, value, new RegistryLogin(address, options, at), type);
   }
 
-  private static void check(Map<String, String> value, String name, String... words) {
+  private static void check(String column, Map<String, String> value, String name, String... words) {
     String text = value.get(name);
     if (text != null && !List.of(words).contains(text.toLowerCase(Locale.ROOT))) {
       throw new IllegalArgumentException(
-          "option value." + name + " is '" + text + "', it must be " + String.join(" or ", words));
+          "option " + column + "." + name + " is '" + text + "', it must be " + String.join(" or ", words));
     }
   }
 
@@ -103,15 +138,25 @@ public final class RegistryWriting implements Serializable {
     return value.get(name) == null ? otherwise : value.get(name).equalsIgnoreCase("true");
   }
 
-  private static String inline(String text) {
-    if (text.startsWith("{") || text.startsWith("[") || text.startsWith("\"")) {
+  private byte[] descriptors() {
+    String file = value.get("schema");
+    try {
+      return Files.readAllBytes(Path.of(file == null ? "" : file));
+    } catch (IOException | InvalidPathException unreadable) {
+      throw new IllegalArgumentException("option " + column + ".message needs " + column
+          + ".schema, the file of protoc --include_imports --descriptor_set_out, which is readable: " + file, unreadable);
+    }
+  }
+
+  private String inline(String text) {
+    if (text.startsWith("{") || text.startsWith("[") || text.startsWith("\"") || PROTO.matcher(text).find()) {
       return text;
     }
     try {
       return Files.readString(Path.of(text));
-    } catch (IOException unreadable) {
-      throw new IllegalArgumentException(
-          "option value.schema is neither JSON nor a readable file: " + text, unreadable);
+    } catch (IOException | InvalidPathException unreadable) {
+      throw new IllegalArgumentException("option " + column
+          + ".schema is neither JSON, nor a .proto text, nor a readable file: " + text, unreadable);
     }
   }
 
@@ -124,9 +169,14 @@ public final class RegistryWriting implements Serializable {
   }
 
   private String kindOf(String text) {
-    JsonNode document = parsed(text, "value.schema");
-    if (value.get("kind") != null) {
-      return value.get("kind").toUpperCase(Locale.ROOT);
+    String named = value.getOrDefault("kind", "").toUpperCase(Locale.ROOT);
+    boolean isJsonText = text.startsWith("{") || text.startsWith("[") || text.startsWith("\"");
+    if (named.equals(PROTOBUF) || named.isEmpty() && !isJsonText && PROTO.matcher(text).find()) {
+      return PROTOBUF;
+    }
+    JsonNode document = parsed(text, column + ".schema");
+    if (!named.isEmpty()) {
+      return named;
     }
     boolean isJson = document.isObject() && !document.path("type").asText().equals("record")
         && (document.path("type").asText().equals("object") || JSON_MARKS.stream().anyMatch(document::has));
@@ -147,22 +197,31 @@ public final class RegistryWriting implements Serializable {
     }
     String strategy = value.getOrDefault("strategy", "topic").toLowerCase(Locale.ROOT);
     if (strategy.equals("topic")) {
-      return topic + "-value";
+      return topic + "-" + column;
     }
     String name = name();
     if (name.isEmpty()) {
-      throw new IllegalArgumentException("option value.strategy=" + strategy
-          + " needs the name of a record: set value.schema, or value.subject");
+      throw new IllegalArgumentException("option " + column + ".strategy=" + strategy
+          + " needs the name of a record: set " + column + ".schema, or " + column + ".subject");
     }
     return strategy.equals("record") ? name : topic + "-" + name;
   }
 
-  /** The full name of the given record, or the title of a JSON Schema; empty without one. */
+  /** The full name of the given record or first message, or the title of a JSON Schema; empty without one. */
   private String name() {
+    if (set != null) {
+      return value.get("message");
+    }
     if (given == null) {
       return "";
     }
-    JsonNode document = parsed(given, "value.schema");
+    if (kind.equals(PROTOBUF)) {
+      String bare = PROTO_SKIPPED.matcher(given).replaceAll(" ");
+      Matcher space = PROTO_PACKAGE.matcher(bare);
+      Matcher message = PROTO_MESSAGE.matcher(bare);
+      return !message.find() ? "" : space.find() ? space.group(1) + "." + message.group(1) : message.group(1);
+    }
+    JsonNode document = parsed(given, column + ".schema");
     if (kind.equals("JSON")) {
       return document.path("title").asText("");
     }
@@ -176,25 +235,46 @@ public final class RegistryWriting implements Serializable {
     String subject = subject(topic);
     JsonNode schema;
     JsonNode found;
-    if (given == null || is("uselatest", false)) {
+    if (kind == null || is("uselatest", false)) {
       found = registry.newest(subject);
       schema = found;
       if (found == null) {
         throw new IllegalArgumentException("the schema registry " + login + " has no subject " + subject
-            + ": to register a schema, set value.schema");
+            + ": to register a schema, set " + column + ".schema");
       }
     } else {
-      ObjectNode body = body();
       boolean registers = is("autoregister", true);
+      ObjectNode body = set == null ? body() : new ProtobufFiles(set).body("." + name(),
+          (name, file) -> imported(registry, name, file, registers));
       found = registry.agreed(subject, body, registers, is("normalize", false));
       schema = body;
+      if (found != null) {
+        body.set("id", found.path("id")); // of .proto texts the registry has the descriptor
+      }
       if (found == null) {
         throw new IllegalArgumentException("subject " + subject + " of " + login
-            + " does not have the schema: register it first, or set value.autoRegister=true");
+            + " does not have the schema: register it first, or set " + column + ".autoRegister=true");
       }
     }
     int id = (int) found.path("id").asLong();
-    return new Agreed(SchemaRegistry.kind(schema), definition(registry, schema, id), id, guid(registry, found, id));
+    String agreedKind = SchemaRegistry.kind(schema);
+    byte[] definition = definition(registry, schema, id);
+    String message = !agreedKind.equals(PROTOBUF) ? null
+        : set == null || is("uselatest", false) ? ProtobufTypes.firstMessage(definition) : name();
+    return new Agreed(agreedKind, definition, message, id, guid(registry, found, id));
+  }
+
+  /** The version of a file that another one imports; registers it if it may. */
+  private int imported(SchemaRegistry registry, String subject, ObjectNode body, boolean registers) {
+    if (registers) {
+      registry.agreed(subject, body, true, is("normalize", false));
+    }
+    JsonNode found = registry.agreed(subject, body, false, is("normalize", false));
+    if (found == null) {
+      throw new IllegalArgumentException("subject " + subject + " of " + login + " does not have the file that "
+          + column + ".schema imports: register it first, or set " + column + ".autoRegister=true");
+    }
+    return found.path("version").asInt();
   }
 
   private ObjectNode body() {
@@ -204,7 +284,7 @@ public final class RegistryWriting implements Serializable {
     }
     String references = value.get("references");
     if (references != null) {
-      JsonNode list = parsed(references, "value.references");
+      JsonNode list = parsed(references, column + ".references");
       for (JsonNode each : list) {
         if (!each.path("name").isTextual() || !each.path("subject").isTextual() || !each.path("version").isInt()) {
           list = JSON.nullNode();
@@ -212,7 +292,7 @@ public final class RegistryWriting implements Serializable {
         }
       }
       if (!list.isArray()) {
-        throw new IllegalArgumentException("option value.references is '" + references + "', it must be JSON such as "
+        throw new IllegalArgumentException("option " + column + ".references is '" + references + "', it must be JSON such as "
             + "[{\"name\":\"shop.Item\",\"subject\":\"items-value\",\"version\":1}]");
       }
       body.set("references", list);
@@ -224,7 +304,7 @@ public final class RegistryWriting implements Serializable {
     return switch (SchemaRegistry.kind(schema)) {
       case "AVRO" -> registry.avro(schema).toString().getBytes(StandardCharsets.UTF_8);
       case "JSON" -> registry.document(schema).toString().getBytes(StandardCharsets.UTF_8);
-      case "PROTOBUF" -> registry.files(schema);
+      case PROTOBUF -> registry.files(schema);
       default -> throw new IllegalArgumentException("schema " + id + " is " + SchemaRegistry.kind(schema)
           + ", which is none of AVRO, JSON and PROTOBUF");
     };
@@ -242,12 +322,17 @@ public final class RegistryWriting implements Serializable {
     }
     if (text.isEmpty()) {
       throw new IllegalArgumentException("the schema registry " + login
-          + " has no guids of schemas, which headers need: set value.wire=prefix");
+          + " has no guids of schemas, which headers need: set " + column + ".wire=prefix");
     }
     return UUID.fromString(text);
   }
 
   // ---------------------------------------------------------------- the encoder
+
+  /** The name of the header that names the schema of a key or value. */
+  public String header() {
+    return "__" + column + "_schema_id";
+  }
 
   /**
    * A new encoder of a topic's values.
@@ -256,14 +341,17 @@ public final class RegistryWriting implements Serializable {
    */
   public ValueEncoder encoder(String topic) {
     Agreed schema = agreed.computeIfAbsent(topic, this::agree);
-    byte[] indexes = schema.kind.equals("PROTOBUF") ? new byte[1] : new byte[0]; // 0: the first message of the file
-    ValueEncoder encoder = switch (schema.kind) {
-      case "AVRO" -> new AvroEncoder(AvroEncoder.parse(schema.definition), type);
-      case "JSON" -> new JsonEncoder(
-          JsonTypes.parse(new String(schema.definition, StandardCharsets.UTF_8)), type);
-      default -> new ProtobufEncoder(new ProtobufTypes(schema.definition),
-          ProtobufTypes.firstMessage(schema.definition), type);
-    };
+    byte[] indexes = new byte[0];
+    ValueEncoder encoder;
+    if (schema.kind.equals(PROTOBUF)) {
+      ProtobufTypes types = new ProtobufTypes(schema.definition);
+      indexes = types.message(schema.message).indexBytes();
+      encoder = new ProtobufEncoder(types, schema.message, type);
+    } else if (schema.kind.equals("AVRO")) {
+      encoder = new AvroEncoder(AvroEncoder.parse(schema.definition), type);
+    } else {
+      encoder = new JsonEncoder(JsonTypes.parse(new String(schema.definition, StandardCharsets.UTF_8)), type);
+    }
     if (schema.guid == null) {
       return encoder.with(ByteBuffer.allocate(SchemaKey.ID_BYTES + indexes.length).put((byte) 0).putInt(schema.id)
           .put(indexes).array(), null);

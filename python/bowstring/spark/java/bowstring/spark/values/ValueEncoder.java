@@ -34,7 +34,7 @@ public abstract class ValueEncoder {
     return this;
   }
 
-  /** The bytes of the header {@link ValueDecoder#SCHEMA_HEADER}; null if values begin with their schema's id. */
+  /** The bytes of the header {@link RegistryWriting#header}; null if values begin with their schema's id. */
   public final byte[] header() {
     return header;
   }

@@ -3,7 +3,6 @@ package bowstring.spark.write;
 import bowstring.spark.DriverFailure;
 import bowstring.spark.audit.CountReports;
 import bowstring.spark.audit.WindowCounts;
-import bowstring.spark.values.RegistryWriting;
 import bowstring.spark.wire.ClusterClient;
 import bowstring.spark.write.once.Attempt;
 import bowstring.spark.write.once.Coordination;
@@ -35,20 +34,19 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
   private final SinkOptions options;
   private final RowLayout layout;
 
-  /** How values are encoded; null if they are bytes. */
-  private final RegistryWriting encoding;
+  private final RowEncoding encoding;
 
   /** Of the streaming query, from its checkpoint; or of this batch job. */
   private final String id;
 
-  BowstringWrite(SinkOptions options, RowLayout layout, RegistryWriting encoding, String id) {
+  BowstringWrite(SinkOptions options, RowLayout layout, RowEncoding encoding, String id) {
     this.options = options;
     this.layout = layout;
     this.encoding = encoding;
     this.id = id;
   }
 
-  private record Factory(SinkOptions options, RowLayout layout, RegistryWriting encoding, String id)
+  private record Factory(SinkOptions options, RowLayout layout, RowEncoding encoding, String id)
       implements DataWriterFactory, StreamingDataWriterFactory {
     private static final long serialVersionUID = 1L;
 
@@ -90,7 +88,7 @@ final class BowstringWrite implements Write, BatchWrite, StreamingWrite {
     } catch (IOException failed) {
       throw DriverFailure.of(failed);
     }
-    if (encoding != null && options.topic != null) {
+    if (options.topic != null) {
       encoding.prepare(options.topic);
     }
     return this;

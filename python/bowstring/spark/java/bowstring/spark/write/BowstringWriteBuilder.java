@@ -28,10 +28,9 @@ public final class BowstringWriteBuilder implements SupportsTruncate, SupportsSt
   @Override
   public Write build() {
     SinkOptions options = SinkOptions.of(info.options());
-    String format = info.options().getOrDefault("value.format", "");
-    RowLayout layout = RowLayout.of(info.schema(), options.topic, format.trim().equalsIgnoreCase("registry"));
-    RegistryWriting encoding =
-        layout.valueType() == null ? null : RegistryWriting.of(info.options(), layout.valueType());
+    RowLayout layout = RowLayout.of(info.schema(), options.topic, RegistryWriting.encodes(info.options(), "key"),
+        RegistryWriting.encodes(info.options(), "value"));
+    RowEncoding encoding = RowEncoding.of(info.options(), layout);
     return new BowstringWrite(options, layout, encoding, info.queryId());
   }
 }

@@ -14,19 +14,21 @@ import org.apache.spark.sql.types.StructType;
  * out.
  *
  * @param topic ordinals of the columns; -1 for none
+ * @param keyType of a key that is a struct, to be encoded; null for bytes
  * @param valueType of a value that is a struct, to be encoded; null for bytes
  */
-record RowLayout(int topic, int key, boolean keyIsString, int value, boolean valueIsString, StructType valueType,
-    int headers, int partition) implements Serializable {
+record RowLayout(int topic, int key, boolean keyIsString, StructType keyType, int value, boolean valueIsString,
+    StructType valueType, int headers, int partition) implements Serializable {
   private static final int NONE = -1;
 
   /**
    * Finds the columns.
    *
-   * @param encodes whether the value may be a struct
+   * @param encodesKeys whether the key may be a struct
+   * @param encodesValues whether the value may be a struct
    * @throws IllegalArgumentException naming the column that is missing or has a type that cannot be written
    */
-  static RowLayout of(StructType schema, String topicOption, boolean encodes) {
+  static RowLayout of(StructType schema, String topicOption, boolean encodesKeys, boolean encodesValues) {
     int value = ordinal(schema, "value");
     if (value == NONE) {
       throw new IllegalArgumentException("Required attribute 'value' not found: the columns are "
@@ -52,9 +54,14 @@ record RowLayout(int topic, int key, boolean keyIsString, int value, boolean val
     if (partition != NONE && !(type(schema, partition) instanceof IntegerType)) {
       throw wrongType(schema, partition, "INT");
     }
-    StructType struct = encodes && type(schema, value) instanceof StructType found ? found : null;
-    return new RowLayout(topic, key, isString(schema, key), value, struct == null && isString(schema, value), struct,
-        headers, partition);
+    StructType keyType = encodesKeys ? struct(schema, key) : null;
+    StructType valueType = encodesValues ? struct(schema, value) : null;
+    return new RowLayout(topic, key, keyType == null && isString(schema, key), keyType, value,
+        valueType == null && isString(schema, value), valueType, headers, partition);
+  }
+
+  private static StructType struct(StructType schema, int ordinal) {
+    return ordinal != NONE && type(schema, ordinal) instanceof StructType found ? found : null;
   }
 
   private static int ordinal(StructType schema, String name) {

@@ -38,6 +38,17 @@ final class RowRecord {
     keyLength = length;
   }
 
+  /** Points the key at encoded bytes. */
+  void key(byte[] bytes, int size) {
+    keyBase = bytes;
+    keyOffset = Platform.BYTE_ARRAY_OFFSET;
+    keyLength = size;
+  }
+
+  void nullKey() {
+    keyLength = NULL;
+  }
+
   /** Points the value at a column. */
   void value(InternalRow row, int ordinal, boolean isString) {
     find(row, ordinal, isString);

@@ -1,7 +1,5 @@
 package bowstring.spark.write;
 
-import bowstring.spark.values.RegistryWriting;
-import bowstring.spark.values.ValueDecoder;
 import bowstring.spark.values.ValueEncoder;
 import bowstring.spark.wire.OpenTransaction;
 import bowstring.spark.wire.TopicPartition;
@@ -25,8 +23,6 @@ import org.apache.spark.unsafe.types.UTF8String;
  * rows are dropped: they are in the topic.
  */
 final class RowWriter implements DataWriter<InternalRow> {
-  private static final UTF8String SCHEMA_HEADER = UTF8String.fromString(ValueDecoder.SCHEMA_HEADER);
-
   private final SinkOptions options;
   private final RowLayout layout;
   private final BufferPool pool = new BufferPool();
@@ -39,10 +35,11 @@ final class RowWriter implements DataWriter<InternalRow> {
   /** Whether the present row may go to any partition. */
   private boolean anywhere;
 
-  private final RegistryWriting encoding;
+  /** Null if keys are bytes. */
+  private final TopicEncoders keys;
 
-  /** Of topics by their names. */
-  private final Map<UTF8String, ValueEncoder> encoders = new HashMap<>();
+  /** Null if values are bytes. */
+  private final TopicEncoders values;
 
   /** Null without exactly once. */
   private final Attempt attempt;
@@ -59,12 +56,15 @@ final class RowWriter implements DataWriter<InternalRow> {
   /**
    * A writer of one task.
    *
-   * @param encoding how values are encoded; null if they are bytes
+   * @param encoding how keys and values are encoded
    * @param attempt the task; null without exactly once
    * @param lingers whether open batches are also sent when no more rows come for some time
    */
-  RowWriter(SinkOptions options, RowLayout layout, RegistryWriting encoding, Attempt attempt, boolean lingers) {
-    this.encoding = encoding;
+  RowWriter(SinkOptions options, RowLayout layout, RowEncoding encoding, Attempt attempt, boolean lingers) {
+    this.keys = encoding.keys() == null ? null
+        : new TopicEncoders(encoding.keys(), layout.key(), layout.keyType().length());
+    this.values = encoding.values() == null ? null
+        : new TopicEncoders(encoding.values(), layout.value(), layout.valueType().length());
     this.attempt = attempt;
     this.begins = attempt != null;
     this.options = options;
@@ -126,16 +126,21 @@ final class RowWriter implements DataWriter<InternalRow> {
     if (layout.topic() >= 0 || topic == null) {
       topic = topic(row);
     }
-    record.key(row, layout.key(), layout.keyIsString());
-    if (encoding == null) {
+    if (keys == null) {
+      record.key(row, layout.key(), layout.keyIsString());
+    }
+    if (values == null) {
       record.value(row, layout.value(), layout.valueIsString());
     }
     record.headers = layout.headers() < 0 || row.isNullAt(layout.headers()) ? null : row.getArray(layout.headers());
     if (record.headers != null) {
       checkHeaders();
     }
-    if (encoding != null) {
-      encode(row);
+    if (keys != null) {
+      encodeKey(row);
+    }
+    if (values != null) {
+      encodeValue(row);
     }
     long bound = RecordBatch.sizeBound(record);
     if (bound + RecordBatch.HEADER_BYTES > options.maxRequestBytes) {
@@ -152,16 +157,21 @@ final class RowWriter implements DataWriter<InternalRow> {
     metrics.records++;
   }
 
-  private void encode(InternalRow row) {
-    if (row.isNullAt(layout.value())) {
-      record.nullValue();
-      return;
+  private void encodeKey(InternalRow row) {
+    ValueEncoder encoder = keys.encode(row, topic.key, record);
+    if (encoder == null) {
+      record.nullKey();
+    } else {
+      record.key(encoder.bytes(), encoder.size());
     }
-    ValueEncoder encoder = encoders.computeIfAbsent(topic.key, name -> encoding.encoder(name.toString()));
-    encoder.encode(row.getStruct(layout.value(), layout.valueType().length()));
-    record.value(encoder.bytes(), encoder.size());
-    if (encoder.header() != null) {
-      record.addHeader(SCHEMA_HEADER, encoder.header());
+  }
+
+  private void encodeValue(InternalRow row) {
+    ValueEncoder encoder = values.encode(row, topic.key, record);
+    if (encoder == null) {
+      record.nullValue();
+    } else {
+      record.value(encoder.bytes(), encoder.size());
     }
   }
 

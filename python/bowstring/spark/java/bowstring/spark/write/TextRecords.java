@@ -8,7 +8,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** Sends a few records of text outside of a task. */
 public final class TextRecords {
-  private static final RowLayout LAYOUT = new RowLayout(-1, 0, true, 1, true, null, -1, -1);
+  private static final RowLayout LAYOUT = new RowLayout(-1, 0, true, null, 1, true, null, -1, -1);
 
   private TextRecords() {}
 
@@ -22,7 +22,7 @@ public final class TextRecords {
       throws IOException {
     Map<String, String> given = new TreeMap<>(connection);
     given.put("topic", topic);
-    try (RowWriter writer = new RowWriter(SinkOptions.of(given), LAYOUT, null, null, false)) {
+    try (RowWriter writer = new RowWriter(SinkOptions.of(given), LAYOUT, RowEncoding.BYTES, null, false)) {
       for (Map.Entry<String, String> each : records.entrySet()) {
         writer.write(new GenericInternalRow(
             new Object[] {UTF8String.fromString(each.getKey()), UTF8String.fromString(each.getValue())}));
