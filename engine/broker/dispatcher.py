@@ -427,7 +427,7 @@ class Dispatcher(RequestHandlers):
         if begin is None or message.body_bytes >= _LAZY_BYTES:
             return False
         needs = self._needs.get(key)  # without an authorizer none
-        if (needs and not self._authorizer.may_repeat) or self._limits_time(key):
+        if (needs and not self._authorizer.may_repeat) or self.limits_time(key):
             return False  # `handle` may have to decide again, and both would be audited
         try:
             body = decode_request(key, version, message.body)
