@@ -146,7 +146,9 @@ OUTER_PACKAGES = {
     },
     "registry": {"clients", "protocol", "registry.store", "schemas"},
     "registry.operations": {"protocol", "registry", "schemas"},
-    "registry.api": {"clients", "protocol", "registry", "registry.operations", "version", "web"},
+    "registry.api": {
+        *("clients", "clients.registry", "protocol", "registry", "registry.operations", "version", "web"),
+    },
     "registry.program": {
         *("clients", "clients.admin", "registry", "registry.api", "registry.store", "schemas", "web"),
     },

@@ -194,6 +194,10 @@ PRIVATE = {
         "_Change": "one change, carried out while the image changes again",
         "_carry_out": "the same, without the task that waits for changes",
     },
+    "unit/broker/test_dispatcher.py": {
+        "_begins": "a request without a task that fails or waits",
+        "_loop": "answers of another moment",
+    },
     "unit/broker/test_lifecycle.py": {
         "_STILL_FENCED_S": "shorter pauses between lines of the log",
     },
@@ -253,6 +257,7 @@ PRIVATE = {
     },
     "unit/transactions/test_service.py": {
         "_FIRST_PAUSE_S": "a shorter pause before a shard is loaded again",
+        "_answer_in_time": "an answer that is late behind another",
     },
 }
 # Listeners at 127.0.0.1, each with the reason why clients of other tests may reach them.

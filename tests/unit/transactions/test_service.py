@@ -18,7 +18,7 @@ from bowstring.engine.transactions.shard import TransactionShard
 from bowstring.engine.transactions.transaction import Status, Transaction
 from bowstring.protocol.errors import Errors, KafkaError
 from tests.support.group_service import MemoryLog, MemoryPlane
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import pause_async, wait_until_async
 
 DECIDED = Transaction("x", 7, 1, 60_000, Status.PREPARE_COMMIT, frozenset({("gone", 0)}), 1, 1, 2)
 """Its only partition is deleted, so it is complete as soon as its markers are sent."""
@@ -215,8 +215,8 @@ def test_a_producer_whose_epoch_is_not_committed_in_time():
         late, answered, behind = Answer(), Answer(), Answer()
         assert broker.coordinator.begin_producer(BUMP, late)
         assert broker.coordinator.begin_producer(BUMP, answered)  # refused at once
-        await asyncio.sleep(0.02)
-        broker.coordinator._answer_in_time(behind, broker.coordinator._timeout_s)
+        await pause_async(0.02, "the other request is due later")
+        broker.coordinator._answer_in_time(behind, 0.05)
         await wait_until_async(lambda: late.done() and behind.done())
         assert late.got == behind.got == (Errors.COORDINATOR_NOT_AVAILABLE, -1, -1)
         commits(broker, log)  # nobody is answered twice

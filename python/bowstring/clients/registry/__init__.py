@@ -1,7 +1,7 @@
 """Implements the client of schema registries: `bowstring.Registry`, the format of values whose schemas are in
 one.
 
-Imported by: cli, console, rest.records, rest.v2, search, spark.
+Imported by: cli, console, registry.api, rest.records, rest.v2, search, spark.
 May import: _native.base, _native.values, clients, schemas, values.
 """
 

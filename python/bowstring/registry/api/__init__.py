@@ -4,5 +4,5 @@
 `…_routes.py` say what each route does, `access_rules.py` who may do it.
 
 Imported by: registry.program.
-May import: clients, protocol, registry, registry.operations, version, web.
+May import: clients, clients.registry, protocol, registry, registry.operations, version, web.
 """
