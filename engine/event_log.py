@@ -112,13 +112,15 @@ def _is_written_at_once(logger: logging.Logger, message: str, facts: dict[str, o
         return False
     if handler.filters or handler.level > logging.INFO:
         return False
+    is_buffered = False
     try:
         line = handler.formatter.line(time.time(), "INFO", message, facts) + handler.terminator
         with handler.lock or contextlib.nullcontext():
             handler.stream.write(line)
+            is_buffered = True
             handler.flush()
-    except (OSError, ValueError):  # the handler reports it
-        return False
+    except Exception:  # the handler reports it, and no failure of a line is the caller's
+        return is_buffered
     return True
 
 

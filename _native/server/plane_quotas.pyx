@@ -123,7 +123,8 @@ cdef class PlaneQuotas:
 
     cdef int64_t _use(self, str user, str client_id, QuotaKind kind, double value, bint waits) except -1:
         cdef int64_t now_ms = monotonic_ms(), throttle_ms = 0
-        cdef QuotaClient *q = self._client((user, client_id), now_ms).client
+        cdef Client found = self._client((user, client_id), now_ms)     # holds it: long names are not remembered
+        cdef QuotaClient *q = found.client
         if waits:
             throttle_ms = quota_use(q, kind, value, now_ms)
             if throttle_ms > 0:

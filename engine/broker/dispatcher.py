@@ -442,8 +442,9 @@ class Dispatcher(RequestHandlers):
             if not begin(body, message, begun):
                 return False
         except Exception:
+            payload = self._payload_of_bug(message)  # reports it
             if not begun.done():
-                begun.drop(self._payload_of_bug(message))
+                begun.drop(payload)
         message.drop_body()
         return True
 
@@ -481,7 +482,9 @@ class Dispatcher(RequestHandlers):
         try:
             check_at_once(Checked(self._authorizer, message, version, body), needs)
         except KafkaError as error:
-            return refusal(key, version, body, error)
+            answer = refusal(key, version, body, error)
+            assert answer is not None, message  # None would permit it
+            return answer
         return None
 
     async def _answer(self, message: ControlRequest, work: "Payload | None" = None) -> None:

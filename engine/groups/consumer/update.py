@@ -200,7 +200,8 @@ class MemberUpdate:
 
         Assignors give what is free to the last ones, and take from them: the member that sends this request,
         and before it those whose next heartbeats come soonest, because a member learns of its assignment by a
-        heartbeat. Members whose heartbeat is overdue come first: they may be dead, too.
+        heartbeat. Members whose heartbeat is overdue by half an interval come first:
+        they may be dead, too.
         """
         group = self._group
         replaced = self._replaced(updated)
@@ -213,7 +214,7 @@ class MemberUpdate:
         def delay(each: Member) -> tuple[bool, int]:
             left_ms = self._state.session_left_ms(group.group_id, each.member_id)
             wait_ms = 0 if left_ms is None else left_ms - timeout_ms + interval_ms
-            return wait_ms < 0, abs(wait_ms)
+            return wait_ms < -interval_ms // 2, abs(wait_ms)
 
         others.sort(key=delay, reverse=True)
         specs = {

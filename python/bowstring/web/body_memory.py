@@ -38,6 +38,8 @@ class BodyMemory:
         Raises:
             HttpError: 503; there is no room for them.
         """
+        if not count:
+            return
         address = _address(scope)
         of_address = self._addresses[address] + count
         if self.held + count > self._bytes_max or of_address > self._bytes_max // ADDRESS_SHARE_MAX:

@@ -78,6 +78,10 @@ def test_a_terminal_that_is_gone_stops_nobody(monkeypatch):
         def write(self, text):
             raise BrokenPipeError
 
+    class Odd:
+        def __str__(self):
+            raise ZeroDivisionError
+
     monkeypatch.setattr(LOGGER, "handlers", [])
     monkeypatch.setattr(LOGGER, "propagate", True)
     monkeypatch.setattr(LOGGER, "level", LOGGER.level)
@@ -85,6 +89,24 @@ def test_a_terminal_that_is_gone_stops_nobody(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Gone())
     event_log.log_to_stderr("text", "info")
     event_log.info("nobody reads this")
+    LOGGER.handlers[0].stream = None  # a program without standard error
+    event_log.info("nor this", name="x")
+    LOGGER.handlers[0].stream = io.StringIO()
+    event_log.info("nor a fact without a text", fact=Odd())
+
+
+def test_a_line_that_cannot_be_flushed_is_written_once(monkeypatch):
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(28, "no space")
+
+    monkeypatch.setattr(LOGGER, "handlers", [])
+    monkeypatch.setattr(LOGGER, "propagate", True)
+    monkeypatch.setattr(LOGGER, "level", LOGGER.level)
+    monkeypatch.setattr(sys, "stderr", Full())
+    event_log.log_to_stderr("text", "info")
+    event_log.info("a group rebalances")
+    assert sys.stderr.getvalue().count("a group rebalances") == 1
 
 
 def failure(message="a bug"):

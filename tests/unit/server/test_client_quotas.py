@@ -360,6 +360,14 @@ def test_a_stop_ends_muted_connections(tmp_path):
     served.close()
 
 
+def test_long_names_count_like_others(served):
+    served.quotas.set([(REQUEST, None, DEFAULT, 1.0)])
+    for client_id in ("short", "x" * 1100, "é" * 600, "x" * 32_000):
+        waits_ms = [served.quotas.use_time(USER, client_id, 20_000_000) for _ in range(3)]
+        assert all(waits_ms), client_id
+        assert waits_ms == sorted(waits_ms)
+
+
 def test_long_names_take_a_bounded_amount_of_memory(served):
     """Client ids are what clients choose, also before they have authenticated."""
     served.quotas.set([(FETCH, None, DEFAULT, 1e9)])

@@ -69,7 +69,7 @@ class KeptConnections(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
         Raises:
             OSError, http.client.HTTPException: there is none.
         """
-        if req.has_proxy():
+        if req.has_proxy() or req._tunnel_host:  # type: ignore[attr-defined]  # of https; has_proxy() is False then
             return super().do_open(http_class, req, **http_conn_args)
         origin = (http_class, req.host)
         kept = self._taken(origin)

@@ -138,7 +138,9 @@ class Forwarder:
 
     async def _answered(self, request: ForwardedRequest) -> ForwardedAnswer:
         """Has a thread send a request, if one is free in time; raises what that raises."""
-        future = self._threads.submit(self._request, request)
+        held = [request]  # an executor keeps cancelled work, with what it has, until a thread is free
+        future = self._threads.submit(lambda: self._request(held.pop()))
+        future.add_done_callback(lambda _: held.clear())
         timer = asyncio.get_running_loop().call_later(WAIT_S, future.cancel)  # not once it is sent
         try:
             return await asyncio.wrap_future(future)

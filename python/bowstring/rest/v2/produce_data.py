@@ -16,6 +16,8 @@ ABSENT = Raw(b"null")
 ID_MAX = (1 << 31) - 1
 RECORDS_MAX = 250_000
 """Of a request: an empty one has three bytes, and takes a hundred times as much memory."""
+OBJECTS_MAX = 4 * RECORDS_MAX
+"""Counted before a body is decoded, those in values, too."""
 _TYPES = {"avro": "AVRO", "jsonschema": "JSONSCHEMA", "protobuf": "PROTOBUF"}
 
 
@@ -91,6 +93,7 @@ def plain_records(data: bytes, format: str) -> ProducedRecords:
     Raises:
         HttpError: 400, the body is wrong; 422, it has no records, or more than RECORDS_MAX.
     """
+    _check_count(data)
     if format == "binary":
         binary = _some(decoded(data, BinaryData).records)
         return ProducedRecords([(each.key, each.value, each.partition) for each in binary])
@@ -120,6 +123,7 @@ def schema_records(data: bytes, format: str, topic: str, schemas: SchemaEncoding
         HttpError: 400, the body is wrong, or does not fit the schema; 42201, 42202, a schema is missing;
             42205, 42207, it cannot be used.
     """
+    _check_count(data)
     body = decoded(data, SchemaData)
     records = _some(body.records)
     keys = [each.key for each in records]
@@ -132,6 +136,12 @@ def schema_records(data: bytes, format: str, topic: str, schemas: SchemaEncoding
     )
     partitions = [each.partition for each in records]
     return ProducedRecords(list(zip(key_bytes, value_bytes, partitions, strict=True)), key_id, value_id)
+
+
+def _check_count(data: bytes) -> None:
+    """Refuses a body with so many objects that decoding them would take far more memory than the body."""
+    if data.count(b"{") > OBJECTS_MAX:
+        raise HttpError(422, 422, f"the request has more than {OBJECTS_MAX} objects; send fewer at once")
 
 
 def _some(records: list[Any]) -> list[Any]:

@@ -13,7 +13,7 @@ import pytest
 from bowstring.clients.registry import kept_connections
 from bowstring.clients.registry.registered_schema import RegisteredSchema
 from bowstring.clients.registry.registry_client import RegistryClient
-from bowstring.clients.registry.registry_errors import SchemaNotFoundError
+from bowstring.clients.registry.registry_errors import SchemaNotFoundError, SchemaRegistryError
 from tests.support.addresses import own_address
 from tests.support.waiting import HANG_S, wait_until
 
@@ -63,8 +63,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving():
-    with Server((own_address(), 0), Handler) as server:
+def serving(handler=Handler):
+    with Server((own_address(), 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
@@ -106,6 +106,24 @@ def test_a_connection_that_ended_is_made_anew(server, monkeypatch):
     client.by_id(3)
     assert client.register("s", RegisteredSchema("AVRO", '"int"')).schema_id == 1
     assert server.connections == 4
+
+
+def test_https_goes_through_a_proxy_as_urllib_does(monkeypatch):
+    asked = []
+
+    class Proxy(Handler):
+        def do_CONNECT(self):
+            asked.append(self.path)
+            self.send_error(502)
+
+    with serving(Proxy) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://{own_address()}:{proxy.server_port}")
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        client = RegistryClient("https://registry.example", timeout_s=HANG_S)
+        with pytest.raises(SchemaRegistryError, match="502"):
+            client.by_id(1)
+    assert set(asked) == {"registry.example:443"}
 
 
 def test_connections_at_rest_are_bounded(server):
