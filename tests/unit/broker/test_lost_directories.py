@@ -102,8 +102,7 @@ def test_an_embedded_broker_ends_by_itself(tmp_path):
     engine.directory.health.fail(errno.EIO, "appending to the log", "t-0")
     wait_until(lambda: refuses(port))
     assert engine.why_not_ready() is not None
-    with pytest.raises(RuntimeError, match=r"call stop\(\), which raises why"):
-        broker.bootstrap_servers  # noqa: B018
+    wait_until(lambda: has_ended(broker))  # a moment after its listeners
     with pytest.raises(RuntimeError, match=r"call stop\(\), which raises why"):
         broker.start()
     with pytest.raises(OSError, match="has failed: appending to the log in t-0"):
@@ -113,6 +112,14 @@ def test_an_embedded_broker_ends_by_itself(tmp_path):
         broker.port  # noqa: B018
     with broker:
         assert engine_of(broker).why_not_ready() is None
+
+
+def has_ended(broker):
+    try:
+        broker.bootstrap_servers  # noqa: B018
+    except RuntimeError as error:
+        return "call stop(), which raises why" in str(error)
+    return False
 
 
 def refuses(port):

@@ -26,6 +26,7 @@ GIVEN = {
     "console": 2,
     "registry_port": 3,
     "rest_port": 4,
+    "http_allow_origin": "https://app.example.org",
     "log_format": "json",
     "log_level": "debug",
 }
