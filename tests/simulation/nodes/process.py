@@ -47,6 +47,7 @@ def simulated_process(world):
         put(replication, "Replicas", NodeReplicas)
         put(share_partitions, "LogWaiters", LogWaiters)
         put(dispatcher, "SlowBatch", VerifiedBatch)
+        put(dispatcher, "LEASED_KEYS", frozenset())  # leases are those of real reactors
         put(many_logs, "open_logs", world.files.open_logs)
         put(many_logs, "create_logs", world.files.create_logs)
         put(log_opener, "PartitionLog", SimulatedLog)
