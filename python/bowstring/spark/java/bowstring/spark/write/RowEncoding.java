@@ -25,7 +25,12 @@ record RowEncoding(RegistryWriting keys, RegistryWriting values) implements Seri
   }
 
   private static RegistryWriting of(Map<String, String> options, String column, StructType type) {
-    return type == null ? null : RegistryWriting.of(options, column, type);
+    RegistryWriting found = RegistryWriting.of(options, column, type);
+    if (found != null && type == null) {
+      throw new IllegalArgumentException(
+          "option " + column + ".format=registry needs a column " + column + " of structs");
+    }
+    return found;
   }
 
   /** Agrees with the registry on the schemas of a topic. */
