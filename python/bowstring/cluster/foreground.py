@@ -170,9 +170,11 @@ class ForegroundCluster:
         servers = ",".join(
             f"{layout.HOST}:{node.ports[layout.CLIENTS]}" for node in self._nodes if node.is_broker
         )
+        if self._security is not None:
+            self._security.write_environment(servers)  # whoever waits for `ready` may read it then
         self._tell(f"ready after {time.monotonic() - began_s:.1f} s; bootstrap servers: {servers}")
         if self._security is not None:
-            for line in self._security.advice(servers):
+            for line in self._security.advice():
                 self._tell(line)
 
     def _process_text(self, id: int) -> str:

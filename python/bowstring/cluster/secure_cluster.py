@@ -104,8 +104,8 @@ class SecureCluster:
         given = options or FormatOptions(cluster_id=cluster_id, ignore_formatted=True)
         return dataclasses.replace(given, add_scram=users)
 
-    def advice(self, servers: str) -> list[str]:
-        """Returns what people need to begin, line by line; writes the settings of a shell.
+    def write_environment(self, servers: str) -> None:
+        """Writes the settings of a shell whose commands act as the user `admin`.
 
         Args:
             servers: `host:port,…` of the brokers.
@@ -113,6 +113,9 @@ class SecureCluster:
         exports = {"BOWSTRING_BOOTSTRAP_SERVERS": servers, "BOWSTRING_COMMAND_CONFIG": str(self.admin_file)}
         lines = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in exports.items())
         write_secret(self._environment, lines.encode())
+
+    def advice(self) -> list[str]:
+        """Returns what people need to begin, line by line."""
         return [
             f"user {ADMIN} may do everything; its client settings and password are in {self.admin_file}",
             f"  . {self._environment}",

@@ -23,7 +23,8 @@ def passwords(directory):
 
 def test_only_the_owner_reads_what_is_made(tmp_path):
     secure = SecureCluster(tmp_path)
-    lines = secure.advice("127.0.0.1:1,127.0.0.1:2")
+    secure.write_environment("127.0.0.1:1,127.0.0.1:2")
+    lines = secure.advice()
     folder = tmp_path / layout.SECURITY
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert modes.pop("ca.pem") == 0o644 and set(modes.values()) == {0o600}
