@@ -8,10 +8,10 @@ scanned without the GIL and decoded while the handler iterates over them. Answer
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bowstring._native.protocol.message_steps import DONE, Encoding, TooLargeError
 from bowstring._native.server.control_request import ControlRequest, SlowBatch
@@ -54,11 +54,10 @@ _LAZY_BYTES: Final = 16 << 10
 _KEPT: Final = frozenset(key for key, row in TABLE.items() if row.keeps)
 # Requests of at least this size are scanned on another thread first.
 _LOOKED_OVER_ELSEWHERE_BYTES: Final = 256 << 10
-
-
 # An answer that takes longer to encode is encoded between other work.
 _ENCODED_AT_ONCE_NS: Final = 1_000_000
 
+H = TypeVar("H")
 Payload = Callable[[], Awaitable[tuple[bytes | Encoding | None, bool, int]]]
 """Returns the encoded answer, whether the request failed, and how long its connection waits then."""
 
@@ -382,17 +381,13 @@ class Dispatcher(RequestHandlers):
     def _answer_at_once(self, message: ControlRequest) -> bool:
         """Answers a request that waits for nothing, without a task, which would cost more than the answer."""
         key, version = message.api_key, message.api_version
-        at_once = self._at_once.get(key)
-        if at_once is None or message.body_bytes >= _LAZY_BYTES:
+        at_once = self._for_small(self._at_once, message)
+        if at_once is None:
             return False
-        needs = self._needs.get(key)  # without an authorizer none
-        if needs and not self._authorizer.may_repeat:
-            return False  # `handle` may have to decide again, and both would be audited
         began_ns = time.monotonic_ns() if self.limits_time(key) else None
         failed = False
         try:
-            body = decode_request(key, version, message.body)
-            refused = self._refused_at_once(message, body, needs) if needs else None
+            body, refused = self._read(message)
             failed = refused is not None
             answer = refused or at_once(body, message, self._advertised[message.listener])
             if answer is None:
@@ -422,20 +417,15 @@ class Dispatcher(RequestHandlers):
 
     def _begin(self, message: ControlRequest) -> bool:
         """Takes a request whose answer may have to wait, without a task."""
-        key, version = message.api_key, message.api_version
-        begin = self._begins.get(key)
-        if begin is None or message.body_bytes >= _LAZY_BYTES:
+        begin = self._for_small(self._begins, message)
+        if begin is None or self.limits_time(message.api_key):
             return False
-        needs = self._needs.get(key)  # without an authorizer none
-        if (needs and not self._authorizer.may_repeat) or self.limits_time(key):
-            return False  # `handle` may have to decide again, and both would be audited
         try:
-            body = decode_request(key, version, message.body)
-        except ProtocolError:
+            body, refused = self._read(message)
+        except Exception:
             return False  # `handle` finds the same error, and reports it
         begun = BegunRequest(self, message)
         try:
-            refused = self._refused_at_once(message, body, needs) if needs else None
             if refused is not None:
                 self.end(message, refused, failed=True)
                 return True
@@ -471,6 +461,21 @@ class Dispatcher(RequestHandlers):
         """Sends an encoded answer. None closes the connection."""
         self._plane.reply(message.connection_id, message.slot, payload)
         self._count(message, failed=failed)
+
+    def _for_small(self, handlers: Mapping[int, H | None], message: ControlRequest) -> H | None:
+        """Returns what answers a small request without a task; None if `handle` must."""
+        found = handlers.get(message.api_key)
+        if found is None or message.body_bytes >= _LAZY_BYTES:
+            return None
+        if self._needs.get(message.api_key) and not self._authorizer.may_repeat:
+            return None  # `handle` may have to decide again, and both would be audited
+        return found
+
+    def _read(self, message: ControlRequest) -> tuple[Any, Response | None]:
+        """Returns the body of a small request, and the answer to it if its sender lacks a permission."""
+        body = decode_request(message.api_key, message.api_version, message.body)
+        needs = self._needs.get(message.api_key)  # without an authorizer none
+        return body, self._refused_at_once(message, body, needs) if needs else None
 
     def _refused_at_once(
         self, message: ControlRequest, body: Any, needs: tuple[Requirement, ...]
