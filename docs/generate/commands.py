@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import typer.main
 
-from bowstring.cli.app import app
+from bowstring.cli.app import application
 from docs.generate.markdown import code, plain, table
 
 HEAD = """\
@@ -36,7 +36,7 @@ def render() -> str:
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command that does something, with its whole name such as `bowstring topics create`."""
-    yield from _below("bowstring", typer.main.get_command(app))
+    yield from _below("bowstring", typer.main.get_command(application()))
 
 
 def _below(path: str, command: Any) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bowstring import Admin, Producer, ShareConsumer, ShareRecord, TopicPartition, aio
-from bowstring.cli.app import app
+from bowstring.cli.app import application
 from bowstring.clients.errors import BrokerError, ConfigError
 from bowstring.clients.share.records import Acknowledgement, Outcome
 from tests.support.topics import made
@@ -186,7 +186,7 @@ def test_the_command_line_reads_and_moves_share_groups(where: str, group: str) -
     fill(where, topic, 4)
 
     def said(*words: str) -> str:
-        done = CliRunner().invoke(app, [*words, "--bootstrap-server", where])
+        done = CliRunner().invoke(application(), [*words, "--bootstrap-server", where])
         assert done.exit_code == 0, done.output
         return done.stdout
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bowstring
-from bowstring.cli.app import app
+from bowstring.cli.app import application
 from bowstring.pipeline import job
 from bowstring.pipeline.check import check_plan, check_topics, create_topics
 from bowstring.pipeline.declaration import PipelineError, declared, load
@@ -268,5 +268,5 @@ def test_the_command_says_in_one_line_that_no_broker_is_there(tmp_path):
 def test_the_command_says_in_one_line_what_is_wrong(tmp_path):
     file = tmp_path / "p.toml"
     file.write_text('nmae = "x"')
-    done = CliRunner().invoke(app, ["pipeline", "check", str(file)])
+    done = CliRunner().invoke(application(), ["pipeline", "check", str(file)])
     assert isinstance(done.exception, PipelineError) and "did you mean name?" in str(done.exception)

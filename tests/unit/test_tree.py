@@ -472,6 +472,7 @@ def test_clients_run_without_the_engine():
     """Nor do their imports load it."""
     code = (
         "import sys, bowstring.aio, bowstring.cli.app, bowstring.spark\n"
+        "bowstring.cli.app.application()\n"
         "from bowstring import Admin, Consumer, Producer, ShareConsumer, read, transform\n"
         "print(*(name for name in sys.modules if name.startswith('bowstring.engine')))"
     )

@@ -25,12 +25,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
     Prints an error as one line on standard error.
     """
-    from bowstring.cli.app import app
+    from bowstring.cli.app import application
     from bowstring.cli.exit_codes import EXIT_INTERRUPTED, code_of
     from bowstring.cli.output import client_lines
 
     try:
-        given = list(arguments) if arguments is not None else None
+        given = list(arguments) if arguments is not None else sys.argv[1:]
+        app = application(given)
         with client_lines:
             ended = app(args=given, prog_name="bowstring", standalone_mode=False)
     except KeyboardInterrupt:

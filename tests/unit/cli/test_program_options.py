@@ -10,7 +10,7 @@ import pytest
 import typer.main
 
 from bowstring.__main__ import PROGRAMS
-from bowstring.cli.app import app
+from bowstring.cli.app import application
 
 
 def parsed(program):
@@ -29,7 +29,7 @@ def parsed(program):
 def shown(program):
     """The same of the command line."""
     found = {}
-    command = typer.main.get_command(app).commands[program]
+    command = typer.main.get_command(application()).commands[program]
     hints = get_type_hints(command.callback)
     for option in command.params:
         flag = max(option.opts, key=len)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from bowstring import serve
 from bowstring.__main__ import main
-from bowstring.cli.app import app
+from bowstring.cli.app import application
 from bowstring.serve_options import OPTIONS, parser
 
 # One value of each kind of option.
@@ -64,7 +64,7 @@ def test_what_is_parsed():
 def test_typer_passes_on_what_it_was_given(given, monkeypatch):
     got = []
     monkeypatch.setattr(serve, "main", lambda arguments: got.append(parser().parse_args(arguments)) or 3)
-    ran = CliRunner().invoke(app, ["serve", *(as_arguments(given) if given else [])])
+    ran = CliRunner().invoke(application(), ["serve", *(as_arguments(given) if given else [])])
     assert ran.exit_code == 3, ran.output
     assert vars(got[0]) == (given or vars(parser().parse_args([])))
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from bowstring.cli.app import app
+from bowstring.cli.app import application
 from bowstring.engine.metadata.store.reader import read_metadata
 from bowstring.engine.quorum.repair import repair
 from bowstring.engine.storage.directory_lock import DataDirectoryError
@@ -137,14 +137,14 @@ def test_a_log_in_use_or_of_a_newer_version_is_not_repaired(broken):
 def test_the_command_shows_and_repairs(broken):
     write, path = broken
     first = write(TWICE)
-    shown = CliRunner().invoke(app, ["quorum", "repair", "--directory", str(path), "--dry-run"])
+    shown = CliRunner().invoke(application(), ["quorum", "repair", "--directory", str(path), "--dry-run"])
     assert shown.exit_code == 0 and f"{first + 1}  TopicRecord(name='t'" in shown.output
     assert "nothing is changed" in shown.output
-    done = CliRunner().invoke(app, ["quorum", "repair", "--directory", str(path)])
+    done = CliRunner().invoke(application(), ["quorum", "repair", "--directory", str(path)])
     assert done.exit_code == 0 and "left 4 records out" in done.output
-    again = CliRunner().invoke(app, ["quorum", "repair", "--directory", str(path)])
+    again = CliRunner().invoke(application(), ["quorum", "repair", "--directory", str(path)])
     assert again.exit_code == 0 and "nothing to repair" in again.output
-    wrong = CliRunner().invoke(app, ["quorum", "repair", "--directory", str(path.parent)])
+    wrong = CliRunner().invoke(application(), ["quorum", "repair", "--directory", str(path.parent)])
     assert wrong.exit_code == 1
 
 

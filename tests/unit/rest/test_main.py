@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from bowstring.cli.app import app
+from bowstring.cli.app import application
 from bowstring.rest.main import main, parser
 
 
@@ -23,7 +23,7 @@ def test_wrong_options(capsys, arguments, words):
 
 
 def test_the_command_line_has_the_options_of_the_program():
-    command = typer.main.get_command(app).commands["rest"]
+    command = typer.main.get_command(application()).commands["rest"]
     declared = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
     usage = parser().format_help()
     assert {name for name in declared - {"--help"} if name not in usage} == set()
