@@ -55,6 +55,8 @@ TOGETHER: Final = (
     "spark/test_python",
     "spark/test_source",
     "unit/bench/test_smoke",
+    "unit/test_tree",
+    "unit/project",
     "system/console",
     "system/test_kill_nine",
     "system/test_mixed",
@@ -90,6 +92,9 @@ TOGETHER: Final = (
     "unit/kernels",
     "unit/test_suite",
     "unit/demo",
+    "simulation/test_metadata_crashes",
+    "unit/rest/test_answers",
+    "unit/pages",
 )
 
 

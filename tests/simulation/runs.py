@@ -8,7 +8,7 @@ import sys
 from tests.simulation.command import Simulation
 
 FOR_EVER_S = 1800
-SEEDS_OF_A_MODE = 128
+SEEDS_OF_A_MODE = 64
 TESTS_OF_A_MODE = 8
 _FIRST_VIOLATION = re.compile(r"^seed (\d+): (\w+): ", re.MULTILINE)
 

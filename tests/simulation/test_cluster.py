@@ -16,7 +16,7 @@ from tests.simulation.quorum.shrink import shrink
 from tests.simulation.runs import finds, holds
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals" / "simulation.md"
-SEEDS = 256
+SEEDS = 128
 # Each found a bug once: a broker that dies before its logs are open, a reader beyond the remaining records, a
 # leader that missed active brokers, a follower that joined after the high watermark had passed it, a last
 # known leader with a new disk, a follower that the controller had removed.

@@ -21,7 +21,7 @@ from tests.simulation.storage.one_thread_broker import SteadyBroker
 from tests.simulation.storage.random_steps import Work
 from tests.support.log_batches import batch
 
-SEEDS = 200
+SEEDS = 96
 TESTS = 16
 # Each found something, in an earlier form of the lives, that the first few hundred did not.
 KNOWN = [666, 705, 767, 864]

@@ -1,4 +1,4 @@
-"""A loaded broker is killed a hundred times in os mode, and half as often in commit mode.
+"""A loaded broker is killed sixty times in os mode, and half as often in commit mode.
 
 Real clients continue, and everything acknowledged is there in the end.
 
@@ -26,7 +26,7 @@ from kafka.structs import OffsetAndMetadata
 from tests.support.serving import Process, steady_port
 from tests.support.waiting import FOR_EVER_MS, HANG_S, pause
 
-KILLS = int(os.environ.get("BOWSTRING_KILLS", "100"))
+KILLS = int(os.environ.get("BOWSTRING_KILLS", "60"))
 SEED = int(os.environ.get("BOWSTRING_SEED", "1"))
 MODES = ("os", "commit")
 TOPIC, PARTITIONS = "events", 4

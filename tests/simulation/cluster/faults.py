@@ -206,7 +206,7 @@ def leaving_counts(patches):
     *("InSyncIsAboveTheHighWatermark", "CommittedIsInAllInSyncReplicas", "CommittedIsKept"),
     "HighWatermarkOfALaterLeaderIsHigher",
     **RESTLESS,
-    first=18,
+    first=160,
 )
 def joins_below_the_epoch_start(patches):
     patches.set(SimulatedPlane, "KNOWS_EPOCH_START", False)

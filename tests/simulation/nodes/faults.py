@@ -243,6 +243,7 @@ def role_without_a_log(patches):
     "Configs of a topic that was deleted meanwhile end the change of all others",
     "NoBugIsLogged",
     **ADMINISTRATION,
+    first=30,
 )
 def configs_of_a_deleted_topic(patches):
     change(
