@@ -303,7 +303,7 @@ def events_of_replicas_wake_nobody(patches):
 @fault(
     "A failed request to change in-sync replicas is never sent again",
     "BecomesHealthy",
-    first=11,
+    first=95,
     **FILES_OPEN,
 )
 def isr_change_is_not_repeated(patches):
@@ -379,6 +379,7 @@ def acknowledged_by_the_leader_alone(patches):
 @fault(
     "A leader forgets the last batches of its producers",
     "NothingIsTwice",
+    first=20,
     **BROKEN_CONNECTIONS,
 )
 def producers_are_forgotten(patches):
@@ -407,7 +408,7 @@ def later_batches_are_not_verified(patches):
 @fault(
     "What waits for the verification of a transaction is not answered when the coordinator's broker ends",
     "EveryRequestIsAnswered",
-    first=16,
+    first=27,
     **PRODUCERS,
 )
 def questions_are_forgotten(patches):
@@ -453,7 +454,7 @@ def loaded_shard_waits_for_ever(patches):
 @fault(
     "Markers of transactions are not sent again after there was no answer",
     "BecomesHealthy",
-    first=44,
+    first=62,
     **PRODUCERS,
 )
 def markers_are_sent_once(patches):
