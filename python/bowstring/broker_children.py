@@ -1,5 +1,6 @@
 """Starts what a broker runs beside itself: the console, and the HTTP services for schemas and records."""
 
+import os
 import socket
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -108,16 +109,22 @@ def _require(name: str) -> None:
             )
 
 
-def start_console(listeners: Sequence[Listener], configs: BrokerConfigs, port: int) -> SupervisedChild:
+def start_console(
+    listeners: Sequence[Listener], configs: BrokerConfigs, port: int, registry_url: str | None = None
+) -> SupervisedChild:
     """Starts the console.
 
     Args:
         listeners: the broker's, with their ports.
         configs: the broker's, for the mechanism that users sign in with.
         port: of the pages, on loopback; 0 for a free one.
+        registry_url: of the registry beside the broker, which shows values by their schemas.
     """
     listener = nearest_listener(listeners)
     arguments = ["-m", "bowstring", "console", "--until-stdin-ends"]
     arguments += ["--bootstrap-server", address_of(listener), "--port", str(port)]
+    # Where users sign in, the registry needs a log-in, too, and the console has none of its own.
+    if registry_url is not None and not listener.has_sasl and not os.environ.get("BOWSTRING_SCHEMA_REGISTRY"):
+        arguments += ["--schema-registry", registry_url]
     advice = "run `bowstring console` or restart the broker"
     return SupervisedChild(ChildProgram("console", arguments, advice, security_of(listener, configs)))

@@ -268,7 +268,9 @@ class Children:
         from bowstring.broker_children import start_console
 
         if self._console is not None:
-            self._running.append(start_console(broker.listeners, broker.configs, self._console))
+            self._running.append(
+                start_console(broker.listeners, broker.configs, self._console, self.registry_url)
+            )
         if ports is not None:
             self._running.append(ports.start(broker.listeners, broker.configs))
             event_log.info(

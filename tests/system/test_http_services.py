@@ -65,6 +65,20 @@ def test_serve_runs_them_and_starts_them_again(tmp_path):
     assert wait_until(lambda: not os.path.exists(f"/proc/{child}"))
 
 
+def test_the_console_beside_them_shows_values_by_their_schemas(tmp_path, monkeypatch):
+    monkeypatch.delenv("BOWSTRING_SCHEMA_REGISTRY", raising=False)
+    process = Process("--data", str(tmp_path), "--port", "0", "--registry-port", "0", "--console=0")
+    try:
+        line = process.wait_for("console")["line"]
+        console = line.split()[2].rstrip("/")
+        registry = next(each for each in process.lines if each["message"] == "serving HTTP")["registry"]
+        assert register(registry, "shown") == 1
+        with urllib.request.urlopen(f"{console}/schemas", timeout=HANG_S) as page:
+            assert "shown" in page.read().decode()
+    finally:
+        process.stop()
+
+
 def children(pid):
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return [int(each) for each in file.read().split()]

@@ -152,9 +152,7 @@ def ongoing_is_left_open(patches):
     patches.set(init, "fence", fence)
 
 
-@fault(
-    "The epoch of an EndTxn is not compared", *ODD, commit_mode=True, duplicate=0.2, slow=0.2, first=148
-)
+@fault("The epoch of an EndTxn is not compared", *ODD, commit_mode=True, duplicate=0.2, slow=0.2, first=148)
 def end_without_epoch(patches):
     right = ending._check_bumping
 
