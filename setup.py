@@ -11,6 +11,7 @@ Environment:
     BOWSTRING_COVERAGE  "1" builds for `make coverage`: modules note in build/lines which of their lines ran.
     BOWSTRING_SANITIZE  "1" builds with AddressSanitizer and UndefinedBehaviorSanitizer, "thread" with
                         ThreadSanitizer.
+    CCACHE_DISABLE      "1" compiles without ccache, which is used where it is installed.
     BOWSTRING_SPARK_JARS  the folder of Spark's jars to compile against, if not PySpark's or SPARK_HOME's.
 """
 
@@ -18,6 +19,7 @@ import importlib.util
 import itertools
 import multiprocessing
 import os
+import shutil
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
@@ -138,7 +140,11 @@ class BuildExt(build_ext):
                 path.unlink()
 
     def build_extensions(self) -> None:
-        """Compiles all modules that need it, and then links."""
+        """Compiles all modules that need it, through ccache where that is installed, and then links."""
+        if shutil.which("ccache") and not any("ccache" in word for word in self.compiler.compiler_so):
+            # A checkout elsewhere finds what this one has compiled.
+            os.environ.update(CCACHE_BASEDIR=str(Path.cwd()), CCACHE_NOHASHDIR="1")
+            self.compiler.set_executable("compiler_so", ["ccache", *self.compiler.compiler_so])
         pending: list[tuple[Extension, str]] = []
         for ext in self.extensions:
             library = Path(self.get_ext_fullpath(ext.name))
