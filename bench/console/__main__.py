@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from bench.bar_limits import at_most
 from bench.console.pages import Console, running_console
+from bench.console.tail import TailCost, tail_cost
 from bench.console.views import views
 from bench.peers.bowstring import Bowstring
 from bench.procfs import Meter, cpu_seconds, memory
@@ -72,11 +73,13 @@ def main(arguments: list[str] | None = None) -> tuple[list[Row], list[Cost]]:
             }
             costs = [_cost(console, peer.pid, path, options.seconds) for path in streams]
             rss_mib = memory(console.pid).rss_bytes / MIB
-            _judge(rows, costs, console.start_seconds, rss_mib)
+            tail = tail_cost(console, servers, "many-00001", options.rate, options.seconds)
+            print(f"| tail: sent, shown | {tail.sent:,.0f}, {tail.shown:,.0f} records/s |")
+            _judge(rows, costs, tail, console.start_seconds, rss_mib)
     return rows, costs
 
 
-def _judge(rows: list[Row], costs: list[Cost], start_seconds: float, rss_mib: float) -> None:
+def _judge(rows: list[Row], costs: list[Cost], tail: TailCost, start_seconds: float, rss_mib: float) -> None:
     """Prints the figures that have bars."""
     slowest = max(rows, key=lambda row: row.median_ms)
     dearest = max(costs, key=lambda cost: cost.broker_percent)
@@ -85,6 +88,7 @@ def _judge(rows: list[Row], costs: list[Cost], start_seconds: float, rss_mib: fl
         ("memory", rss_mib, at_most(80, "MiB")),
         (f"slowest page ({slowest.path})", slowest.median_ms, at_most(300, "ms")),
         (f"broker, {dearest.path} open", dearest.broker_percent, at_most(2, "% of a core")),
+        ("console, tail of a busy topic", tail.console_percent, at_most(20, "% of a core")),
     )
     for name, measured, bar in figures:
         excess = bar.excess(measured, None)
@@ -98,11 +102,18 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--partitions", type=int, default=10)
     parser.add_argument("--groups", type=int, default=2_000)
     parser.add_argument("--seconds", type=float, default=10.0, help="how long each live page is open")
+    parser.add_argument("--rate", type=int, default=500_000, help="records/s of the topic whose tail is open")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("paths", nargs="*")
     options = parser.parse_args(arguments)
     if options.small:
-        options.topics, options.partitions, options.groups, options.seconds = 20, 2, 5, 0.1
+        options.topics, options.partitions, options.groups, options.seconds, options.rate = (
+            20,
+            2,
+            5,
+            0.1,
+            1000,
+        )
     return options
 
 

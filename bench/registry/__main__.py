@@ -20,6 +20,7 @@ from pathlib import Path
 from bench.machine import facts
 from bench.peers.bowstring import Bowstring
 from bench.procfs import cpu_seconds, memory
+from bench.registry.in_broker import beside
 from bench.registry.load import Rate, measure, request, send_all
 from bench.registry.programs import (
     Running,
@@ -28,7 +29,7 @@ from bench.registry.programs import (
     karapace_registry,
     karapace_rest,
 )
-from bench.registry.report import Figures, written
+from bench.registry.report import STARTS_LATER, TAKES_MORE, Figures, written
 from bench.rest.__main__ import main as rest_figures
 from bowstring import Admin, Producer
 
@@ -74,6 +75,8 @@ def main(arguments: list[str] | None = None) -> Figures:
     for _ in range(options.rounds if options.records else 0):
         for figure in rest_figures(["--records", str(options.records), "--posts", str(options.posts)]):
             _keep(figures, "bowstring", f"REST: {figure.name}, {figure.unit}", figure.value)
+    for _ in range(options.starts):
+        _compare_starts(figures)
     if options.out is not None:
         written(options.out, figures, facts(), vars(options))
     return figures
@@ -87,14 +90,23 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--schemas", type=int, default=100_000, help="of the topic that is loaded; 0: none")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the REST proxy; 0: none")
     parser.add_argument("--posts", type=int, default=1_000, help="of ten records, to the REST proxy; 0: none")
+    parser.add_argument("--starts", type=int, default=5, help="of a broker with both beside it, and without")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes")
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args(arguments)
     if options.small:
         options.requests, options.schemas, options.records, options.rounds = 20, 50, 0, 1
-        options.posts = 20
+        options.posts, options.starts = 20, 1
     return options
+
+
+def _compare_starts(figures: Figures) -> None:
+    """Notes what registry and REST proxy add to a broker that starts them, beside one without."""
+    with tempfile.TemporaryDirectory(prefix="bowstring-registry-") as folder:
+        without, both = (beside(Path(folder, str(number)), bool(number)) for number in range(2))
+    _keep(figures, "bowstring", STARTS_LATER, both.start_s - without.start_s)
+    _keep(figures, "bowstring", TAKES_MORE, both.memory_mib - without.memory_mib)
 
 
 def _record(number: int, *more: str) -> str:

@@ -112,7 +112,7 @@ def _running(
     ):
         url = f"http://127.0.0.1:{port}"
         try:
-            while not (_answers(url, "GET", path) if path else _leads(url)):
+            while not (answers(url, "GET", path) if path else _leads(url)):
                 if process.poll() is not None or time.perf_counter() - began > START_S:
                     said.seek(0)
                     raise RuntimeError(f"{name} did not start: {said.read()[-2000:].decode()}")
@@ -124,10 +124,11 @@ def _running(
 
 def _leads(url: str) -> bool:
     """Whether the registry leads and has read its topic: it then takes a config."""
-    return _answers(url, "PUT", "/config", b'{"compatibility": "BACKWARD"}')
+    return answers(url, "PUT", "/config", b'{"compatibility": "BACKWARD"}')
 
 
-def _answers(url: str, method: str, path: str, body: bytes | None = None) -> bool:
+def answers(url: str, method: str, path: str, body: bytes | None = None) -> bool:
+    """Returns whether a program answers a request with 200."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=START_S)
     try:
         connection.request(method, path, body, {"content-type": "application/json"})

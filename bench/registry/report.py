@@ -46,6 +46,8 @@ def _word(is_met: bool) -> str:
 
 
 TEN_TIMES = Bar(least_ratio=10)
+STARTS_LATER = "registry and REST in the broker: start, s more"
+TAKES_MORE = "registry and REST in the broker: idle memory, MiB more"
 BARS = {
     "register a new schema, 1/s": TEN_TIMES,
     "look up by id, 1/s": TEN_TIMES,
@@ -56,6 +58,8 @@ BARS = {
     "REST: produce stream, records/s": Bar(least=200_000),
     "REST: read format=ndjson, records/s": Bar(least=500_000),
     "REST: read format=arrow, records/s": Bar(least=500_000),
+    STARTS_LATER: Bar(most=0.4),
+    TAKES_MORE: Bar(most=60),
 }
 """By the names of figures."""
 

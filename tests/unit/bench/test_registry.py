@@ -18,6 +18,8 @@ def test_every_figure_is_measured_and_reported(tmp_path):
         "memory with 50 schemas, MiB",
         "REST v2: produce JSON in tens, records/s",
         "REST v2: produce JSON in tens, ms of CPU for a record",
+        "registry and REST in the broker: start, s more",
+        "registry and REST in the broker: idle memory, MiB more",
     ]
     for name, samples in figures.items():
         assert len(samples["bowstring"]) == 1
