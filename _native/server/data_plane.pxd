@@ -12,8 +12,6 @@ cdef class DataPlane:
     cdef bint started, stopped
     cdef AclTable access_table      # the rules in use, or None
     cdef list ended                 # connections that have ended since take_ended()
-    cdef bint holds                 # replies are sent together, between hold_replies() and release_replies()
-    cdef int held                   # of them
 
     cdef void _free_table(self)
     cdef void _stop_threads(self)
@@ -21,4 +19,3 @@ cdef class DataPlane:
     cdef Partition *_lookup(self, str topic, int partition) except? NULL  # NULL: it is not served here, or has no log
     cdef void _bury(self, Topic *topic)
     cdef void _sweep(self, bint all)
-    cdef void _release(self)

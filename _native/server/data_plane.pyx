@@ -30,7 +30,7 @@ from bowstring._native.server.chunks cimport chunk_bytes, chunk_over, chunks_fre
 from bowstring._native.server.control_queue cimport control_take_all, message_free
 from bowstring._native.server.control_request cimport SlowBatch, take_message
 from bowstring._native.server.counters cimport counters_of, events_of
-from bowstring._native.server.mailbox cimport post, post_to, release
+from bowstring._native.server.mailbox cimport post, post_to
 from bowstring._native.server.reactor cimport (
     reactor_accept, reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
 from bowstring._native.server.slow_batches cimport slow_begin
@@ -77,7 +77,6 @@ cdef extern from *:
 cdef enum:
     COPIED_MAX_BYTES = 65536        # a larger response is sent from the memory it was encoded in
     BACKLOG = 1024                  # connections that the kernel queues before they are accepted
-    HELD_MAX = 8                    # replies that wait for each other, so that reactors wake once for all of them
 
 
 def _cannot_listen(error, host, port):
@@ -408,31 +407,10 @@ cdef class DataPlane:
                     chunks_free(chunk)
                     raise MemoryError
         if throttle_ms > 0:
-            post_to(&self.plane, MAIL_MUTE, connection_id, throttle_ms, NULL, self.holds)
-        if not post_to(&self.plane, MAIL_REPLY, connection_id, slot, chunk, self.holds):
+            post_to(&self.plane, MAIL_MUTE, connection_id, throttle_ms, NULL)
+        if not post_to(&self.plane, MAIL_REPLY, connection_id, slot, chunk):
             chunks_free(chunk)
             raise MemoryError
-        if self.holds:
-            self.held += 1
-            if self.held == HELD_MAX:
-                self._release()
-
-    def hold_replies(self):
-        """Sends replies together from now on, a few at a time: waking a reactor costs as much as a small answer. Call
-        :meth:`release_replies` soon."""
-        self.holds = True
-        self.held = 0
-
-    def release_replies(self):
-        """Sends the replies that are held, and each one at once from now on."""
-        self.holds = False
-        self._release()
-
-    cdef void _release(self):
-        cdef int i
-        self.held = 0
-        for i in range(self.plane.reactor_count):
-            release(&self.plane.reactors[i].mailbox)
 
     def skip(self, int64_t connection_id, int64_t slot):
         """Ends a request that gets no answer."""

@@ -179,18 +179,14 @@ class Dispatcher(RequestHandlers):
     def _take(self) -> None:
         """Takes the queue of the reactors. Items come once, so a failure of one ends no other."""
         self._time_slices.begin()
-        self._plane.hold_replies()
-        try:
-            for item in self._plane.take_requests():
-                try:
-                    self.take_up(item)
-                except Exception:
-                    self._drop(item)
-            gathered, self._gathered = self._gathered, {}
-            for write in gathered.values():
-                self._try(partial(self._write, write))
-        finally:
-            self._plane.release_replies()
+        for item in self._plane.take_requests():
+            try:
+                self.take_up(item)
+            except Exception:
+                self._drop(item)
+        gathered, self._gathered = self._gathered, {}
+        for write in gathered.values():
+            self._try(partial(self._write, write))
         self._try(self._begin_slow_batches)
         self._try(self._log_events)
         self._try(self._take_replica_events)
