@@ -107,13 +107,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("paths", nargs="*")
     options = parser.parse_args(arguments)
     if options.small:
-        options.topics, options.partitions, options.groups, options.seconds, options.rate = (
-            20,
-            2,
-            5,
-            0.1,
-            1000,
-        )
+        options.topics, options.partitions, options.groups = 20, 2, 5
+        options.seconds, options.rate = 0.1, 1000
     return options
 
 

@@ -41,10 +41,10 @@ def tail_cost(console: Console, bootstrap: str, topic: str, rate: int, seconds: 
     shown: list[float] = []
     path = f"/topics/{topic}/messages/tail/live"
     with _sending(bootstrap, topic, rate) as sent, console.stream(path) as answer:
-        _note_rates(answer, [], time.monotonic() + min(_FIRST_S, seconds))
+        note_rates(answer, [], time.monotonic() + min(_FIRST_S, seconds))
         before, began = sent[0], time.monotonic()
         with Meter(console.pid) as meter:
-            _note_rates(answer, shown, began + seconds)
+            note_rates(answer, shown, began + seconds)
         true_rate = (sent[0] - before) / (time.monotonic() - began)
     percent = 100 * meter.cpu_seconds / meter.wall_seconds
     return TailCost(percent, statistics.median(shown or [0.0]), true_rate)
@@ -74,7 +74,7 @@ def _sending(bootstrap: str, topic: str, rate: int) -> Iterator[list[int]]:
         sending.join()
 
 
-def _note_rates(answer: HTTPResponse, shown: list[float], until: float) -> None:
+def note_rates(answer: HTTPResponse, shown: list[float], until: float) -> None:
     """Appends each rate that the page shows, until a time."""
     while time.monotonic() < until and (line := answer.readline()):
         if not line.startswith(b"data: "):

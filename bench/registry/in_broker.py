@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.peers.bowstring import Bowstring
+from bench.peers.install import PeerError
 from bench.peers.peer import free_ports
-from bench.registry.programs import STEP_S, answers
+from bench.registry.programs import START_S, STEP_S, answers
 
 MIB = 1 << 20
 IDLE_S = 3.0
@@ -40,13 +41,19 @@ class _WithServices(Bowstring):
 
 
 def beside(folder: Path, with_services: bool) -> Beside:
-    """Starts a broker in a new folder; returns what it took."""
+    """Starts a broker in a new folder; returns what it took.
+
+    Raises:
+        PeerError: it did not start.
+    """
     peer = _WithServices(folder) if with_services else Bowstring(folder)
     peer.prepare()
     began = time.monotonic()
     with peer:
         if isinstance(peer, _WithServices):
             while not (answers(peer.registry, "GET", "/subjects") and answers(peer.rest, "GET", "/topics")):
+                if not peer.alive or time.monotonic() - began > START_S:
+                    raise PeerError(f"registry and REST proxy did not start:\n{peer.log_tail()}")
                 time.sleep(STEP_S)
         start_s = time.monotonic() - began
         time.sleep(IDLE_S)
