@@ -4,7 +4,7 @@ Call all methods on the control thread; the reactors run in parallel and never t
 """
 import socket
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -14,25 +14,24 @@ from libc.string cimport memcpy, memset
 from posix.unistd cimport close, read
 from bowstring._native.access.acl_table cimport AclTable
 from bowstring._native.base.atomics cimport add_i32, load_i32, load_i64, load_pointer, store_i32
-from bowstring._native.base.clock cimport monotonic_ms
+from bowstring._native.base.clock cimport monotonic_ms, monotonic_ns
 from bowstring._native.base.error_codes cimport NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
 from bowstring._native.base.pthread cimport (
     pthread_mutex_destroy, pthread_mutex_init, pthread_rwlock_destroy, pthread_rwlock_t, pthread_rwlock_unlock,
     pthread_rwlock_wrlock)
-from bowstring._native.base.wire cimport patch_i32
 from bowstring._native.disk.thread_pool cimport storage_init, storage_stop
 from bowstring._native.log cimport NOT_VERIFIED, PartitionLog, log_advance_high_watermark
-from bowstring._native.protocol.message_steps cimport Encoding
 from bowstring._native.server.accept_limits cimport accept_free, accept_init, accept_listeners
 from bowstring._native.server.client_quotas cimport quotas_free, quotas_init
 from bowstring._native.server.access_reports cimport access_free, denied_access, taken_access
-from bowstring._native.server.chunks cimport chunk_bytes, chunk_over, chunks_free
+from bowstring._native.server.chunks cimport chunks_free
 from bowstring._native.server.control_queue cimport control_take_all, message_free
 from bowstring._native.server.control_request cimport SlowBatch, take_message
 from bowstring._native.server.counters cimport counters_of, events_of
-from bowstring._native.server.mailbox cimport post, post_to
+from bowstring._native.server.mailbox cimport post, post_to, release
 from bowstring._native.server.reactor cimport (
     reactor_accept, reactor_close_connections, reactor_free, reactor_init, reactor_start, reactor_stop)
+from bowstring._native.server.reply_chunks cimport reply_chunk
 from bowstring._native.server.slow_batches cimport slow_begin
 from bowstring._native.server.replica_leader cimport followers_wake, leader_advance, replicated_durable
 from bowstring._native.server.topic_table cimport (
@@ -75,8 +74,8 @@ cdef extern from *:
     void init_table_lock(pthread_rwlock_t *lock)
 
 cdef enum:
-    COPIED_MAX_BYTES = 65536        # a larger response is sent from the memory it was encoded in
     BACKLOG = 1024                  # connections that the kernel queues before they are accepted
+    HELD_MAX_NS = 100000            # about as long replies wait for others, so that reactors wake once for all of them
 
 
 def _cannot_listen(error, host, port):
@@ -383,34 +382,38 @@ cdef class DataPlane:
         return ended
 
     def reply(self, int64_t connection_id, int64_t slot, payload, *, int64_t throttle_ms=0):
-        """Answers a request, and reads no others from its connection for ``throttle_ms`` (KIP-219). ``payload`` is the response header and body without the length: bytes, or a finished
-        Encoding, whose memory the reply takes over. None closes the connection."""
-        cdef int64_t n
-        cdef const void *data = NULL
-        cdef Chunk *chunk = NULL
-        if type(payload) is Encoding:
-            data = (<Encoding>payload).done(&n)
-        elif payload is not None:
-            n = PyBytes_GET_SIZE(<bytes?>payload)
-            data = PyBytes_AS_STRING(payload)
-        if data != NULL:
-            chunk = chunk_bytes(4 if n > COPIED_MAX_BYTES and type(payload) is Encoding else n + 4)
-            if chunk == NULL:
-                raise MemoryError
-            patch_i32(chunk.data, <int32_t>n)
-            chunk.end = chunk.capacity
-            if chunk.capacity == n + 4:                  # also without a byte, as SASL tokens can be
-                memcpy(chunk.data + 4, data, n)
-            else:
-                chunk.next = chunk_over((<Encoding>payload).give(), n)
-                if chunk.next == NULL:
-                    chunks_free(chunk)
-                    raise MemoryError
+        """Answers a request, and reads no others from its connection for ``throttle_ms`` (KIP-219). ``payload`` is the
+        response header and body without the length: bytes, or a finished Encoding, whose memory the reply takes over. None
+        closes the connection."""
+        cdef int64_t now_ns
+        cdef Chunk *chunk = reply_chunk(payload)
         if throttle_ms > 0:
-            post_to(&self.plane, MAIL_MUTE, connection_id, throttle_ms, NULL)
-        if not post_to(&self.plane, MAIL_REPLY, connection_id, slot, chunk):
+            post_to(&self.plane, MAIL_MUTE, connection_id, throttle_ms, NULL, self.holds)
+        if not post_to(&self.plane, MAIL_REPLY, connection_id, slot, chunk, self.holds):
             chunks_free(chunk)
             raise MemoryError
+        if self.holds:
+            now_ns = monotonic_ns()
+            if self.held_ns == 0:
+                self.held_ns = now_ns
+            elif now_ns - self.held_ns >= HELD_MAX_NS:
+                self._release()
+
+    def hold_replies(self):
+        """Sends replies together from now on, those of 100 µs at a time: waking a reactor costs as much as a small
+        answer. Call :meth:`release_replies` soon."""
+        self.holds = True
+
+    def release_replies(self):
+        """Sends the replies that are held, and each one at once from now on."""
+        self.holds = False
+        self._release()
+
+    cdef void _release(self):
+        cdef int i
+        self.held_ns = 0
+        for i in range(self.plane.reactor_count):
+            release(&self.plane.reactors[i].mailbox)
 
     def skip(self, int64_t connection_id, int64_t slot):
         """Ends a request that gets no answer."""

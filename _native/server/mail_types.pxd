@@ -1,5 +1,5 @@
 """What threads send to a reactor."""
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int8_t, int32_t, int64_t
 from bowstring._native.base.pthread cimport pthread_mutex_t
 
 cdef enum MailKind:
@@ -37,3 +37,4 @@ cdef struct Mailbox:
     Mail *mails
     int32_t count
     int32_t capacity
+    int8_t held                     # the first mail is there, and nobody has woken the owner

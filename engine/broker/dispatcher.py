@@ -177,6 +177,14 @@ class Dispatcher(RequestHandlers):
             self._looking_over.shutdown(wait=False)
 
     def _take(self) -> None:
+        """Takes the queue of the reactors, which wake once for several of the replies."""
+        self._plane.hold_replies()
+        try:
+            self._take_all()
+        finally:
+            self._plane.release_replies()
+
+    def _take_all(self) -> None:
         """Takes the queue of the reactors. Items come once, so a failure of one ends no other."""
         self._time_slices.begin()
         for item in self._plane.take_requests():

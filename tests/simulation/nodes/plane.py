@@ -203,6 +203,12 @@ class NodePlane:
             payload = payload.take()
         self.node.after(0, self._reply, connection_id, slot, payload)
 
+    def hold_replies(self):
+        """Does nothing: replies leave with the next event in any case."""
+
+    def release_replies(self):
+        """Does nothing."""
+
     def _reply(self, connection_id, slot, payload):
         found = self.connections.get(connection_id)
         if found is None:
