@@ -142,14 +142,17 @@ cdef void receive_tls(Reactor *r, Connection *c) noexcept nogil:
 
 
 cdef void received(Reactor *r, Connection *c, int64_t n) noexcept nogil:
-    """Handles what the buffer has, after `n` bytes came from the socket."""
+    """Handles what the buffer has, after `n` bytes came from the socket. Where all of it is handled, the next connection
+    gets the buffer while it is in the processor's cache; batches of this pass lie in theirs until they are written."""
     c.last_active_ms = r.now_ms
     bump_i64(&r.received_bytes, n)
     pacer_received(&r.pacer, c.fd, n)
-    if c.fetcher == NULL:
-        cut_frames(r, c)
-    else:
+    if c.fetcher != NULL:
         fetcher_received(r, c)
+        return
+    cut_frames(r, c)
+    if c.start == c.end and r.pending_bytes == 0:
+        connection_fit_buffer(c)
 
 
 # ---------------------------------------------------------------- mail and timers
