@@ -4,14 +4,14 @@ Only for what clients usually send: everything else, also malformed requests, is
 the same result (tests/unit/protocol/test_commit_requests.py compares both).
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 from bowstring._native.base.bigendian cimport store_be16, store_be32, store_be64
 from bowstring._native.base.wire cimport (
-    STRING_MAX, Reader, Writer, put_count, put_i16, put_i32, put_i8, put_raw, put_string, put_tags, read_count,
-    read_i32, read_i64, read_string, skip_tags, take, writer_free)
+    Reader, Writer, put_count, put_i16, put_i32, put_i8, put_raw, put_string, put_tags, read_count, read_i32, read_i64,
+    skip_tags, take, writer_free)
 from bowstring._native.protocol.offset_commits cimport RECORD_TYPE, UUID_BYTES
+from bowstring._native.protocol.texts cimport text_of
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -39,26 +39,6 @@ cdef class CommitRequest:
 
 cdef class CommittedTopic:
     """The offsets of one topic."""
-
-
-cdef object text_of(Reader *r, bint compact, bint nullable):
-    """Returns a string, or None if it is null; sets bad where it may not be null, or is not UTF-8."""
-    cdef const uint8_t *at
-    cdef int32_t n = read_string(r, compact, &at)
-    if n < 0:
-        if not nullable:
-            r.bad = True
-        return None
-    if n == 0:
-        return EMPTY
-    if n > STRING_MAX:
-        r.bad = True
-        return None
-    try:
-        return PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
-    except UnicodeDecodeError:
-        r.bad = True
-        return None
 
 
 cdef CommittedTopic topic_of(Reader *r, int version):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Set
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from bowstring._native.protocol.fetched_offsets import decode_offset_fetch, encode_offsets
 from bowstring.engine.api.denials import NONE_DENIED, denied_among, denies, hides, names_of
 from bowstring.engine.requests.time_slices import portions, streamed
 from bowstring.protocol.acls import AclOperation, AclResourceType
@@ -28,7 +29,6 @@ from bowstring.protocol.messages.offset_fetch import (
 if TYPE_CHECKING:
     from bowstring.engine.groups.service import GroupCoordinatorService
     from bowstring.engine.metadata.image import Metadata
-    from bowstring.engine.requests.listeners import Listener
     from bowstring.engine.requests.request import Received, Request
     from bowstring.engine.requests.time_slices import TimeSlices
     from bowstring.engine.security.authorizer import Authorizer
@@ -44,41 +44,32 @@ _NO_OFFSET = -1
 _AT_ONCE = 500
 
 
-def at_once(
-    body: OffsetFetchRequest,
-    message: "Received",
-    listener: "Listener",
-    *,
-    metadata: "Metadata",
-    groups: "GroupCoordinatorService",
-    authorizer: "Authorizer",
-) -> OffsetFetchResponse | None:
+def encoded(
+    message: "Received", *, metadata: "Metadata", groups: "GroupCoordinatorService", authorizer: "Authorizer"
+) -> bytes | None:
     """Answers for one group and few partitions that exist and the client may see, if nothing is about to
     change them, the usual case; None: call `handle`.
     """
-    version = message.api_version
-    if version < _BATCH_VERSION or len(body.groups) != 1:
+    query = decode_offset_fetch(message.api_version, message.body)
+    if query is None:
         return None
-    (group,) = body.groups
-    if group.topics is None or not _is_small(group.topics):
-        return None
-    if version >= _TOPIC_ID_VERSION:
-        for topic in group.topics:
-            found = metadata.image.topics_by_id.get(topic.topic_id)
-            if found is None:
-                return None
-            topic.name = found.name
+    if query.topic_ids is not None:
+        by_id = metadata.image.topics_by_id
+        topics = [by_id.get(topic_id) for topic_id in query.topic_ids]
+        query.names = [topic.name for topic in topics if topic is not None]
+        if len(query.names) < len(topics):
+            return None
     if authorizer.is_on:
-        asked = [(_DESCRIBE, _GROUP, group.group_id)]
-        asked += [(_DESCRIBE, _TOPIC, topic.name) for topic in group.topics]
+        asked = [(_DESCRIBE, _GROUP, query.group_id)]
+        asked += [(_DESCRIBE, _TOPIC, name) for name in query.names]
         if not authorizer.permits(message, asked):
             return None
-    answer = groups.fetch_at_once(group, require_stable=body.require_stable)
-    if answer is None:
+    found = groups.offsets_at_once(query)
+    if found is None:
         return None
     if authorizer.is_on:
         authorizer.note_permitted(message, asked)
-    return OffsetFetchResponse(groups=[answer])
+    return encode_offsets(query, message.correlation_id, found)
 
 
 async def handle(

@@ -70,6 +70,8 @@ class ServedApi(NamedTuple):
         is_accepted_in_envelope: Controllers accept it inside Envelope although these brokers answer it:
             Kafka's brokers send it on.
         at_once: The module's `at_once` answers what waits for nothing, without a task of its own.
+        encodes: The module's `encoded` answers what waits for nothing without an object for each of its
+            fields. What its whole request needs is its own to check.
         begins: The module's `begin` takes a small request without a task of its own; False: it did not.
         gathers: The module's `gather` takes small requests of one pass of the control loop, without tasks;
             its `write` writes and answers them together at the end.
@@ -87,6 +89,7 @@ class ServedApi(NamedTuple):
     controller_needs: tuple[Requirement, ...] | None = None
     is_accepted_in_envelope: bool = False
     at_once: bool = False
+    encodes: bool = False
     begins: bool = False
     gathers: bool = False
     keeps: bool = False
@@ -209,7 +212,7 @@ _ROWS: Final = (
             ),
         ),
         broker="offset_fetch",
-        at_once=True,
+        encodes=True,
     ),
     ServedApi(
         ApiKeys.FIND_COORDINATOR,

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 AtOnce = Callable[[Any, ControlRequest, Listener], Response | Repeatable | None]
 """Answers a decoded request that came through a listener; None: it has to wait, or there is an error."""
 
+Encode = Callable[[ControlRequest], bytes | None]
+"""Answers a request in bytes; None: it has to wait, or there is an error."""
+
 Begin = Callable[[Any, ControlRequest, "Token"], bool]
 """Takes a decoded request, and answers it through the token; False: it has to be handled by itself."""
 
@@ -69,6 +72,7 @@ class RequestHandlers:
         self._time_slices = time_slices
         self._handlers: dict[int, Handler] = {}
         self._at_once: dict[int, AtOnce | None] = {}
+        self._encodes: dict[int, Encode] = {}
         self._begins: dict[int, Begin] = {}
         # with what writes those that were taken, at the end of the pass
         self._gathers: dict[int, tuple[Gather, Callable[[], None]]] = {}
@@ -80,6 +84,8 @@ class RequestHandlers:
         if handler is None:
             module = import_module(f"bowstring.engine.api.{self._modules[key]}")
             self._at_once[key] = bound(module.at_once, self._part) if TABLE[key].at_once else None
+            if TABLE[key].encodes:
+                self._encodes[key] = bound(module.encoded, self._part)
             if TABLE[key].begins:
                 self._begins[key] = bound(module.begin, self._part)
             if TABLE[key].gathers:

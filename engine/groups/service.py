@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from bowstring._native.log.partition_log import PartitionLog
 from bowstring._native.protocol.commit_requests import CommitRequest, commit_rows, records_bytes
+from bowstring._native.protocol.fetched_offsets import OffsetQuery
 from bowstring._native.record.encode import encode_batch
 from bowstring.engine import event_log
 from bowstring.engine.coordinators.effects import Respond, Token
@@ -40,6 +41,7 @@ from bowstring.engine.groups.effects import (
 from bowstring.engine.groups.hosted import AnswerCommit, GatheredCommit, HostedGroups
 from bowstring.engine.groups.log_replay import READ_BYTES, replay_log
 from bowstring.engine.groups.modern.cluster import ClusterView
+from bowstring.engine.groups.offsets.store import TopicOffsets
 from bowstring.engine.groups.shard import GroupShard
 from bowstring.engine.groups.state import KeptAlive, ShardState
 from bowstring.engine.groups.timers import TimerQueue
@@ -50,7 +52,6 @@ from bowstring.engine.share.persister.interface import (
     SharePartitionKey,
 )
 from bowstring.protocol.errors import Error, Errors
-from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 
 if TYPE_CHECKING:
     from bowstring._native.server.data_plane import DataPlane
@@ -282,14 +283,12 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
             return None
         return hosted
 
-    def fetch_at_once(
-        self, group: OffsetFetchRequestGroup, *, require_stable: bool
-    ) -> OffsetFetchResponseGroup | None:
-        """Answers OffsetFetch of one group, topics by name. None: it has to wait for earlier changes of its
-        shard, or there is no such shard, so `ask` instead.
+    def offsets_at_once(self, query: OffsetQuery) -> TopicOffsets | None:
+        """Returns the offsets of a group, by topic and partition. None: there is an error, or it has to wait
+        for earlier changes of its shard, so `ask` instead.
         """
-        hosted = self._settled(group.group_id)
-        return None if hosted is None else hosted.shard.offsets_of(group, require_stable=require_stable)
+        hosted = self._settled(query.group_id)
+        return None if hosted is None else hosted.shard.stable_offsets(query)
 
     def gather_commit(self, request: CommitRequest, answer: AnswerCommit) -> bool:
         """Takes an OffsetCommit that needs no more than its records. Those of one pass of the control loop

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 from bowstring._native.protocol.commit_requests import CommitRequest, put_commits
+from bowstring._native.protocol.fetched_offsets import OffsetQuery
 from bowstring.engine.groups import administration
 from bowstring.engine.groups.classic import join, membership, rebalance, sync
 from bowstring.engine.groups.classic.group import ClassicGroup, GroupState
@@ -18,7 +19,7 @@ from bowstring.engine.groups.effects import Effect, TimerKey
 from bowstring.engine.groups.modern.cluster import ClusterView
 from bowstring.engine.groups.offsets import requests as offset_requests
 from bowstring.engine.groups.offsets import transactional as transactional_offsets
-from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetStore
+from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetStore, TopicOffsets
 from bowstring.engine.groups.replay import Replay
 from bowstring.engine.groups.share import description as share_description
 from bowstring.engine.groups.share import heartbeat as share_heartbeat
@@ -40,7 +41,7 @@ from bowstring.protocol.messages.leave_group import LeaveGroupRequest
 from bowstring.protocol.messages.list_groups import ListedGroup
 from bowstring.protocol.messages.offset_commit import OffsetCommitRequest
 from bowstring.protocol.messages.offset_delete import OffsetDeleteRequest
-from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from bowstring.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from bowstring.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
 from bowstring.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from bowstring.protocol.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
@@ -319,14 +320,16 @@ class GroupShard:
         self, request: OffsetFetchRequestGroup, token: object, *, require_stable: bool
     ) -> list[Effect]:
         """Handles OffsetFetch of one group, topics by name; answers with an OffsetFetchResponseGroup."""
-        self.state.respond(token, self.offsets_of(request, require_stable=require_stable))
+        self.state.respond(
+            token, offset_requests.fetch(self.state, request, require_stable=require_stable)
+        )
         return self.state.take_effects()
 
-    def offsets_of(
-        self, request: OffsetFetchRequestGroup, *, require_stable: bool
-    ) -> OffsetFetchResponseGroup:
-        """Returns the answer to OffsetFetch of one group, topics by name, with what may not be committed."""
-        return offset_requests.fetch(self.state, request, require_stable=require_stable)
+    def stable_offsets(self, query: OffsetQuery) -> TopicOffsets | None:
+        """Returns the offsets of a group, by topic and partition, with what may not be committed. None: the
+        answer has an error. Do not modify.
+        """
+        return offset_requests.stable_offsets(self.state, query)
 
     def delete_offsets(self, request: OffsetDeleteRequest, token: object) -> list[Effect]:
         """Handles OffsetDelete of existing topics; answers with an OffsetDeleteResponse."""

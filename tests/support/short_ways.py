@@ -25,7 +25,7 @@ CONFIG = {
     "auto.create.topics.enable": "false",
     "quota.window.num": "2",
 }
-WAYS = ("_answer_kept", "_gather", "_answer_at_once")
+WAYS = ("_answer_kept", "_gather", "_answer_encoded", "_answer_at_once")
 SESSION_MS = 300_000
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from bowstring._native.protocol.commit_requests import CommitRequest
+from bowstring._native.protocol.fetched_offsets import OffsetQuery
 from bowstring.engine.coordinators.effects import Record
 from bowstring.engine.groups import records
 from bowstring.engine.groups.append_errors import append_error_of_group
@@ -14,7 +15,7 @@ from bowstring.engine.groups.classic.group import ClassicGroup
 from bowstring.engine.groups.classic.rebalance import restart_session
 from bowstring.engine.groups.group import Group
 from bowstring.engine.groups.offsets.collected import CollectedOffsets
-from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetKey
+from bowstring.engine.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetKey, TopicOffsets
 from bowstring.engine.groups.state import KeptAlive, RequestContext, ShardState
 from bowstring.protocol.errors import Error, Errors
 from bowstring.protocol.messages.offset_commit import (
@@ -202,6 +203,19 @@ def fetch(
                 )
         topics.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=answers))
     return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+
+
+def stable_offsets(state: ShardState, query: OffsetQuery) -> TopicOffsets | None:
+    """Returns the group's offsets, by topic and partition. None: the answer has an error, also for one of its
+    partitions. Do not modify.
+    """
+    group = state.groups.get(query.group_id)
+    if group is None:
+        return {}
+    error = group.check_offset_fetch(query.member_id, query.member_epoch)
+    if error or (query.require_stable and state.offsets.has_open_transactions(query.group_id)):
+        return None
+    return state.offsets.of_group(query.group_id)
 
 
 def _no_offset(index: int, error_code: int) -> OffsetFetchResponsePartitions:

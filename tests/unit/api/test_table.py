@@ -8,6 +8,7 @@ from inspect import iscoroutinefunction
 import pytest
 
 from bowstring.engine.api.permissions import ANY_NAME, Denied, When
+from bowstring.engine.api.request_permissions import for_whole_request
 from bowstring.engine.api.table import BY_BROKER, BY_CONTROLLER, FORWARDED, NATIVE, TABLE
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.acls import AclResourceType
@@ -208,6 +209,8 @@ def test_each_row_has_its_modules(row):
         assert iscoroutinefunction(module.handle), name
         if name == row.broker:
             assert hasattr(module, "at_once") == row.at_once
+            assert hasattr(module, "encoded") == row.encodes
+            assert not (row.encodes and for_whole_request(row.needs))
             assert hasattr(module, "gather") == hasattr(module, "write") == row.gathers
     for part in row.refused:
         assert part.elements in paths_of(API_VERSIONS[row.key].request)
