@@ -29,13 +29,14 @@ cdef void _add_counters(ApiCounters *total, ApiCounters *more):
 cdef dict counters_of(Plane *plane):
     cdef int i
     cdef Reactor *r
-    cdef ApiCounters produce, fetch
+    cdef ApiCounters produce, fetch, list_offsets
     cdef ApiCounters leased[LEASED_APIS]
     cdef int api
     cdef int64_t connections = 0, accepted = 0, received = 0, sent = 0, sessions = 0, timers = 0
     cdef int64_t session_bytes = 0, handshakes = 0, resumed = 0, failures = 0, deferred = 0, deferred_bytes = 0
     memset(&produce, 0, sizeof(produce))
     memset(&fetch, 0, sizeof(fetch))
+    memset(&list_offsets, 0, sizeof(list_offsets))
     memset(leased, 0, sizeof(leased))
     for i in range(plane.reactor_count):
         r = &plane.reactors[i]
@@ -53,6 +54,7 @@ cdef dict counters_of(Plane *plane):
         deferred_bytes += load_i64(&r.deferred_bytes)
         _add_counters(&produce, &r.produce)
         _add_counters(&fetch, &r.fetch)
+        _add_counters(&list_offsets, &r.list_offsets)
         for api in range(LEASED_APIS):
             _add_counters(&leased[api], &r.leased[api])
     return {
@@ -71,6 +73,7 @@ cdef dict counters_of(Plane *plane):
         },
         "deferred_batches": {"batches": deferred, "waiting_bytes": deferred_bytes},
         "produce": _api_counters(&produce), "fetch": _api_counters(&fetch),
+        "list_offsets": _api_counters(&list_offsets),
         "heartbeat": _api_counters(&leased[LEASED_HEARTBEAT]),
         "consumer_group_heartbeat": _api_counters(&leased[LEASED_CONSUMER_GROUP_HEARTBEAT]),
     }

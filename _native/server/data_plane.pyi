@@ -64,6 +64,8 @@ class Counters(TypedDict):
     deferred_batches: DeferredCounters
     produce: ApiCounters
     fetch: ApiCounters
+    # without those that the control thread answers, like heartbeats
+    list_offsets: ApiCounters
     heartbeat: ApiCounters
     consumer_group_heartbeat: ApiCounters
 

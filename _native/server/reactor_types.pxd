@@ -131,4 +131,5 @@ cdef struct Reactor:
     int64_t tls_failures            # handshakes that did not succeed
     ApiCounters produce
     ApiCounters fetch
+    ApiCounters list_offsets        # without those that the control thread answers
     ApiCounters leased[LEASED_APIS] # answered by leases

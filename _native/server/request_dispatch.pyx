@@ -21,6 +21,7 @@ from bowstring._native.server.client_quotas cimport quota_identify
 from bowstring._native.server.control_queue cimport control_send_request
 from bowstring._native.server.fetch cimport fetch_receive
 from bowstring._native.server.leases cimport lease_answer
+from bowstring._native.server.list_offsets cimport list_offsets
 from bowstring._native.server.connection_types cimport (
     PHASE_AUTHENTICATING, PHASE_CERTIFICATE, PHASE_OPEN, PHASE_RAW_TOKENS, STALL_ORDER, STALL_SYNC, STALL_UNANSWERED,
     STALL_WAL, Connection, Stall)
@@ -37,6 +38,7 @@ from bowstring._native.base.wire cimport Reader, read_i16, read_i32, read_string
 cdef enum:
     API_PRODUCE = 0
     API_FETCH = 1
+    API_LIST_OFFSETS = 2
     API_API_VERSIONS = 18
     API_SASL_AUTHENTICATE = 36
     REAUTHENTICATE_MIN_MS = 1000    # an earlier SaslHandshake does not authenticate again (KIP-368)
@@ -192,6 +194,8 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
     if load_i32(&plane.quotas.kinds) != 0:
         quota_identify(c, &header)
     if c.lease != NULL and r.slow_reserved == 0 and lease_answer(r, c, &header, &body):
+        return True
+    if header.api_key == API_LIST_OFFSETS and not plane.is_controller and list_offsets(r, c, &header, &body):
         return True
     counted = r.slow_reserved
     slot = connection_open_slot(c)

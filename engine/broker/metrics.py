@@ -25,7 +25,7 @@ from bowstring.engine.broker.cluster_metrics import QuorumCollector, ReplicasCol
 from bowstring.engine.broker.group_lags import ROWS_MAX, GroupLags
 from bowstring.engine.broker.partition_metrics import PartitionMetrics
 from bowstring.engine.broker.quota_metrics import QuotaMetrics
-from bowstring.engine.broker.request_counters import EXPORTED_BUCKETS
+from bowstring.engine.broker.request_counters import EXPORTED_BUCKETS, RequestCounters
 from bowstring.engine.storage.descriptor_reserve import descriptor_counters
 from bowstring.protocol import API_VERSIONS
 from bowstring.protocol.messages import ApiKeys
@@ -95,22 +95,24 @@ class BrokerMetrics(Collector):
                 counters["total_us"],
                 counters["latency_buckets"],
             )
-        by_leases = {
+        by_reactors = {
+            ApiKeys.LIST_OFFSETS: native["list_offsets"],
             ApiKeys.HEARTBEAT: native["heartbeat"],
             ApiKeys.CONSUMER_GROUP_HEARTBEAT: native["consumer_group_heartbeat"],
         }
-        for key, each in sorted(self._broker.dispatcher.counters.items()):
-            name, buckets = API_VERSIONS[key].name, each.buckets
-            leased = by_leases.get(key)
-            if leased is None:
-                yield name, each.requests, each.errors, each.total_us, buckets
+        own = self._broker.dispatcher.counters
+        for key in sorted({*own, *(key for key, found in by_reactors.items() if found["requests"])}):
+            each, name = own.get(key) or RequestCounters(), API_VERSIONS[key].name
+            more = by_reactors.get(key)
+            if more is None:
+                yield name, each.requests, each.errors, each.total_us, each.buckets
                 continue
             yield (
                 name,
-                each.requests + leased["requests"],
+                each.requests + more["requests"],
                 each.errors,
-                each.total_us + leased["total_us"],
-                [own + more for own, more in zip(buckets, leased["latency_buckets"], strict=True)],
+                each.total_us + more["total_us"],
+                [sum(both) for both in zip(each.buckets, more["latency_buckets"], strict=True)],
             )
 
     def _topics(self) -> Iterator[Metric]:

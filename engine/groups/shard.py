@@ -320,9 +320,7 @@ class GroupShard:
         self, request: OffsetFetchRequestGroup, token: object, *, require_stable: bool
     ) -> list[Effect]:
         """Handles OffsetFetch of one group, topics by name; answers with an OffsetFetchResponseGroup."""
-        self.state.respond(
-            token, offset_requests.fetch(self.state, request, require_stable=require_stable)
-        )
+        self.state.respond(token, offset_requests.fetch(self.state, request, require_stable=require_stable))
         return self.state.take_effects()
 
     def stable_offsets(self, query: OffsetQuery) -> TopicOffsets | None:
