@@ -19,9 +19,9 @@ cdef extern from "Python.h":
 
 cdef enum:
     LOWEST_VERSION = 8              # earlier ones are of one group, which is named elsewhere
-    HIGHEST_VERSION = 10
+    NEWEST_VERSION = 10
     MEMBER_VERSION = 9
-    TOPIC_ID_VERSION = 10
+    BY_ID_VERSION = 10
     MOST_PARTITIONS = 500
     OFFSET = 0                      # in a CommittedOffset
     EPOCH = 1
@@ -57,7 +57,7 @@ def decode_offset_fetch(int version, body):
     cdef const uint8_t *at
     cdef int32_t count, i, room = MOST_PARTITIONS
     cdef list topics = [], indexes
-    if not LOWEST_VERSION <= version <= HIGHEST_VERSION or type(body) is not bytes:
+    if not LOWEST_VERSION <= version <= NEWEST_VERSION or type(body) is not bytes:
         return None
     r.at = <const uint8_t *>PyBytes_AS_STRING(body)
     r.end = r.at + PyBytes_GET_SIZE(body)
@@ -76,7 +76,7 @@ def decode_offset_fetch(int version, body):
         return None
     query.indexes = []
     for i in range(count):
-        if version >= TOPIC_ID_VERSION:
+        if version >= BY_ID_VERSION:
             at = take(&r, UUID_BYTES)
             if at == NULL:
                 return None
@@ -89,7 +89,7 @@ def decode_offset_fetch(int version, body):
             return None
         room -= <int32_t>len(indexes)
         query.indexes.append(indexes)
-    if version >= TOPIC_ID_VERSION:
+    if version >= BY_ID_VERSION:
         query.topic_ids = topics
     else:
         query.names = topics

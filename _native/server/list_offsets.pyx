@@ -34,8 +34,7 @@ cdef enum:
     FLEXIBLE_VERSION = 6
     LOCAL_VERSION = 8
     TIMEOUT_VERSION = 10
-    MOST_PARTITIONS = 100
-    LENGTH_BYTES = 4
+    PARTITIONS_MAX = 100
 
 cdef struct Question:
     # What the answer for a partition needs of the request.
@@ -84,7 +83,7 @@ cdef bint put_topic(Reactor *r, const Question *q, Reader *body, Writer *w, cons
     cdef const Topic *topic
     cdef Partition *p
     parts = read_count(body, q.flexible)
-    if body.bad or length < 0 or parts < 1 or count[0] + parts > MOST_PARTITIONS:
+    if body.bad or length < 0 or parts < 1 or count[0] + parts > PARTITIONS_MAX:
         return False
     topic = topic_by_name(&r.plane.table, name, length)
     if topic == NULL:
@@ -122,7 +121,7 @@ cdef bint put_topic(Reactor *r, const Question *q, Reader *body, Writer *w, cons
 
 cdef bint put_answer(Reactor *r, const RequestHeader *header, Reader body, Writer *w) noexcept nogil:
     """Writes the whole answer, with its length; False: the control thread must."""
-    cdef const Partition *seen[MOST_PARTITIONS]
+    cdef const Partition *seen[PARTITIONS_MAX]
     cdef Question q
     cdef int32_t topics, i, count = 0
     q.version = header.api_version
@@ -131,7 +130,7 @@ cdef bint put_answer(Reactor *r, const RequestHeader *header, Reader body, Write
         return False
     q.committed = q.version >= THROTTLE_VERSION and read_i8(&body) == READ_COMMITTED
     topics = read_count(&body, q.flexible)
-    if body.bad or topics < 0 or topics > MOST_PARTITIONS:
+    if body.bad or topics < 0 or topics > PARTITIONS_MAX:
         return False
     put_i32(w, 0)                                        # the length
     put_i32(w, header.correlation_id)
@@ -153,7 +152,7 @@ cdef bint put_answer(Reactor *r, const RequestHeader *header, Reader body, Write
 cdef bint list_offsets(Reactor *r, Connection *c, const RequestHeader *header, const Reader *body) noexcept nogil:
     cdef int64_t slot, started_ns = monotonic_ns()
     cdef Writer w
-    if (is_controlled(r) or quotas_on(&r.plane.quotas, QUOTA_REQUEST) or r.slow_reserved != 0
+    if (is_controlled(r) or quotas_on(&r.plane.quotas, QUOTA_REQUEST)
             or not LOWEST_VERSION <= header.api_version <= HIGHEST_VERSION):
         return False
     w.data = NULL
@@ -167,7 +166,7 @@ cdef bint list_offsets(Reactor *r, Connection *c, const RequestHeader *header, c
         writer_free(&w)
         connection_condemn(c)
         return True
-    patch_i32(w.data, <int32_t>(w.size - LENGTH_BYTES))
+    patch_i32(w.data, <int32_t>(w.size - <int64_t>sizeof(int32_t)))
     c.alone = True
     count_request(&r.list_offsets, started_ns, 0)
     connection_answer_bytes(c, slot, w.data, w.size)

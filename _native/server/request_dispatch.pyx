@@ -156,6 +156,13 @@ cdef bint receive_native(Reactor *r, Connection *c, const RequestHeader *header,
     return fetch_receive(r, c, header, body)
 
 
+cdef bint answer_alone(Reactor *r, Connection *c, const RequestHeader *header, const Reader *body) noexcept nogil:
+    """Answers a request that would otherwise be the control thread's; False: it is."""
+    if c.lease != NULL and lease_answer(r, c, header, body):
+        return True
+    return header.api_key == API_LIST_OFFSETS and not r.plane.is_controller and list_offsets(r, c, header, body)
+
+
 cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t size) noexcept nogil:
     """Parses one request's header and calls its handler. False: the request must wait in the buffer."""
     cdef Reader body
@@ -193,9 +200,7 @@ cdef bint handle_frame(Reactor *r, Connection *c, const uint8_t *frame, int64_t 
         return False
     if load_i32(&plane.quotas.kinds) != 0:
         quota_identify(c, &header)
-    if c.lease != NULL and r.slow_reserved == 0 and lease_answer(r, c, &header, &body):
-        return True
-    if header.api_key == API_LIST_OFFSETS and not plane.is_controller and list_offsets(r, c, &header, &body):
+    if r.slow_reserved == 0 and answer_alone(r, c, &header, &body):
         return True
     counted = r.slow_reserved
     slot = connection_open_slot(c)

@@ -98,6 +98,7 @@ def test_read_committed_sees_the_last_stable_offset(topic):
 def test_a_new_leader_does_not_tell_the_end_before_it_knows_it(topic, version):
     log, partitions = topic.engine.logs.get("t", 0), topic.engine.metadata.image.topics["t"].partitions
     partitions[0] = partitions[0]._replace(leader_epoch=1)
+    topic.engine.plane.update_partition("t", 0, leader_epoch=1)
     log.append(batch(70), 0, NOW)  # from the previous leader: committed, as far as clients can see
     unknown = Errors.OFFSET_NOT_AVAILABLE if version >= 5 else Errors.LEADER_NOT_AVAILABLE
     expected = {

@@ -78,8 +78,10 @@ def exchange(served, request, version) -> tuple[bytes, bool]:
 
 def by_control_thread(served, request, version) -> bytes:
     engine = served.engine
+    body = decode_request(LIST_OFFSETS, version, encode(request, version))
+    assert isinstance(body, lo.ListOffsetsRequest)
     answer = list_offsets.at_once(
-        decode_request(LIST_OFFSETS, version, encode(request, version)),
+        body,
         SimpleNamespace(api_version=version),
         WITHIN,
         metadata=engine.metadata,
