@@ -4,9 +4,10 @@ from the broker.
 
 from collections.abc import Mapping
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from bowstring.engine.configs.config_key import ConfigError, ConfigKey
+from bowstring.engine.configs.config_key import LIST, ConfigError, ConfigKey
 from bowstring.engine.configs.synonyms import broker_synonyms, topic_synonyms
 from bowstring.engine.configs.table import BROKER_CONFIGS, TOPIC_CONFIGS, broker_key
 from bowstring.engine.configs.table_security import SECURITY
@@ -142,7 +143,10 @@ class BrokerConfigs:
         text = overrides.get(name)
         if text is None:
             text = self.topic_default(name)
-        return None if text is None else TOPIC_CONFIGS[name].parse(text)
+        if text is None:
+            return None
+        key = TOPIC_CONFIGS[name]
+        return key.parse(text) if key.type is LIST else _parsed(name, text)
 
     def log_config(self, overrides: Mapping[str, str]) -> dict[str, int]:
         """Returns the settings of a PartitionLog. Topics without settings of their own share one dict."""
@@ -209,6 +213,14 @@ class BrokerConfigs:
             reasons = (why_unenforced(name, text) for name, text in sorted(layer.items()))
             found += [reason + cure for reason in reasons if reason is not None]
         return found
+
+
+@lru_cache(maxsize=1024)
+def _parsed(name: str, text: str) -> Any:
+    """Returns the value of a topic config that is no list; of coordinators' topics they are read for each
+    write.
+    """
+    return TOPIC_CONFIGS[name].parse(text)
 
 
 def why_unenforced(name: str, text: str) -> str | None:

@@ -424,12 +424,17 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         if not hosted.is_carrying:
             self._schedule(hosted)
 
-    def _carry_other(self, hosted: HostedShard[GroupShard], effect: object) -> None:
+    def _carry_one(self, hosted: HostedShard[GroupShard], effect: object) -> None:
+        # Timers first: they are more than half of the effects.
         if isinstance(effect, SetTimer):
             _groups(hosted).timers.set(effect.key, self._steady_ms() + effect.delay_ms)
         elif isinstance(effect, CancelTimer):
             _groups(hosted).timers.cancel(effect.key)
-        elif isinstance(effect, ResolveRegexes):
+        else:
+            super()._carry_one(hosted, effect)
+
+    def _carry_other(self, hosted: HostedShard[GroupShard], effect: object) -> None:
+        if isinstance(effect, ResolveRegexes):
             self._spawn(self._resolve(hosted, effect))
         else:
             assert isinstance(effect, InitializeShareState), effect

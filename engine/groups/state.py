@@ -36,8 +36,7 @@ class KeptAlive(NamedTuple):
     response: Any
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(NamedTuple):
     """The client that sent a request, and the API version."""
 
     api_version: int

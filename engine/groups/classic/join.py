@@ -44,11 +44,8 @@ class Attempt:
     context: RequestContext
     token: object
     now_ms: int
-
-    @property
-    def protocols(self) -> list[tuple[str, bytes]]:
-        """Name and metadata, most preferred first."""
-        return [(protocol.name, bytes(protocol.metadata)) for protocol in self.request.protocols]
+    # name and metadata, most preferred first
+    protocols: list[tuple[str, bytes]]
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -63,8 +60,7 @@ class Attempt:
 
     def fits(self, group: ClassicGroup) -> bool:
         """Whether the group and the member have a protocol in common."""
-        names = [protocol.name for protocol in self.request.protocols]
-        return group.supports_protocols(self.request.protocol_type, names)
+        return group.supports_protocols(self.request.protocol_type, [name for name, _ in self.protocols])
 
     def refuse(self, error: Error, member_id: str = UNKNOWN_MEMBER_ID) -> None:
         """Answers with an error."""
@@ -75,7 +71,8 @@ def join(
     state: ShardState, request: JoinGroupRequest, context: RequestContext, token: object, now_ms: int
 ) -> None:
     """Answers at once, or parks the request until the join phase is over."""
-    attempt = Attempt(state, request, context, token, now_ms)
+    protocols = [(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols]
+    attempt = Attempt(state, request, context, token, now_ms, protocols)
     known = state.groups.get(request.group_id)
     error = _check_request(state, request)
     if error:
