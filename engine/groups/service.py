@@ -324,9 +324,11 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         gathering, self._gathering, self._gathered_bytes = self._gathering, [], 0
         for hosted in gathering:
             commits, hosted.commits = hosted.commits, []
-            with self._guarded(hosted.partition):
+            try:  # as `_guarded`, without its generator
                 self._write_commits(hosted, commits)
                 self._schedule(hosted)
+            except Exception:
+                self._tell_bug(partition=f"{self.topic.name}-{hosted.partition}")
 
     def _write_commits(self, hosted: HostedGroups, commits: list[GatheredCommit]) -> None:
         requests = [request for request, _ in commits]
@@ -347,11 +349,10 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
         except Exception:
             self._tell_bug(partition=f"{self.topic.name}-{hosted.partition}")
             error = Errors.UNKNOWN_SERVER_ERROR
-        together = WrittenTogether(partial(_answer_commits, commits))
         if error or (hosted.log.high_watermark >= hosted.end_offset and not hosted.waiting):
-            together.end(error)
+            _answer_commits(commits, error)
             return
-        self._wait(hosted, together)
+        self._wait(hosted, WrittenTogether(partial(_answer_commits, commits)))
         self._when_durable(hosted)
 
     def begin_verification(self, group_id: str, producer_id: int, epoch: int, *, adds: bool) -> int:
@@ -571,9 +572,10 @@ class GroupCoordinatorService(CoordinatorRuntime[GroupShard]):
 
 def _answer_commits(commits: list[GatheredCommit], error: Error) -> None:
     """Answers all, also when one cannot be answered."""
+    told = append_error_of_group(error)
     for _, answer in commits:
         try:
-            answer(append_error_of_group(error))
+            answer(told)
         except Exception:
             event_log.error("bug: a commit could not be answered; report the traceback", traceback=True)
 
