@@ -3,7 +3,8 @@
     python -m bench.chart                     # the newest measurement of each bar in perf_reports/
     python -m bench.chart perf_reports/DIR …  # these reports only
 
-A row needs a report that measured both brokers. All rows come from the machine of the newest report.
+A row needs a report that measured both brokers. All rows come from one machine, the one that has most of
+them.
 """
 
 from __future__ import annotations
@@ -210,16 +211,24 @@ def load(directories: Iterable[Path]) -> list[Report]:
 
 
 def figures(reports: list[Report]) -> Figures:
-    """For each row the newest report that measured both brokers, on the machine of the newest report."""
+    """For each row the newest report that measured both brokers, on the machine that has most of the rows;
+    of several the one of the newest report.
+    """
+    machines = dict.fromkeys(report.machine for report in reports)
+    found = max((_of_machine(reports, each) for each in machines), key=len, default=None)
+    if not found:
+        raise ChartError("no report has figures of both brokers: run `make bench` first")
+    return found
+
+
+def _of_machine(reports: list[Report], machine: tuple[str, str]) -> Figures:
     found: Figures = {}
     for row in all_rows():
         for report in reports:
             kafka, bowstring = report.median(row, KAFKA), report.median(row, BOWSTRING)
-            if report.machine == reports[0].machine and kafka is not None and bowstring is not None:
+            if report.machine == machine and kafka is not None and bowstring is not None:
                 found[row] = Bars(kafka, bowstring, report.name)
                 break
-    if not found:
-        raise ChartError("no report has figures of both brokers: run `make bench` first")
     return found
 
 
@@ -313,7 +322,7 @@ def _legend() -> Iterator[str]:
 def _caption(reports: list[Report], found: Figures) -> list[str]:
     """Returns the caption: measurements, machine, and reports."""
     used = {bars.report for bars in found.values()}
-    newest = next(report for report in reports if KAFKA in report.data["peers"])
+    newest = next(report for report in reports if report.name in used)
     data = newest.data
     cpu, cores = newest.machine
     text = (
