@@ -1,6 +1,5 @@
 """Several data planes in this process that replicate one topic, led and followed as the test says."""
 
-import select
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from bowstring.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from tests.support.log_batches import everything
+from tests.support.readable import readable
 from tests.support.served_plane import TOPIC, Served
 from tests.support.tls_contexts import python_context
 from tests.support.waiting import wait_until
@@ -70,7 +70,7 @@ class Planes:
         """Does what the control thread of a broker does for replication: answers ListOffsets, takes events."""
         plane = self.served[broker].plane
         while not self.stopping.is_set():
-            if select.select([plane.control_fd], [], [], 0.05)[0]:
+            if readable(plane.control_fd, 0.05):
                 for request in plane.take_requests():
                     assert isinstance(request, ControlRequest)
                     plane.reply(

@@ -69,7 +69,7 @@ def test_a_bug_in_an_api_without_a_place_for_an_error_closes_the_connection(serv
         raise ZeroDivisionError("on purpose")
 
     monkeypatch.setattr(list_offsets, "handle", broken)
-    served.client.send(encode_request(lo.ListOffsetsRequest(replica_id=-1), 11, 1, None))
+    served.client.send(encode_request(lo.ListOffsetsRequest(replica_id=-2), 11, 1, None))
     assert served.client.is_closed()
 
 

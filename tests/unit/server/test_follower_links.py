@@ -1,12 +1,12 @@
 """Followers of leaders with secured listeners use connections that the control thread has made."""
 
-import select
 import socket
 
 import pytest
 
 from bowstring._native.tls.session import TlsSession
 from tests.support.plane_requests import batch, only, produce
+from tests.support.readable import readable
 from tests.support.replicated_planes import Planes
 from tests.support.tls_contexts import client_context, server_context
 from tests.support.waiting import wait_until
@@ -25,7 +25,7 @@ class SecuredPlanes(Planes):
     def _control(self, broker):
         plane = self.served[broker].plane
         while not self.stopping.is_set():
-            if select.select([plane.control_fd], [], [], 0.05)[0]:
+            if readable(plane.control_fd, 0.05):
                 plane.take_requests()
                 replicas = self.replicas[broker]
                 self.events[broker] += replicas.take_events()
